@@ -32,7 +32,7 @@ from retriever.errors import (
 from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
 from retriever.indexing.forget import list_forgotten
-from retriever.indexing.snapshot import Snapshot, locate_snapshot, needs_signs
+from retriever.indexing.snapshot import CHROMA, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -43,7 +43,7 @@ from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
-from retriever.vectors.manifest import CHROMA, SIGNS, VectorPart, VectorsManifest
+from retriever.vectors.manifest import VectorsManifest
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
@@ -316,12 +316,10 @@ def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterat
     except SnapshotError as error:
         yield Finding("index", "words", "problem", str(error), repair)
 
-    parts: dict[VectorPart, str] = {SIGNS: "signs of the vectors"} if needs_signs(connection) else {}
-    for name, what in (parts | {CHROMA: "vectors in ChromaDB"}).items():
-        try:
-            yield Finding("index", what, "well", examine_vectors(connection, index, name))
-        except SnapshotError as error:
-            yield Finding("index", what, "problem", str(error), repair)
+    try:
+        yield Finding("index", "vectors in ChromaDB", "well", examine_chroma(connection, index))
+    except SnapshotError as error:
+        yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
 
     for folder in sorted(index.glob("snapshot-*")):
         if folder != locate_snapshot(index, number) and not is_read(folder):
@@ -329,21 +327,21 @@ def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterat
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
 
 
-def examine_vectors(connection: Connection, index: Path, name: VectorPart) -> str:
-    """Compares what finds the nearest vectors with the vectors; SnapshotError where it is damaged."""
+def examine_chroma(connection: Connection, index: Path) -> str:
+    """Open the vectors in ChromaDB, and count them; SnapshotError where they are damaged."""
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     with closing(Snapshot(index, number, manifest_hash)) as snapshot:
-        folder, fingerprint = snapshot.folder / name, snapshot.manifest.fingerprint
+        folder, fingerprint = snapshot.folder / CHROMA, snapshot.manifest.fingerprint
         if not fingerprint:
             return "none were made"
         if not folder.exists():
             return "not made; the next `index` does, and a search that asks it"
         if VectorsManifest.read(folder).snapshot != manifest_hash:
             return "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
-        keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
-        found = snapshot.open_signs(connection) if name == SIGNS else snapshot.vectors
-        found.verify(keys, matrix)
-        return f"{pluralize(len(keys), 'vector')}, near what the exact scan finds"
+        found, wanted = len(snapshot.vectors), len(text_vectors.distinct_keys(connection, fingerprint))
+        if found != wanted:
+            raise SnapshotError(f"{folder} has {found} of {pluralize(wanted, 'vector')}")
+        return f"{pluralize(found, 'vector')}; every file has its checksum"
 
 
 def examine_parts(connection: Connection) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
 ├── ArchiveError                a file is no exported index, or a damaged one
-├── SnapshotError               a derived folder (lexical, signs, Chroma) cannot be opened: it is rebuilt
+├── SnapshotError               a derived folder (lexical, Chroma) cannot be opened: it is rebuilt
 │   └── ChangedSnapshotError    a writer, or who gives rights, changed what was asked: asked once more
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
 ├── LanguageModelError          the language model gave nothing that can be used

@@ -7,14 +7,14 @@ from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.request import IndexRequest, matches_config
-from retriever.indexing.snapshot import update_vectors
+from retriever.indexing.snapshot import update_chroma
 from retriever.searching.open_index import OpenIndex, View
+from retriever.settings.schema import APPROXIMATE
 from retriever.store import reading
 from retriever.store.address import read_address
 from retriever.store.database import write_index
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
-from retriever.vectors.manifest import CHROMA, choose_part
 
 # Seconds; a look takes so long at about five thousand files. One that takes n times as long is made after n times the
 # pause, so that looking takes no more than a tenth of the time of who asks all the time.
@@ -54,14 +54,13 @@ class Watch:
             self._looked = time.monotonic()
         # Whoever asks does not wait for ChromaDB where something else answers; what is asked is mended first.
         with index.view() as view:
-            asked = choose_part(self._profile.vector_search, view.counts.chunks)
-            if asked is None or view.can_ask(asked) or view.embedded_share < 1:
+            if self._profile.vector_search not in APPROXIMATE or view.can_ask_chroma or view.embedded_share < 1:
                 return self._freshness
         try:
             with write_index(self._request.index, self._request.wait_s) as (connection, _):
-                update_vectors(connection, self._request.index, with_chroma=asked == CHROMA)
+                update_chroma(connection, self._request.index)
         except RetrieverError as error:
-            reason = f"what finds the nearest vectors is not up to date: {error}; answered without it, slower"
+            reason = f"ChromaDB is not up to date: {error}; answered without it, by a scan of all vectors"
             problem = Degradation(StageName.INDEX, reason)
             return replace(self._freshness, degraded=(*self._freshness.degraded, problem))
         return self._freshness

@@ -14,10 +14,10 @@ from retriever.references import find_in_documents
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.sources import find_nearest_chunks
+from retriever.settings.schema import VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.text import cut
 from retriever.types import SimilarSection, SimilarSections
-from retriever.vectors.manifest import VectorChoice
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
@@ -34,7 +34,7 @@ def find_similar(
     count: int = DEFAULT_COUNT,
     *,
     same_file: bool = False,
-    how: VectorChoice = "auto",
+    how: VectorChoice = "exact",
 ) -> SimilarSections:
     """The sections that are nearest in meaning to the section (with all below it) or file that a reference names.
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
 # (n, d) float32.
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 
+# (n, d) int8: vectors as an index keeps them, each of a length of its own.
+WholeMatrix: TypeAlias = "npt.NDArray[np.int8]"
+
 # (t, w) uint64: of each token of a text, special ones aside, the signs of its vector, 64 to a word.
 TokenBits: TypeAlias = "npt.NDArray[np.uint64]"
 

@@ -3,8 +3,7 @@
     snapshot-17/lexical/         BM25, always
     snapshot-17/spellings/       words as they are written, to mend slips by
     snapshot-17/manifest.json    checksums of these two, and how many sections they have
-    snapshot-17/signs/           what finds the nearest of very many vectors
-    snapshot-17/chroma/          ChromaDB; these two with a manifest of their own that names the snapshot they are of
+    snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot whose vectors these are
 
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
 the new snapshot. Whatever dies in between leaves snapshot-16 in force.
@@ -43,19 +42,19 @@ from retriever.store.manifest import (
     describe_files,
 )
 from retriever.trace import NoProgress
-from retriever.vectors.manifest import CHROMA, SIGNS, VectorPart, VectorsManifest, choose_part
+from retriever.vectors.manifest import VectorsManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
     from retriever.lexical.spelling import Spellings
     from retriever.vectors.chroma import VectorIndex
-    from retriever.vectors.signs import SignIndex
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 NO_PROGRESS = NoProgress()
+CHROMA = "chroma"  # the folder in a snapshot
 Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
 
 log = logging.getLogger(__name__)
@@ -140,16 +139,6 @@ class Snapshot:
             folder = self.folder / CHROMA
             self._vectors = VectorIndex.open(folder, self.manifest.fingerprint, self.manifest_hash)
         return self._vectors
-
-    def open_signs(self, connection: Connection) -> "SignIndex":
-        """The signs of the chunks' vectors, which these rows have; SnapshotError as for `vectors`."""
-        from retriever.vectors.signs import SignIndex
-
-        return SignIndex.open(
-            self.folder / SIGNS,
-            self.manifest_hash,
-            lambda places: text_vectors.numbers_at(connection, places.tolist()),
-        )
 
     def close(self) -> None:
         """Lets the snapshot be removed once it is out of force."""
@@ -273,12 +262,9 @@ def build_snapshot(
         manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
         manifest_hash = hash_manifest(folder)
-    if fingerprint and not text_vectors.pending_count(connection):
-        source = previous if difference else None
-        if needs_signs(connection):
-            make_signs(connection, source and source / SIGNS, folder / SIGNS, fingerprint, manifest_hash)
-        if with_chroma:
-            make_chroma(connection, source and source / CHROMA, folder / CHROMA, fingerprint, manifest_hash)
+    if with_chroma and fingerprint and not text_vectors.pending_count(connection):
+        source = previous / CHROMA if difference else None
+        make_chroma(connection, source, folder / CHROMA, fingerprint, manifest_hash)
     settle(folder)
     for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
         writing.set_meta(connection, key, value)
@@ -366,7 +352,7 @@ def make_chroma(
     from retriever.vectors.chroma import build_vectors, patch_vectors
     from retriever.vectors.exact import ChunkVectors
 
-    keys, _ = text_vectors.distinct_places(connection, fingerprint)
+    keys = text_vectors.distinct_keys(connection, fingerprint)
     dimension = text_vectors.dimension(connection, fingerprint) or 0
 
     def load(chunk_keys: Sequence[int]) -> ChunkVectors:
@@ -381,49 +367,28 @@ def make_chroma(
         build_vectors(target, fingerprint, keys, dimension, load, manifest_hash)
 
 
-def make_signs(connection: Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str) -> None:
-    """Makes the signs of a snapshot, out of older ones where there are; StorageError, SnapshotError."""
-    import numpy as np
-
-    from retriever.vectors.signs import build_signs
-
-    keys, places = map(np.array, text_vectors.distinct_places(connection, fingerprint))
-    dimension = text_vectors.dimension(connection, fingerprint) or 0
-    manifest = VectorsManifest(manifest_hash, fingerprint, len(keys), dimension)
-    build_signs(target, manifest, keys, places, lambda some: text_vectors.numbers_at(connection, some.tolist()), source)
-
-
-def needs_signs(connection: Connection) -> bool:
-    """Whether there are so many chunks that searches do not look at all vectors."""
-    return choose_part("auto", reading.counts(connection).chunks) == SIGNS
-
-
-def has_part(index: Path, number: int, manifest_hash: str, name: VectorPart) -> bool:
-    """Whether a part of a snapshot is there and of no older one; without opening it."""
+def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
+    """Tell whether the ChromaDB of a snapshot is there and of no older one; without opening it."""
     try:
-        return VectorsManifest.read(locate_snapshot(index, number) / name).snapshot == manifest_hash
+        return VectorsManifest.read(locate_snapshot(index, number) / CHROMA).snapshot == manifest_hash
     except SnapshotError:
         return False
 
 
-def update_vectors(connection: Connection, index: Path, progress: Progress = NO_PROGRESS, *, with_chroma: bool) -> None:
-    """Brings what finds vectors of the snapshot in force up to date; for the one writer, outside of a transaction."""
+def update_chroma(connection: Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
+    """Bring ChromaDB to the snapshot in force, or a database's graph; for the one writer, outside of a transaction."""
     if read_address(index):
-        if with_chroma:
-            make_graph(connection)
+        make_graph(connection)
         return
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or text_vectors.pending_count(connection):  # they would lack the vectors to come
         return
-    folder = locate_snapshot(index, number)
-    if not has_part(index, number, manifest_hash, SIGNS) and needs_signs(connection):
-        with _replace(folder / SIGNS) as draft:
-            make_signs(connection, folder / SIGNS, draft, fingerprint, manifest_hash)
-    if with_chroma and not has_part(index, number, manifest_hash, CHROMA):
+    folder = locate_snapshot(index, number) / CHROMA
+    if not has_chroma(index, number, manifest_hash):
         progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
-        with _replace(folder / CHROMA) as draft:
-            make_chroma(connection, folder / CHROMA, draft, fingerprint, manifest_hash)
+        with _replace(folder) as draft:
+            make_chroma(connection, folder, draft, fingerprint, manifest_hash)
         progress.finish("ordering")
 
 
@@ -452,7 +417,7 @@ def settle(folder: Path) -> None:
 def mark_unusable(index: Path, number: int) -> None:
     """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
     snapshot = locate_snapshot(index, number)
-    for folder in (snapshot, snapshot / SIGNS, snapshot / CHROMA):
+    for folder in (snapshot, snapshot / CHROMA):
         with contextlib.suppress(OSError):
             (folder / MANIFEST_NAME).unlink()
 

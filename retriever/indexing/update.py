@@ -42,17 +42,17 @@ from retriever.indexing.snapshot import (
     Snapshot,
     build_snapshot,
     remove_old_snapshots,
-    update_vectors,
+    update_chroma,
     withdraw_sections,
 )
 from retriever.protocols import Encoder, Likely, Progress
+from retriever.settings.schema import APPROXIMATE
 from retriever.store import reading, text_vectors, writing
 from retriever.store.address import read_address
 from retriever.store.connection import Connection
 from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
 from retriever.types import IndexReport
-from retriever.vectors.manifest import CHROMA, choose_part, is_approximate
 
 if TYPE_CHECKING:
     from pageindex.document import Document
@@ -118,7 +118,8 @@ def update_index(
             if encoder is None or is_other_model(connection, encoder):
                 raise EncoderError("another embedding model is behind that name by now; index the documents again")
             embedded = replace(embedded, new=embedded.new + embed_pending(connection, encoder, progress, likely))
-        update_vectors(connection, request.index, progress, with_chroma=wants_chroma(connection, request))
+        if wants_chroma(connection, request):
+            update_chroma(connection, request.index, progress)
         return make_report(connection, request, changes, embedded, started)
 
 
@@ -260,10 +261,10 @@ def serves_another_model(connection: Connection, request: IndexRequest) -> bool:
 
 def wants_chroma(connection: Connection, request: IndexRequest) -> bool:
     """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
-    how, chunks = request.profile.vector_search, reading.counts(connection).chunks
+    asks_it = request.profile.vector_search in APPROXIMATE
     if read_address(request.index):  # its graph there costs memory
-        return is_approximate(how, chunks) and not text_vectors.pending_count(connection)
-    return request.with_chroma or choose_part(how, chunks) == CHROMA
+        return asks_it and not text_vectors.pending_count(connection)
+    return request.with_chroma or asks_it
 
 
 @contextmanager

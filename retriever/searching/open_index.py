@@ -14,8 +14,9 @@ from pageindex.tree import nearest_siblings
 from retriever.errors import ChangedSnapshotError, IndexUnusableError, SnapshotError, UsageError
 from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
-from retriever.indexing.snapshot import Snapshot, has_part, read_texts, tokenize_texts
+from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
 from retriever.query import Scope
+from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.address import read_address
 from retriever.store.connection import Connection
@@ -29,15 +30,12 @@ from retriever.store.database import (
 )
 from retriever.store.reading import OutlineNode
 from retriever.types import FloatMatrix, Ranked
-from retriever.vectors.manifest import CHROMA, SIGNS, choose_part
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
     from retriever.lexical.spelling import Spellings
     from retriever.searching.scope import Part, ScopeTables
     from retriever.vectors.exact import ExactIndex, VectorSearch
-    from retriever.vectors.manifest import VectorChoice, VectorPart
-    from retriever.vectors.signs import SignIndex
 
 
 State = tuple[int, bool, float, tuple[int, ...]]
@@ -317,7 +315,7 @@ class View:
     def expect_words(self, texts: Sequence[str]) -> None:
         """These texts will be searched for, by their words."""
 
-    def expect_nearest(self, vector: FloatMatrix, limit: int, how: "VectorChoice") -> None:
+    def expect_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> None:
         """The chunks nearest to this one vector, (1, d), will be searched for."""
 
     def expect_sections(self, node_keys: Sequence[int]) -> None:
@@ -415,28 +413,18 @@ class View:
         except SnapshotError:
             return None
 
-    def can_ask(self, name: "VectorPart") -> bool:
-        """Whether this state has a part that finds vectors; it may have that of an older state, or none."""
+    @property
+    def can_ask_chroma(self) -> bool:
+        """Whether ChromaDB has the vectors of this state; it may have those of an older state, or none."""
         if not self.number or not self.fingerprint or self.embedded_share < 1:
             return False
-        return has_part(self.index, self.number, reading.manifest_hash(self.connection), name)
+        return has_chroma(self.index, self.number, reading.manifest_hash(self.connection))
 
-    def find_vectors(self, how: "VectorChoice") -> "VectorSearch":
-        """What finds the chunks that are nearest to a question, or what stands in for it: the exact scan."""
-        asked = choose_part(how, self.counts.chunks)
-        if self.part is not None and asked == CHROMA:
-            asked = SIGNS  # of a part, a graph would find too few: those that lie on the way to others are left out
-        if asked is None or self.substitute or not self.can_ask(asked):
-            return self.scan
-        return self._snapshot.vectors if asked == CHROMA else self.signs
-
-    @cached_property
-    def signs(self) -> "SignIndex":
-        """The vectors of all texts, found by their signs."""
-        if self.whole is not None and self.part is not None:
-            signs = self.whole.signs
-            return signs.restrict(self.whole.scope_tables.texts_of(self.part.rows, signs.keys))
-        return self._snapshot.open_signs(self.connection)
+    def find_vectors(self, how: VectorChoice) -> "VectorSearch":
+        """Return what finds the chunks that are nearest to a question, or what stands in for it: the exact scan."""
+        # Of a part, a graph would find too few: those that lie on the way to others are left out.
+        asks_chroma = how in APPROXIMATE and self.part is None and not self.substitute and self.can_ask_chroma
+        return self._snapshot.vectors if asks_chroma else self.scan
 
     @cached_property
     def scan(self) -> "ExactIndex":
@@ -446,8 +434,7 @@ class View:
         if self.whole is not None and self.part is not None:
             scan = self.whole.scan
             return scan.restrict(self.whole.scope_tables.texts_of(self.part.rows, scan.keys))
-        keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint)
-        return ExactIndex(keys, matrix)
+        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.fingerprint))
 
     @cached_property
     def _snapshot(self) -> Snapshot:

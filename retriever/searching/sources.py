@@ -20,10 +20,9 @@ from retriever.searching.mapping import best_of_each, first_of_each, rank_by_dis
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
-from retriever.settings.schema import FusionSettings
+from retriever.settings.schema import FusionSettings, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
-from retriever.vectors.manifest import VectorChoice
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
@@ -114,7 +113,7 @@ def find_nearest_chunks(view: View, vector: FloatMatrix, limit: int, how: Vector
         view: the index.
         vector: (1, d) float32.
         limit: how many at most.
-        how: `auto` scans all vectors up to EXACT_UP_TO chunks, and asks their signs beyond.
+        how: by a scan of all vectors, or by ChromaDB's graph.
 
     Raises:
         SnapshotError: ChromaDB's vectors are not those of the index.

@@ -19,13 +19,13 @@ from retriever.lexical.tables import TableLexical, TableSpellings
 from retriever.lexical.tokens import tokenize
 from retriever.searching.names import MOST_ASKED
 from retriever.searching.open_index import View
+from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection, Rows
 from retriever.store.postgres import PostgresConnection
 from retriever.store.postgres_pool import is_cluster
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours
-from retriever.vectors.manifest import VectorChoice, VectorPart, is_approximate
 
 EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
 CANDIDATES_FACTOR = 4  # so many times more are taken from the graph than are left by their exact cosines
@@ -146,17 +146,18 @@ class TableView(View):
         """What unrelated questions find among all, or in the folders that may be seen."""
         return super().background or read_folder_background(self.connection, self.fingerprint)
 
-    def can_ask(self, name: VectorPart) -> bool:
+    @property
+    def can_ask_chroma(self) -> bool:
         """Whether approximate search is of this state: an index of PostgreSQL always is."""
         return True
 
     def find_vectors(self, how: VectorChoice) -> "TableVectors":  # a `VectorSearch`, too
         """The nearest chunks by HNSW; of a part, of which its graph would find too few, those among all."""
-        return TableVectors(self, is_exact=self.part is not None or not is_approximate(how, self.counts.chunks))
+        return TableVectors(self, is_exact=self.part is not None or how not in APPROXIMATE)
 
     def expect_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> None:
         """The chunks nearest to this one vector, (1, d), will be searched for."""
-        is_exact = not is_approximate(how, self.counts.chunks)
+        is_exact = how not in APPROXIMATE
         self.postgres.begun[vector.tobytes(), limit, is_exact] = self._ask_near(vector[0], limit, is_exact=is_exact)
 
     def find_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Neighbours:

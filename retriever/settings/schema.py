@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
 from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES
 from retriever.settings.duration import Duration, Pattern
@@ -47,6 +47,10 @@ Count = Annotated[int, Bounds(1)]
 CountOrNone = Annotated[int, Bounds(0)]
 Weight = Annotated[float, Bounds(0, 1e6)]
 Share = Annotated[float, Bounds(0, 1)]
+
+VectorChoice = Literal["exact", "chroma", "hnsw"]
+APPROXIMATE: Final = ("chroma", "hnsw")
+"""The kinds of search for vectors that look at a part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,9 +378,8 @@ class Profile:
         "The longest time for an answer, such as 800ms or 2s: what of expansion, token match and reranking cannot "
         "finish is skipped; empty: no limit.",
     )
-    vector_search: Literal["auto", "exact", "chroma", "hnsw"] = setting(
-        "auto",
-        "auto: exact up to 20,000 chunks, above that by the signs of the vectors, and the best of them exactly; "
+    vector_search: VectorChoice = setting(
+        "exact",
         "exact: a scan of all vectors; chroma: ChromaDB's graph; hnsw: the same, as an index in PostgreSQL calls it.",
     )
     keyword: Literal["bm25", "tsvector"] = setting(

