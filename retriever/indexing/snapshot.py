@@ -228,7 +228,7 @@ def build_snapshot(
     """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
 
     In the transaction that names the new snapshot. `difference` is what is new since the one in force; None to build
-    from scratch. The fingerprint is empty without vectors; `update_vectors` can make ChromaDB later. What a dead writer
+    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. What a dead writer
     left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
     """
     if read_address(index):
