@@ -1,20 +1,16 @@
-"""The parts of the web page that need no server: rendering, templates, the tree, colours, editor links."""
+"""The parts of the web page that need no server: templates, the tree, colours."""
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from pageindex.links import LinkKind
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
 from retriever.display.sanitize import open_templates
-from retriever.serving.web.render import RenderOptions, render_markdown
 from retriever.serving.web.site import STATIC
 from retriever.serving.web.tree import Branch, Gap, Outline, draw_branch, draw_tree, join_only_section, shorten
 
@@ -46,69 +42,6 @@ def test_a_template_that_names_what_is_not_there_fails(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("{{ nothing }}")
     with pytest.raises(UndefinedError, match="nothing"):
         open_templates(tmp_path).get_template("a.html").render()
-
-
-def shown(markdown: str, **around: object) -> str:
-    return render_markdown(markdown, RenderOptions(**around))  # type: ignore[arg-type]  # whatever the fields hold
-
-
-@pytest.mark.parametrize(
-    ("markdown", "html"),
-    [
-        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>\n"),
-        ("[x](tel:112)", '<p><span class="nowhere" title="tel:112">x</span></p>\n'),
-        ("[x](b.md#c)", '<p><a href="/read?b.md,c">x</a></p>\n'),
-        (
-            "[x](//e.example/y)",
-            '<p><a href="https://e.example/y" rel="noreferrer noopener" class="outside">x</a></p>\n',
-        ),
-        (
-            "<abbr title=x>y</abbr>",
-            '<p><span class="tag" title="&lt;abbr title=x&gt;">&lt;abbr&gt;</span>y'
-            '<span class="tag">&lt;/abbr&gt;</span></p>\n',
-        ),
-        ("<script>x</script>", '<pre class="raw"><code>&lt;script&gt;x&lt;/script&gt;</code></pre>'),
-        (
-            "![a dog](https://e.example/d.png)",
-            '<p><span class="picture" title="https://e.example/d.png"><b>Picture</b> a dog</span></p>\n',
-        ),
-        ("[[note#part|a label]]", '<p><a href="/read?note,part">a label</a></p>\n'),
-        ("[[missing]]", '<p><span class="nowhere">missing</span></p>\n'),
-    ],
-)
-def test_nothing_of_a_document_reaches_outside(markdown: str, html: str) -> None:
-    def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:
-        return None if path == "missing" or ":" in path else f"/read?{path},{anchor}"
-
-    assert shown(markdown, resolve=resolve) == html
-
-
-@given(st.text(st.sampled_from("<>[]()!\"'`*_#|-:&;\\ \n\tjavascript:onx=/a1"), max_size=60))
-def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
-    made = shown(markdown)
-    names = set(re.findall(r"<\s*/?\s*([A-Za-z][^\s/>]*)", made))
-    known = "p h2 h3 h4 h5 h6 pre code span a b em strong s ul ol li br hr blockquote div table thead tbody tr th td"
-    assert names <= set(known.split())
-    assert not re.search(r"<[^>]*\s(on\w+|style|id|src)=", made)
-    assert not re.search(r'href="(?!https?:|mailto:)', made, re.IGNORECASE)
-
-
-def test_words_are_marked_and_headings_begin_below_the_title() -> None:
-    made = shown("Fusing `fused` ranks\n\n    fuse()\n", words=frozenset({"fuse"}))
-    assert re.findall("<mark>(.*?)</mark>", made) == ["Fusing", "fused", "fuse"]
-    made = shown("# A *title* {#id}\n\n### Deep\n\n###### Deeper\n", title="A title")
-    assert re.findall(r"<h\d>.*?</h\d>", made) == ["<h2>Deep</h2>", "<h5>Deeper</h5>"]
-
-
-@pytest.mark.parametrize("opening", [">" * 200, "- " * 200, "1. " * 200])
-def test_what_is_nested_too_deep_is_not_lost(opening: str) -> None:
-    made = shown(f"{opening}deep\n\nafter\n")
-    assert "deep" in made
-    assert "after" in made
-
-
-def test_a_long_hostile_paragraph_is_shown_as_it_is_written() -> None:
-    assert shown("[" * 20_000) == f"<p>{'[' * 20_000}</p>\n"
 
 
 def outline(*ids: str) -> Outline:
@@ -185,6 +118,7 @@ COLORS = {
 TEXTS = [
     *((ink, paper) for ink in ("ink", "quiet", "link") for paper in ("paper", "surface", "sunken", "lit")),
     *((ink, paper) for ink in ("good", "doubt", "bad") for paper in ("paper", "sunken")),
+    *((ink, "sunken") for ink in ("keyword-ink", "link")),
     ("mark-ink", "mark"),
     ("badge-ink", "badge"),
     ("accent-ink", "accent"),

@@ -1,7 +1,7 @@
 """The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs
 
+from markupsafe import Markup
 from pydantic import BeforeValidator, Field
 
 from pageindex.front_matter import read_front_matter
@@ -70,6 +71,8 @@ MAX_SIMILAR = 5
 MAX_NAMED_FILES = 20
 MAX_QUESTIONS = 15  # of those asked before
 FIRST_RANKS = 10  # of each ranking
+CUT_ABOVE = "…\n"  # what the text of a hit begins with, where it does not begin with its section
+MAX_LINES_ABOVE = 5_000  # that are read to know what a text is in the middle of; they are shown elsewhere
 
 
 class AskPageParameters(ScopedParameters):
@@ -209,13 +212,16 @@ class Pages:
         stems = frozenset(timed.answer.matched_words)
         texts = {}
         for hit in timed.answer.hits:
-            around = _load_links(view, hit.node_id, visit, access)
-            text, first = hit.text, hit.span.first
-            if hit.text_cut and text.startswith("…\n"):
-                first = hit.passage.first - 1  # it begins with the passage
+            text, above, first = hit.text, list[str](), hit.span.first
+            if text.startswith(CUT_ABOVE):  # it begins with the passage, perhaps inside a table or a block of code
+                text, first = text.removeprefix(CUT_ABOVE), hit.passage.first
+                body = view.tree.read([hit.node_id])[hit.node_id].body
+                above = body.split("\n")[: first - hit.span.first]
             passage = hit.passage if hit.passage != hit.span else None
-            shown = replace(around, words=stems, title=hit.title, top_level=3, passage=passage, first_line=first)
-            texts[hit.node_id] = render_markdown(text, shown)
+            shown = RenderOptions(
+                words=stems, title=hit.title, top_level=3, passage=passage, first_line=first, name=f"{hit.rank}-"
+            )
+            texts[hit.node_id] = _render_text(view, hit.node_id, above, text, shown, visit, access)
         return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
     def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
@@ -269,12 +275,15 @@ class Pages:
             if named and is_list:
                 return self._list(outline, named, visit, 0, MAX_NUMBER)
         excerpt = retriever.read(reference)
+        # Lines that begin inside a block are read with what is above them in their section.
+        section = excerpt if named else retriever.read(excerpt.node_id)
+        above = section.text.split("\n")[: max(0, excerpt.span.first - section.span.first)]
         with retriever.view() as view:
             outline = self._site.outline(view)
             node = outline.find(named.id if named else excerpt.node_id)
             if node is None:
                 raise UsageError("the documents have just changed; ask again")
-            return self._show_excerpt(retriever, view, outline, node, excerpt, passage, visit)
+            return self._show_excerpt(retriever, view, outline, node, excerpt, above, passage, visit)
 
     def _show_excerpt(
         self,
@@ -283,19 +292,22 @@ class Pages:
         outline: Outline,
         node: Node,
         excerpt: Excerpt,
+        above: Sequence[str],
         passage: Span | None,
         visit: Visit,
     ) -> str:
-        """An excerpt with what comes before and after it, what it links to and what links to it."""
+        """Show an excerpt, whose section has the lines `above` it, with its neighbors in the tree and its links."""
         label, shown = outline.label(node.id), _cut(excerpt, passage)
-        front_matter, text, first = "", shown.text, shown.span.first
-        if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
-            pieces = text.split("\n", lines)
-            front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], first + lines
-        beside = _load_links(view, shown.node_id, visit, retriever.access)
+        above = [*above, *excerpt.text.split("\n")[: shown.span.first - excerpt.span.first]]
         stems = frozenset(tokenize(visit.question))
-        options = replace(beside, words=stems, title=label, passage=passage, passage_id="passage", first_line=first)
-        page = render_markdown(text, options)
+        options = RenderOptions(
+            words=stems, title=label, passage=passage, passage_id="passage", first_line=shown.span.first
+        )
+        front_matter, text = "", shown.text
+        if shown.span.first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
+            pieces = text.split("\n", lines)
+            front_matter, text, options = "\n".join(pieces[:lines]), pieces[-1], replace(options, first_line=1 + lines)
+        page = _render_text(view, shown.node_id, above, text, options, visit, retriever.access)
         following = ""
         if shown.span.last < excerpt.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
@@ -404,6 +416,25 @@ def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
         rest = excerpt.text.split("\n", passage.first - first)[-1]
         return _cut(replace(excerpt, span=Span(passage.first, excerpt.span.last), text=rest), None)
     return replace(excerpt, span=Span(first, last), text=text)
+
+
+def _render_text(
+    view: View,
+    node_id: str,
+    above: Sequence[str],
+    text: str,
+    options: RenderOptions,
+    visit: Visit,
+    access: FolderAccess,
+) -> Markup:
+    """Return a node's text, or a part of it with the node's lines `above` it, as HTML whose links lead where they do.
+
+    `options.first_line` is that of the text.
+    """
+    above = above[-MAX_LINES_ABOVE:]
+    links = _load_links(view, node_id, visit, access)
+    options = replace(options, first_line=options.first_line - len(above), skipped_lines=len(above))
+    return render_markdown("\n".join([*above, text]), replace(options, resolve=links.resolve, picture=links.picture))
 
 
 def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> RenderOptions:
