@@ -29,7 +29,8 @@ from retriever.evaluation.formats import read_expansions, read_questions
 from retriever.evaluation.measures import Rankings, measure
 from retriever.evaluation.questions import Judgements, Question, find_right_sections
 from retriever.query import AskRequest, Expansion
-from retriever.rerank.stage import RerankInput, RerankOutput, choose_pool, rank_value
+from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
+from retriever.rerank.stage import choose_pool
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import merge

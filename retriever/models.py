@@ -11,7 +11,7 @@ from retriever.protocols import Encoder
 from retriever.searching.encode import LastQuestion, explain_pending
 from retriever.searching.open_index import View
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import ExpansionSettings, RerankStageSettings
+from retriever.settings.schema import ExpansionSettings
 from retriever.store import reading
 from retriever.trace import Recorder
 from retriever.types import StageName
@@ -20,7 +20,7 @@ from retriever.types import StageName
 if TYPE_CHECKING:
     from retriever.expansion.cache import CacheFile
     from retriever.expansion.expand import Expander
-    from retriever.rerank.stage import Reranker
+    from retriever.rerank.reranker import Reranker
     from retriever.served.generator import ServedGenerator
     from retriever.served.task import Generator
 
@@ -119,7 +119,23 @@ class OpenModels:
     @cached_property
     def reranker(self) -> "Reranker | None":
         """What reads the candidates; None where none is wanted."""
-        from retriever.rerank.stage import open_reranker
+        # Each kind is imported when it is asked for. No model is loaded yet: faults are errors of `score`.
+        settings = self._profile.rerank
+        match settings.kind:
+            case "llm" if self._profile.use_llm:
+                from retriever.rerank.llm import ListwiseReranker
 
-        open_model = partial(self.generator, self._profile.llm.rerank_model)
-        return open_reranker(self._profile.part(RerankStageSettings), open_model)
+                return ListwiseReranker(self.generator(self._profile.llm.rerank_model), settings)
+            case "cross-encoder":
+                from retriever.rerank.cross_encoder import CrossEncoderReranker
+
+                return CrossEncoderReranker(settings)
+            case "onnx":
+                from retriever.rerank.onnx import OnnxReranker
+
+                return OnnxReranker(settings)
+            case "endpoint":
+                from retriever.rerank.endpoint import EndpointReranker
+
+                return EndpointReranker(settings)
+        return None

@@ -149,8 +149,8 @@ def look_further(
     candidates: tuple[Candidate, ...],
     recorder: Recorder,
 ) -> tuple[Candidate, ...]:
-    """The candidates with what the language model asked for besides; as they came where that fails."""
-    from retriever.searching.rounds import merge_found, run_rounds  # pydantic, for the answers of a model
+    """Fuse what the language model asks for besides with the other rankings; where that fails, nothing changes."""
+    from retriever.searching.rounds import run_rounds  # pydantic, for the answers of a model
 
     def ask(question: str) -> tuple[Candidate, ...]:
         own = Recorder(deadline=recorder.deadline)
@@ -162,9 +162,13 @@ def look_further(
         rounds = run_rounds(view, expanded.question, candidates, profile.rounds, planner, ask, recorder.deadline)
         for reason in filter(None, (*(f"refused {item}" for item in rounds.refused), rounds.failure)):
             recorder.degrade(StageName.ROUNDS, reason)
-        note.text = ", ".join(item.action for item in rounds.found) or "nothing more was asked for"
-        recorder.notes += [f"the language model also looked for: {note.text}"] if rounds.found else []
-        return merge_found(candidates, rounds.found, len(candidates)) if rounds.found else candidates
+        note.text = ", ".join(rounds.found) or "nothing more was asked for"
+        if not rounds.found:
+            return candidates
+        recorder.notes.append(f"the language model also looked for: {note.text}")
+        fusion = profile.part(Fusion)
+        recorder.rankings.extend(weigh_rankings([rounds.rank()], fusion))
+        return cap_candidates(fuse(recorder.rankings, fusion), len(candidates), profile.neighbor_share)
 
 
 def expect_search(view: View, models: OpenModels, question: str, profile: Profile) -> None:

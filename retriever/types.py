@@ -95,6 +95,8 @@ class Ranked:
     """The lines of the chunk that matched; None where no single chunk did."""
     via: Relation | None = None
     """The hit whose neighbor it is; None where it was found by itself."""
+    note: str = ""
+    """What else the source says, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class Evidence:
     via: Relation | None = None
     """As in `Ranked`."""
     note: str = ""
-    """What else the source says, in a few words: `2 of 3 entities`."""
+    """As in `Ranked`: `2 of 3 entities`."""
 
 
 @dataclass(frozen=True, slots=True)

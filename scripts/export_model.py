@@ -35,7 +35,7 @@ from retriever.embedding.tokens import Prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
 from retriever.rerank.onnx import OnnxReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import ChunkSettings, RerankSettings
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from pageindex.files import DOCUMENT_SUFFIXES
 from pageindex.node import Span
 from retriever.context.sections import Piece
 from retriever.lexical.tokens import tokenize
@@ -32,6 +33,11 @@ _NUMBER_WORDS = {  # not `one`, which is more often no number
 # How answers begin; any other first word with a capital may be a name.
 _BEGINNINGS = frozenset({"yes", "use", "according", "based", "run", "set", "add", "make", "see", "note"})
 _MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
+# What looks like a citation of ours; a colon of another script as well.
+_CITATION = re.compile(
+    rf"({'|'.join(map(re.escape, DOCUMENT_SUFFIXES))})\s*[:\uff1a\ua789\u2236]\s*(\d+)(\s*[-\u2010-\u2015]\s*\d+)?",
+    re.IGNORECASE,
+)
 _LINK_TARGET = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]")
 _SENTENCE_END = re.compile(
     r"[.!?][)\"'*_`]*\s+|[\u3002\uff01\uff1f]|\n[ \t>]*\n|\n[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]|\|"
@@ -93,6 +99,19 @@ def check_sentence(
     return CitedSentence(
         text, block.text[place[0] : place[1]], block.folder, block.file, span, block.node_ids[0], block.citation_state
     )
+
+
+def disarm_citations(text: str) -> str:
+    """Return a sentence in which nothing looks like a citation of ours, whoever wrote it.
+
+    A document may say `[docs/other.md:3-5]`, in a link's text for instance: nobody should take that for the lines that
+    this sentence rests on.
+
+    >>> disarm_citations("Keys are rotated weekly [1] [docs/other.md:3-5].")
+    'Keys are rotated weekly (1) [docs/other.md, lines 3-5].'
+    """
+    text = re.sub(r"\[(\d+(?:\s*,\s*\d+)*)\]", r"(\1)", text)
+    return _CITATION.sub(lambda found: f"{found[1]}, line{'s' * bool(found[3])} {found[2]}{found[3] or ''}", text)
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
@@ -178,6 +197,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
         first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
         text = (hit.sentence if is_shown else "") or first
         is_near = hit.score >= LEAST_SCORE * hits[0].score
+        text = disarm_citations(text)
         if text and is_near and not repeats(text, [item.text for item in chosen]):
             place = hit.folder, hit.file, hit.passage, hit.node_id, hit.citation_state
             chosen.append(CitedSentence(text, text, *place))

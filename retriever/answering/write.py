@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from retriever.answering.sentences import check_sentence, choose_sentences, repeats
+from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations, repeats
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, NoGeneratorError, WrongAnswerError
-from retriever.served.speed import BYTES_PER_TOKEN, USUAL
-from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, size
+from retriever.served.speed import BYTES_PER_TOKEN, USUAL, size
+from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Degradation, DroppedSentence, Hit, ShortAnswer, Stage, StageName
@@ -147,6 +147,7 @@ class Checker:
         found = check_sentence(item.text, item.block, item.quote, self.blocks, self.question, self.languages)
         if isinstance(found, CitedSentence) and repeats(found.text, [kept.text for kept in self.kept]):
             found = DroppedSentence(found.text, "it repeats another sentence")
+        found = replace(found, text=disarm_citations(found.text))
         if isinstance(found, DroppedSentence):
             self.dropped.append(found)
             return

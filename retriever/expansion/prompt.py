@@ -11,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion, Turn
-from retriever.served.speed import Speed
-from retriever.served.task import Task, fence_lines, json_line, size
+from retriever.served.speed import Speed, size
+from retriever.served.task import Task, fence_lines, json_line
 from retriever.settings.schema import ExpansionSettings
 from retriever.store.connection import Connection
 from retriever.text import cut

@@ -1,5 +1,6 @@
 """The last order of the candidates, by a model that reads them beside the question.
 
+reranker       what a reranker is given, and what it gives
 stage          which candidates it reads and what of them, and its order joined with that of the fusion
 llm            a language model, which orders many candidates at once
 pairs          what the cross-encoders share, which score one candidate after another

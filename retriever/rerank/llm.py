@@ -18,9 +18,9 @@ from pydantic import BaseModel, Field, create_model
 
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
-from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
-from retriever.served.speed import USUAL
-from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, size
+from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
+from retriever.served.speed import USUAL, size
+from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.settings.schema import RerankSettings, RerankStageSettings
 from retriever.text import cut
 

@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from retriever.display.phrases import pluralize
 from retriever.errors import RerankerError
-from retriever.rerank.stage import RerankInput, RerankOutput
+from retriever.rerank.reranker import RerankInput, RerankOutput
 from retriever.settings.schema import RerankSettings
 
 

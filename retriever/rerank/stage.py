@@ -1,10 +1,8 @@
 """The stage: the candidates of a search in the reranker's order, or as they were when that fails."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import log2
-from typing import TYPE_CHECKING, Protocol
 
 from pageindex.markdown import References
 from pageindex.node import Node
@@ -12,6 +10,7 @@ from pageindex.summary import prose_sentences
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
+from retriever.rerank.reranker import Reranker, RerankInput, rank_value
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.open_index import View
 from retriever.settings.schema import RerankStageSettings
@@ -20,63 +19,8 @@ from retriever.text import cut, cut_around
 from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
-if TYPE_CHECKING:
-    from retriever.served.task import Generator
-
 SCALE = "reranked"
 SURE = 3  # so many of the first candidates are read whatever token match says of them
-
-
-@dataclass(frozen=True, slots=True)
-class RerankInput:
-    """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
-
-    titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
-    text: str  # the passage that matched with the text around it, a limited number of characters of the section
-
-
-@dataclass(frozen=True, slots=True)
-class RerankOutput:
-    scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
-    note: str  # what that took, in a few words
-    cut_short: str = ""  # why not all was read; what was read counts
-
-
-class Reranker(Protocol):
-    """A question and candidates in, scores out."""
-
-    @property
-    def scale(self) -> str:
-        """What the scores are."""
-
-    @property
-    def start_s(self) -> float:
-        """Seconds that it takes before it can score: a model that is not loaded yet takes some to load."""
-
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """A score for each candidate, which come best first; `seconds` is the longest wait, None for its own limits."""
-
-
-def open_reranker(settings: RerankStageSettings, open_generator: "Callable[[], Generator]") -> Reranker | None:
-    """The reranker that the settings ask for, or None. No model is loaded yet: faults are errors of `score`."""
-    # Each kind is imported when it is asked for.
-    if settings.rerank.kind == "llm" and settings.use_llm:
-        from retriever.rerank.llm import ListwiseReranker
-
-        return ListwiseReranker(open_generator(), settings.rerank)
-    if settings.rerank.kind == "cross-encoder":
-        from retriever.rerank.cross_encoder import CrossEncoderReranker
-
-        return CrossEncoderReranker(settings.rerank)
-    if settings.rerank.kind == "onnx":
-        from retriever.rerank.onnx import OnnxReranker
-
-        return OnnxReranker(settings.rerank)
-    if settings.rerank.kind == "endpoint":
-        from retriever.rerank.endpoint import EndpointReranker
-
-        return EndpointReranker(settings.rerank)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +170,6 @@ class RerankScore:
     score: float  # 0 to 1
     boost: float = 0.0  # what it gains for entities of the question, at least 0
     note: str = ""  # what the boost is for
-
-
-def rank_value(rank: int) -> float:
-    """1 / log2(1 + rank), from rank 1: the discount of DCG (Järvelin and Kekäläinen, TOIS 2002); .2 at 30."""
-    return 1.0 / log2(1 + rank)
 
 
 def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:

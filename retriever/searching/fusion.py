@@ -76,7 +76,7 @@ def score_fusion(rankings: Sequence[Ranking], scaling: Scaling, limit: int | Non
             continue
         # Neighbors have decayed scores of the fusion itself: the best of them is no better than they say. And where all
         # documents are of one week, the oldest is about as new as the newest, and not worth nothing.
-        is_bounded = ranking.source in (Source.NEIGHBORS, Source.RECENCY, Source.NAME)
+        is_bounded = ranking.source in (Source.NEIGHBORS, Source.RECENCY, Source.NAME, Source.ROUNDS)
         scores = scale_by_bounds(ranking) if is_bounded else scaling(ranking)
         for rank, (score, item) in enumerate(zip(scores, ranking.items, strict=True), start=1):
             shares.append((ranking.weight * score, ranking, rank, item))
@@ -96,7 +96,7 @@ def _add_shares(shares: Iterable[_Share], limit: int | None) -> tuple[Candidate,
             node_id,
             scores[node_id],
             tuple(
-                Evidence(ranking.source, rank, item.score, ranking.scale, share, item.matched, item.via)
+                Evidence(ranking.source, rank, item.score, ranking.scale, share, item.matched, item.via, item.note)
                 for share, ranking, rank, item in by_node[node_id]
             ),
         )
@@ -138,6 +138,7 @@ def weigh_rankings(rankings: Sequence[Ranking], settings: Fusion) -> tuple[Ranki
         Source.RECENCY: fusion.recency_weight if fusion.method == "blended" else 0.0,
         Source.NEIGHBORS: settings.neighbor_weight,
         Source.NAME: 1.0,  # as much as the best of both searches
+        Source.ROUNDS: 1.0,
     }
     return share_weights(rankings, weights)
 

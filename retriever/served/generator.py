@@ -25,8 +25,8 @@ from retriever.served.address import allowed_url, find_key, ollama_url
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
 from retriever.served.server import ModelInfo, ModelServer, Reply, served_window
-from retriever.served.speed import LEAST_READ, Measured, Speed, SpeedFile
-from retriever.served.task import Task, Written, read_answer, size
+from retriever.served.speed import LEAST_READ, Measured, Speed, SpeedFile, size
+from retriever.served.task import Task, Written, read_answer
 from retriever.settings.schema import LlmSettings
 
 progress = logging.getLogger("retriever.served.progress")

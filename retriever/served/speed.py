@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.files import find_cache_file, make_private_folder
-from retriever.served.task import size
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +20,11 @@ BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer,
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 NEW_SHARE = 0.4  # of what was measured last in what is kept
 MAX_AGE_S = 30 * 86_400.0
+
+
+def size(text: str) -> int:
+    """Return the bytes of a text in UTF-8, which tell of its tokens in every script; a lone surrogate has three."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)

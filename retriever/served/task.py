@@ -9,14 +9,12 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from retriever.errors import WrongAnswerError
-
-if TYPE_CHECKING:
-    from retriever.served.speed import Speed
+from retriever.served.speed import Speed
 
 Written = TypeVar("Written", bound=BaseModel)
 
@@ -43,7 +41,7 @@ class Generator(Protocol):
         """The model, as its server names it; part of the key of a cache."""
 
     @property
-    def speed(self) -> "Speed | None":
+    def speed(self) -> Speed | None:
         """How fast the model reads and writes, as far as is known."""
 
     @property
@@ -62,11 +60,6 @@ class Generator(Protocol):
 
         Its server may have to be asked what the model reads, for at most so many seconds: LanguageModelError.
         """
-
-
-def size(text: str) -> int:
-    """Return the bytes of a text in UTF-8, which tell of its tokens in every script; a lone surrogate has three."""
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def new_nonce() -> str:

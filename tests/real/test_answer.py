@@ -1,18 +1,24 @@
 """A short answer over a real index, and with a scripted Ollama over real HTTP: only what holds is shown."""
 
+import asyncio
 import json
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import StdioServerParameters, types
+from mcp.client import Client
 
 from retriever.query import AskRequest
 from retriever.served.speed import Measured
 from retriever.types import Answer, CitedSentence, ShortAnswer
+from tests.program import Cli, command, environment
 from tests.real import scripted_server as scripted
 from tests.real.scripted_server import Asked, ScriptedServer
+from tests.real.served import indexed
 from tests.shelf import Shelf
 
 QUESTION = "what pays for the journey of a letter?"
@@ -258,3 +264,43 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
 
 def measured(reads: float, writes: float) -> Measured:
     return Measured(int(reads * 10), 10.0, int(writes * 10), 10.0)
+
+
+FORGED = {
+    "keys.md": "# Keys\n\nThe signing keys rotate every week [docs/other.md:3-5](x), see [1] and other.md\uff1a7.\n",
+    "other.md": "# Other\n\nNobody rotates anything here.\n",
+}
+
+
+def answer_of_a_tool(index: Path, question: str, *flags: str) -> types.CallToolResult:
+    program, *arguments = command("mcp", "--index", index, *flags)
+
+    async def asked() -> types.CallToolResult:
+        async with Client(StdioServerParameters(command=program, args=arguments, env=environment())) as client:
+            return await client.call_tool("answer", {"question": question})
+
+    return asyncio.run(asked())
+
+
+@pytest.mark.parametrize("has_model", [False, True])
+def test_no_citation_of_a_document_is_mistaken_for_ours(
+    tmp_path: Path, ollama: ScriptedServer, cli: Cli, has_model: bool
+) -> None:
+    index = indexed(tmp_path, FORGED)
+    question = "how often do the signing keys rotate?"
+    said = "The signing keys rotate every week [docs/other.md:3-5](x), see [1] and other.md:7."
+    sentence = {"quote": "The signing keys rotate every week", "text": said}
+    ollama.answer = lambda asked: writing({**sentence, "block": block_of(asked, "signing")})
+    kind = "auto" if has_model else "extractive"
+    flags = ["--llm-url", ollama.url, "--answer-kind", kind]
+    printed = cli("answer", question, "--index", index, *flags).out.split("\n\n")[0]
+    given = json.loads(cli("answer", question, "--json", "--index", index, *flags).out)["answer"]
+    result = answer_of_a_tool(index, question, *flags)
+    assert bool(given["writer"]) == has_model
+    (line,) = [line for line in result.content[0].text.split("\n") if "rotate every week" in line]  # type: ignore[union-attr]
+    assert result.structured_content
+    told = [given["sentences"][0]["text"], result.structured_content["sentences"][0]["text"]]
+    for text in (printed, line, *told):
+        assert "docs/other.md, lines 3-5" in text
+        assert not re.search(r"\.md\s*[:\uff1a]\s*\d|\[\d+\]", re.sub(r"keys\.md:[\d-]+", "", text)), text
+    assert printed.count("keys.md:") == line.count("keys.md:") == 1

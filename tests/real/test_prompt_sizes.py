@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from retriever.display.phrases import pluralize
-from retriever.served.task import size
+from retriever.served.speed import size
 from retriever.types import Answer
 from tests.real.scripted_server import Asked, ScriptedServer, scripted_server
 from tests.shelf import NEVER_REFRESH, Shelf

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retriever.query import AskRequest, Expansion
-from retriever.rerank.stage import rank_value
+from retriever.rerank.reranker import rank_value
 from retriever.types import Answer
 from tests.real import scripted_server as scripted
 from tests.real.scripted_server import Asked, ScriptedServer

@@ -8,7 +8,7 @@ import pytest
 from retriever.embedding.onnx import RerankerCard, file_sha256, write_card
 from retriever.errors import RerankerError
 from retriever.rerank.onnx import OnnxReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli, run_python
 from tests.shelf import PAGES, QUESTIONS, Shelf, found
@@ -115,7 +115,7 @@ def test_pytorch_is_not_imported(folder: Path) -> None:
     code = f"""
 import sys
 from retriever.rerank.onnx import OnnxReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
 OnnxReranker(RerankSettings(kind="onnx", model={str(folder)!r})).score("a", [RerankInput("b", "c")])
 print(sorted({{"torch", "transformers", "sentence_transformers", "onnx"}} & set(sys.modules)), file=sys.stderr)

@@ -7,7 +7,7 @@ import pytest
 
 from retriever.errors import RerankerError
 from retriever.rerank.endpoint import EndpointReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli
 from tests.real.scripted_server import Asked, Fault, ScriptedServer, hang_up, scripted_server, silence, status

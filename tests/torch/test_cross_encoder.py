@@ -9,7 +9,7 @@ import pytest
 
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoder import CrossEncoderReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.shelf import Shelf
 from tests.torch.conftest import make_bert

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.rerank.onnx import OnnxReranker
-from retriever.rerank.stage import RerankInput
+from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
 from scripts import export_model
 from tests.torch.conftest import SIZES

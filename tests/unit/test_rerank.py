@@ -16,15 +16,14 @@ from retriever.errors import RerankerError
 from retriever.rerank.cross_encoder import CrossEncoderReranker
 from retriever.rerank.llm import complete_order, merge_orders, rank_in_windows, split_into_windows
 from retriever.rerank.pairs import check_scores
+from retriever.rerank.reranker import RerankInput, rank_value
 from retriever.rerank.stage import (
-    RerankInput,
     RerankScore,
     add_context,
     blend_orders,
     choose_pool,
     count_named,
     cut_passage,
-    rank_value,
     rescale_unread,
 )
 from retriever.searching.fusion import cap_candidates

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.rerank.llm import ListwiseReranker, Order
-from retriever.rerank.stage import RerankInput, rank_value
-from retriever.served.speed import Speed
-from retriever.served.task import Task, Written, size
+from retriever.rerank.reranker import RerankInput, rank_value
+from retriever.served.speed import Speed, size
+from retriever.served.task import Task, Written
 from retriever.settings.schema import RerankSettings
 
 QUESTION = "how are the two rankings fused?"

@@ -2,9 +2,7 @@
 
 import pytest
 
-from benchmarks import rounds as benchmark
-from benchmarks.follow_ups import read_asked
-from retriever.searching.rounds import MAX_ACTIONS, MAX_SEARCHES, Action, Found, Plan, check_actions, merge_found
+from retriever.searching.rounds import MAX_ACTIONS, MAX_SEARCHES, Action, Plan, Rounds, check_actions
 from retriever.types import Candidate, Evidence, Source
 
 
@@ -70,26 +68,18 @@ def candidate(node_id: str, score: float) -> Candidate:
     return Candidate(node_id, score, (Evidence(Source.KEYWORD, 1, 7.0, "bm25", score),))
 
 
-def test_lists_are_fused_by_rank() -> None:
-    first = [candidate("a", 0.03), candidate("b", 0.02), candidate("c", 0.01)]
-    found = [
-        Found('search "x"', (candidate("c", 9.0), candidate("d", 8.0))),
-        Found('children of "A"', (candidate("d", 1.0),)),
-    ]
-    merged = merge_found(first, found, 3)
-    # a: 1/2; b: 1/3; c: 1/4 + 1/2; d: 1/3 + 1/2
-    assert [item.node_id for item in merged] == ["d", "c", "a"]
-    assert [round(item.score, 4) for item in merged] == [0.8333, 0.75, 0.5]
-    for item in merged:
-        assert sum(one.share for one in item.evidence) == pytest.approx(item.score)
-    assert [(one.source, one.note) for one in merged[1].evidence] == [("rounds", 'search "x"'), ("keyword", "")]
-    assert [one.note for one in merged[0].evidence] == ['children of "A"', 'search "x"'], (
-        "what they found themselves is of another question"
+def test_what_the_actions_find_is_one_ranking() -> None:
+    rounds = Rounds(
+        {
+            'search "x"': (candidate("c", 9.0), candidate("d", 8.0), candidate("e", 7.0)),
+            'children of "A"': (candidate("d", 1.0), candidate("f", 1.0)),
+        }
     )
-
-
-def test_the_questions_of_the_benchmark_have_their_lines() -> None:
-    asked = read_asked(benchmark.QUESTIONS)
-    assert len(asked) == 30
-    assert {len(item["gold"]) for item in asked} == {2, 3}
-    assert all(sum(map(len, item["rounds"])) <= MAX_ACTIONS for item in asked)
+    ranking = rounds.rank()
+    assert [(item.node_id, item.evidence, item.note) for item in ranking.items] == [
+        ("c", 1.0, 'search "x"'),
+        ("d", 1.0, 'children of "A"'),
+        ("f", 0.5, 'children of "A"'),
+        ("e", pytest.approx(1 / 3), 'search "x"'),
+    ]
+    assert ranking.source is Source.ROUNDS

@@ -6,7 +6,8 @@ from pydantic import BaseModel
 from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
 from retriever.served.address import ollama_url
 from retriever.served.generator import CircuitBreaker
-from retriever.served.task import drop_thoughts, find_object, read_answer, size
+from retriever.served.speed import size
+from retriever.served.task import drop_thoughts, find_object, read_answer
 
 
 class Answer(BaseModel):
