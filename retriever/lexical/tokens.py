@@ -10,15 +10,12 @@ text; what a word becomes is cached, because text repeats its words.
 """
 
 import re
-import sys
 import threading
 import unicodedata
 from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import chain, pairwise, repeat
-from types import ModuleType
 from typing import Protocol
 
 from retriever.lexical.languages import SINGLED, STEMMED, STOP_WORDS
@@ -278,7 +275,6 @@ def _fold(word: str) -> str:
     return lowered[:_LONGEST_TERM]
 
 
-_SNOWBALL = f"{__name__}_snowball"
 _stemming = threading.Lock()  # a stemmer keeps the word it works on in itself
 
 
@@ -297,15 +293,8 @@ def _stem_word(term: str, language: str) -> str:
 
 @cache
 def _stemmer(language: str) -> "_Stemmer":
-    # The class itself: snowballstemmer.stemmer() gives whatever other version a compiled PyStemmer brings. And from a
-    # package of our own over its files: `snowballstemmer` imports all 36 languages, 13 ms.
-    if _SNOWBALL not in sys.modules:
-        found = find_spec("snowballstemmer")
-        assert found is not None
-        package = ModuleType(_SNOWBALL)
-        package.__path__ = found.submodule_search_locations or []
-        sys.modules[_SNOWBALL] = package
-    module = import_module(f"{_SNOWBALL}.{language}_stemmer")
+    # The class itself: snowballstemmer.stemmer() gives whatever other version a compiled PyStemmer brings.
+    module = import_module(f"snowballstemmer.{language}_stemmer")
     stemmer: _Stemmer = getattr(module, f"{language.capitalize()}Stemmer")()
     return stemmer
 
