@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from retriever.command_line import options
 from retriever.command_line.console import (
@@ -31,6 +33,7 @@ from retriever.query import AskRequest, Scope
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.retriever import Retriever
+    from retriever.serving.client import ServerClient
     from retriever.several import SeveralRetrievers
     from retriever.trace import Spent
     from retriever.types import Answer
@@ -69,6 +72,8 @@ class AskCommand(WithExamples):
         "fail_on_none",
         "editor",
         "record",
+        "server",
+        "token_file",
         "documents.ignore",
     ),
     epilog=options.EXIT_CODES_HELP,
@@ -93,6 +98,20 @@ class AskCommand(WithExamples):
 )
 @click.option("--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers.")
 @options.editor
+@click.option(
+    "--server",
+    default="",
+    envvar="HYBRID_RETRIEVE_SERVER",
+    metavar="URL",
+    help="Ask the index of a running `serve --web`, such as http://127.0.0.1:8470. Otherwise HYBRID_RETRIEVE_SERVER.",
+)
+@click.option(
+    "--token-file",
+    default="",
+    envvar="HYBRID_RETRIEVE_TOKEN_FILE",
+    metavar="FILE",
+    help="Holds the token that this server wants. Otherwise HYBRID_RETRIEVE_TOKEN_FILE.",
+)
 def ask(
     console: Console,
     scope: Scope,
@@ -103,6 +122,8 @@ def ask(
     conversation: tuple[str, ...],
     focus: tuple[str, ...],
     editor: str,
+    server: str,
+    token_file: str,
     *,
     full: bool,
     explain: bool,
@@ -125,6 +146,8 @@ def ask(
     if batch is not None:
         if excluded:
             raise click.UsageError(f"--batch answers the questions of its file; leave out {excluded}")
+        if server:
+            raise click.UsageError("--batch opens the index itself; leave out --server")
         return answer_batch(batch, run or STANDARD_STREAM, opening, console, scope, fail_on_none=fail_on_none)
     if run is not None:
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
@@ -133,10 +156,28 @@ def ask(
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
     form = Form(Output.of(as_json=as_json, context=context), editor, full, explain, show_hypothetical, console.verbose)
     request = AskRequest(question, conversation, scope, focus=focus)
+    client = open_client(server, token_file, opening, request, full=full) if server else None
     with note_command(words, console) as answers:
-        answer = Asking(request, form, console, opening).run()
+        answer = Asking(request, form, console, opening, client).run()
         answers.append(answer)
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
+
+
+def open_client(server: str, token_file: str, opening: Opening, request: AskRequest, *, full: bool) -> "ServerClient":
+    """Return what asks a running `serve`; UsageError with everything that only an index opened here can answer."""
+    from retriever.serving.client import ServerClient, read_token
+
+    own = {
+        "--docs": opening.docs,
+        "--index and --all": opening.index or opening.several,
+        "--focus": request.focus,
+        "the settings": opening.settings,
+    }
+    if excluded := ", ".join(name for name, given in own.items() if given):
+        raise click.UsageError(f"the server of --server has its index and its settings; leave out {excluded}")
+    is_given = click.get_current_context().get_parameter_source("profile") is not ParameterSource.DEFAULT
+    token = read_token(Path(token_file).expanduser()) if token_file else ""
+    return ServerClient(server, token, opening.profile if is_given else "", full=full)
 
 
 @contextmanager
@@ -211,6 +252,7 @@ class Asking:
     form: Form
     console: Console
     opening: Opening
+    server: "ServerClient | None" = None  # that is asked in place of an index opened here
     begun: float = field(default_factory=time.perf_counter)  # loading modules is a part of what the user waits for
     early: "Answer | None" = None  # the one that was given before everything was embedded
 
@@ -219,6 +261,8 @@ class Asking:
 
         Programs, and what stands behind a pipe, get one answer: with --docs of everything, else of what there is.
         """
+        if self.server is not None:
+            return self._show(self.server)
         if self.form.output is Output.TEXT and not self.opening.several and sys.stdout.isatty():
             return self._answer_person()
         with options.open_one_or_several(self.opening, self.console) as retriever:
@@ -254,7 +298,7 @@ class Asking:
             self.console.note("stopped; the next question, or `index`, goes on from here")
             return self.early
 
-    def _show(self, retriever: "Retriever | SeveralRetrievers") -> "Answer":
+    def _show(self, retriever: "Retriever | SeveralRetrievers | ServerClient") -> "Answer":
         """Print the answer; a second one where it has other sections."""
         from retriever.trace import Spent, milliseconds_since
 

@@ -21,7 +21,7 @@ from retriever.text import find_nearest
 
 DEFAULT_PROFILE = "balanced"
 # Variables with the prefix that name something else than a setting.
-NOT_SETTINGS = frozenset({"HYBRID_RETRIEVE_EDITOR", "HYBRID_RETRIEVE_INDEX"})
+NOT_SETTINGS = frozenset(f"HYBRID_RETRIEVE_{name}" for name in ("EDITOR", "INDEX", "SERVER", "TOKEN_FILE"))
 MAX_PROFILE_BYTES = 64 * 1024
 
 # A place to name in messages, and nested settings.

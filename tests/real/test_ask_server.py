@@ -1,0 +1,81 @@
+"""`ask --server`: the index of a running `serve --web` answers, and what is printed is as if it were opened here."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retriever.errors import QuestionError, ServingError, UsageError
+from retriever.query import AskRequest, Scope
+from retriever.serving.client import ServerClient
+from tests.program import Cli
+from tests.real.served import Served, indexed, served
+
+QUESTION = "what pays for a leter?"
+TIMES = re.compile(r"\d+\.\d+ (s|ms)\b|^ +\d+\.\d", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return indexed(tmp_path_factory.mktemp("server"))
+
+
+@pytest.fixture(scope="module")
+def server(index: Path) -> Iterator[Served]:
+    with served(index, "--web") as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.mark.parametrize("flags", [(), ("--full",), ("--explain",), ("--in", "mail.md"), ("--after", "who writes?")])
+def test_a_page_is_the_same(index: Path, server: Served, cli: Cli, flags: tuple[str, ...]) -> None:
+    here, there = cli(QUESTION, "--index", index, *flags), cli(QUESTION, "--server", server.url, *flags)
+    assert TIMES.sub("", there.out) == TIMES.sub("", here.out)
+    assert TIMES.sub("", there.err) == TIMES.sub("", here.err)
+    assert "mail.md" in there.out
+
+
+@pytest.mark.parametrize("flags", [(), ("--full", "--explain", "--show-hypothetical", "--profile", "recall")])
+def test_json_is_the_same(index: Path, server: Served, cli: Cli, flags: tuple[str, ...]) -> None:
+    here, there = (
+        json.loads(cli(QUESTION, "--json", *place, *flags).out)
+        for place in (("--index", str(index)), ("--server", server.url))
+    )
+    for content in (here, there):
+        del content["timings_ms"]
+        for stage in content.get("trace", {}).get("stages", ()):
+            del stage["milliseconds"]
+    assert there == here
+
+
+def test_a_program_asks_a_server_as_it_asks_a_retriever(server: Served) -> None:
+    answer = ServerClient(server.url).search(AskRequest(QUESTION, scope=Scope(folders=("mail.md",))))
+    assert answer.hits[0].citation.startswith("mail.md:")
+    with pytest.raises(QuestionError, match="nowhere"):
+        ServerClient(server.url).search(AskRequest("in:nowhere stamps"))
+    with pytest.raises(QuestionError, match="profile must be one of"):
+        ServerClient(server.url, profile="swift").search(AskRequest("stamps"))
+
+
+def test_a_token_is_sent(index: Path, tmp_path: Path, cli: Cli) -> None:
+    with served(index, "--web", "--token-file", str(tmp_path / "token")) as server:
+        server.wait_until_ready()
+        assert "mail.md" in cli(QUESTION, "--server", server.url, "--token-file", tmp_path / "token").out
+        assert "wants another token: --token-file" in cli(QUESTION, "--server", server.url, code=1).err
+    assert "cannot be read" in cli(QUESTION, "--server", server.url, "--token-file", tmp_path / "none", code=2).err
+
+
+def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
+    assert "no server answers at http://127.0.0.1:9 (" in cli(QUESTION, "--server", "http://127.0.0.1:9", code=1).err
+    with served(index, "--mcp") as other, pytest.raises(ServingError, match="of this version"):
+        ServerClient(other.url).search(AskRequest(QUESTION))
+    for url in ("http://192.168.1.5:8470", "ftp://localhost", "localhost:8470", "http://me:secret@localhost"):
+        with pytest.raises(UsageError):
+            ServerClient(url)
+
+
+@pytest.mark.parametrize("flags", ["--docs docs", "--index x", "--all", "--top-k 3", "--focus names", "--context"])
+def test_what_only_an_index_opened_here_can_do(server: Served, cli: Cli, flags: str) -> None:
+    assert flags.split()[0] in cli(QUESTION, "--server", server.url, *flags.split(), code=2).err or "--top-k" in flags
