@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import retriever.api
+from retriever.query import AskRequest
 from retriever.retriever import Retriever
 from retriever.types import Answer
 from tests.shelf import WORDS_ALONE
@@ -37,8 +38,8 @@ class Sample:
             monkeypatch.setattr(retriever.api, name, self._noted(getattr(retriever.api, name), docs))
         search = Retriever.search
 
-        def find(opened: Retriever, question: str, *more: Any, **named: Any) -> Answer:  # noqa: ANN401 - passed on
-            self.asked.append(question)
+        def find(opened: Retriever, question: AskRequest | str, *more: Any, **named: Any) -> Answer:  # noqa: ANN401 - passed on
+            self.asked.append(AskRequest.of(question).question)
             if not self.answers:
                 return search(opened, question, *more, **named)
             return self.answers[min(len(self.asked), len(self.answers)) - 1]
