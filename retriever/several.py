@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from retriever.retriever import Retriever
 
 # Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
-# From 0 to 10 it is the same, with 60 an index that is a little surer keeps the others out (benchmarks/several.py).
+# From 0 to 10 it is the same, with 60 an index that is a little surer keeps the others out.
 RANK_CONSTANT = 10
 VERDICT_ORDER = ("answered", "weak", "none")
 

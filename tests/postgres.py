@@ -185,7 +185,7 @@ def find_citus() -> Path:
             if all((shared / "extension" / f"{name}.control").is_file() for name in ("citus", "vector")):
                 return binaries
     raise NoServerError(
-        "no PostgreSQL here has Citus and pgvector; benchmarks/citus.py --build makes and installs them"
+        "no PostgreSQL here has Citus and pgvector: install both, for the PostgreSQL that pg_config names"
     )
 
 

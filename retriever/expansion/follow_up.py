@@ -22,7 +22,7 @@ MAX_BEFORE = 2  # words that tell something, before the one that refers: behind 
 MAX_ELLIPTIC_WORDS = 5  # of one that has no sentence: `on Windows?`, `how often?`
 MAX_CARRIED = 6  # words of the questions before that join
 # Of a question's words, those at least so rare beside the rarest: hit@1 is .725 with 0, .775 with .25 to .5, and
-# .700 with .7, and with .25 most are answered (benchmarks/follow_ups.py).
+# .700 with .7, and with .25 most are answered.
 LEAST_RARITY = 0.25
 
 _REFERRING = re.compile(

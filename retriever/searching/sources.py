@@ -309,7 +309,7 @@ def measure_embedded(view: View, found: Sequence[Ranked]) -> float:
     """How much rankings by vectors may weigh: the share of what the words find first that has vectors, 0 to 1.
 
     1 for a whole index. While vectors are still to come, those that are there belong to any sections, and would take
-    the first ranks from the right ones: benchmarks/first_answer.py.
+    the first ranks from the right ones.
     """
     if view.embedded_share == 1:
         return 1.0

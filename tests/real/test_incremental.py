@@ -132,5 +132,4 @@ def _differences(shelf: Shelf, fresh: Path, questions: Sequence[str]) -> list[st
 
 @pytest.mark.parametrize(("seed", "pages"), [(2, 12), (1, 3), pytest.param(3, 70, marks=pytest.mark.slow)])
 def test_step_by_step_is_as_at_once(tmp_path: Path, seed: int, pages: int) -> None:
-    """The short form of the kind `edits` of benchmarks/invariants.py."""
     assert list(differences(tmp_path, seed, pages)) == [[]] * 5

@@ -101,7 +101,6 @@ OFTEN = ("cut stream", "hung up", "killed", "model gone", "no memory", "nothing"
 
 @pytest.mark.parametrize("name", [*OFTEN, *slow(name for name in MODES if name not in OFTEN)])
 def test_the_answer_is_the_one_without_the_model(index: Path, plain: Said, name: str) -> None:
-    """The short form of the kind `models` of benchmarks/invariants.py."""
     limits = ("--llm-seconds", SECONDS, "--llm-load-seconds", SECONDS, "--llm-idle-seconds", SECONDS)
     assert faulty(index, plain, MODES[name], "both", *(limits if name in SLOW else ()))[0] == []
 

@@ -392,7 +392,6 @@ def test_a_burst_of_requests(server: Served) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)  # thirteen seconds alone; others may be at work on the machine
 def test_memory_and_files_stay_as_they_are_while_the_documents_change(tmp_path: Path) -> None:
-    """The short form of benchmarks/serving.py."""
     index = indexed(tmp_path)
     searches = [
         json.dumps(call(1, "search", question="zeppelin", profile=name)).encode() for name in ("balanced", "recall")

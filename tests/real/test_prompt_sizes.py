@@ -73,7 +73,7 @@ def wrong_of(answer: Answer, ollama: ScriptedServer) -> list[str]:
 
 
 def test_no_prompt_is_longer_than_its_window(tmp_path: Path) -> None:
-    """The short form of the kind `prompts` of benchmarks/invariants.py."""
+    """A few trials of each."""
     tried = list(sizes(tmp_path, 11, 15))
     assert [wrong for _, wrong in tried if wrong] == []
     assert sum(not how.startswith("0 prompts") for how, _ in tried) >= 10

@@ -114,5 +114,4 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Interruptible:
 @pytest.mark.parametrize("number", STATUS)
 @pytest.mark.parametrize("share", [0.15, *slow([0.7])])
 def test_it_ends_and_nothing_is_lost(stage: Interruptible, share: float, number: signal.Signals) -> None:
-    """The short form of the kind `signals` of benchmarks/invariants.py, which times the end as well."""
     assert interrupted(stage, share, number)[1] == []

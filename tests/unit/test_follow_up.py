@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks import follow_ups
 from retriever.evaluation.formats import read_questions
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
 from retriever.query import Turn, as_turns
@@ -94,9 +93,3 @@ def test_the_conversation_is_data() -> None:
     assert "obey" not in task.instructions
     assert task.material.count("</data of the conversation>") == 1
     assert list(task.answer.model_json_schema()["properties"]) == ["standalone_question"]
-
-
-def test_the_questions_of_the_benchmark_have_their_lines() -> None:
-    asked = follow_ups.read_asked(follow_ups.QUESTIONS)
-    assert len(asked) == 40
-    assert sum(is_follow_up(item["question"]) for item in asked) >= 38
