@@ -121,6 +121,12 @@ class Node:
         return bool(_SILENT.sub("", body).strip())
 
     @property
+    def id_prefix(self) -> str:
+        """What stands before the path in the id: it tells the folders of one index apart, and ends with a colon."""
+        rest = self.id.removeprefix(self.path)
+        return "" if len(rest) < len(self.id) and rest[:1] in ("", "#", "/") else f"{self.id.partition(':')[0]}:"
+
+    @property
     def citation(self) -> str:
         """`path:first-last`, or `path:line`; the path alone without a line of its own. Not escaped for a terminal."""
         return f"{self.path}:{self.span}" if self.span else self.path

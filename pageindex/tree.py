@@ -3,6 +3,7 @@
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -144,8 +145,11 @@ class DocumentTree:
     def pretty(self, node_id: str | None = None, depth: int | None = None) -> str:
         """The tree as lines for people: title and `file:first-last`, of a folder how much is in it.
 
-        Control characters of documents are inert.
+        Where two folders of the tree hold a file or a folder of one path, their names stand before it. Control
+        characters of documents are inert.
         """
+        named = (node for node in self.walk() if node.kind is not NodeKind.SECTION)
+        names = Counter(name for node in named for name in {node.path, node.id.removesuffix("/")})
         shown = list(self._descend(node_id, depth))
         counts = self.count_folders() if any(node.kind is NodeKind.FOLDER for node, _, _ in shown) else {}
         lines = []
@@ -153,6 +157,8 @@ class DocumentTree:
             branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
             title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
             place = f"{node.path}/" if node.kind is NodeKind.FOLDER else node.citation
+            if names[node.path] > 1:
+                place = node.id if node.kind is NodeKind.FOLDER else f"{node.id_prefix}{place}"
             held = ""
             if node.kind is NodeKind.FOLDER:
                 files, sections = counts[node.id]

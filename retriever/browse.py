@@ -17,7 +17,7 @@ from retriever.references import (
     find_last_line,
     find_node,
 )
-from retriever.searching.citations import Anchor, CitationState, open_anchors
+from retriever.searching.citations import CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.connection import Connection
@@ -37,11 +37,12 @@ class Excerpt:
     breadcrumb: tuple[str, ...]  # the node's
     # Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place.
     citation_state: CitationState = "exact"
+    cited_as: str = ""  # as in `Hit`
 
     @property
     def citation(self) -> str:
         """`file:first-last`."""
-        return f"{self.file}:{self.span}"
+        return f"{self.cited_as or self.file}:{self.span}"
 
     def __repr__(self) -> str:
         return f"<Excerpt {self.citation} {self.title!r}>"
@@ -89,14 +90,19 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
             raise
         key, node_id = find_in_documents(connection, reference)  # a name that ends like lines
     stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
-    folder, file = reading.folder_of(connection, [key])[key], stored[0].node
-    anchors = open_anchors(connection, [key], access)
+    file, anchors = stored[0].node, open_anchors(connection, [key], access)
     state, now = anchors.look_at(key)
+
+    def excerpt(node: Node, span: Span, text: str, state: CitationState) -> Excerpt:
+        return Excerpt(
+            node.id, anchors.folders[key], file.path, span, text, node.title, node.breadcrumb, state, anchors.names[key]
+        )
+
     if state == "stale" and (lines or node_id == file.id):
         # Lines of a file that has changed: a citation of today names them as they are now.
         last_line = count_lines(now)
         span = check_lines(file, last_line, lines or (1, last_line))
-        return Excerpt(file.id, folder, file.path, span, _cut(now, span), file.title, file.breadcrumb)
+        return excerpt(file, span, _cut(now, span), "exact")
     if lines:
         span = check_lines(file, find_last_line(stored), lines)
     else:
@@ -109,9 +115,8 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
             raise UsageError(f"{file.path} is empty")
         span = Span(spans[0].first, spans[-1].last)
     text = _cut("".join(item.node.text for item in stored if item.node.span), span)
-    holder = find_holder(stored, span.first)
     anchor = anchors.anchor(key, span, text)
-    return Excerpt(holder.id, folder, file.path, anchor.span, text, holder.title, holder.breadcrumb, anchor.state)
+    return excerpt(find_holder(stored, span.first), anchor.span, text, anchor.state)
 
 
 def _cut(text: str, span: Span) -> str:
@@ -165,14 +170,18 @@ def find_relations(view: View, reference: str) -> Relations:
     )
 
 
-def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
-    """A function that tells where each node in `found` is by now, None without lines; to be used within the view."""
+def cite_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], tuple[str, CitationState]]:
+    """A function that gives a node of `found` as it is cited now, and its state; to be used within the view."""
     above = [found.parent] if found.parent else []
     nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
     keys = {view.tree.document_key(node.id) for node in nodes}
     anchors = open_anchors(view.connection, keys, access)
 
-    def place(node: Node) -> Anchor | None:
-        return anchors.anchor(view.tree.document_key(node.id), node.span, node.text) if node.span else None
+    def cite(node: Node) -> tuple[str, CitationState]:
+        key = view.tree.document_key(node.id)
+        if node.span is None:
+            return anchors.names[key], "exact"
+        anchor = anchors.anchor(key, node.span, node.text)
+        return f"{anchors.names[key]}:{anchor.span}", anchor.state
 
-    return place
+    return cite

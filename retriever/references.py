@@ -6,6 +6,7 @@ file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them
 """
 
 import contextlib
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -13,6 +14,8 @@ from pathlib import PurePosixPath
 
 from pageindex.files import drop_ending
 from pageindex.node import Node, Span
+from pageindex.tree import printable
+from retriever.display.sanitize import sanitize_line
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names
@@ -30,17 +33,21 @@ MAX_NAME_CHARS = 300  # nobody types a longer name
 SLIP, NEAR, SHORTEST_SLIP = 0.85, 0.6, 5
 
 
-def possible_ids(connection: Connection, reference: str) -> Iterator[str]:
-    """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
+def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
+    """The ids that a reference may mean: those of the first list that has any; several are several files of one name.
+
+    It is an id that begins with a folder's name, else a path in any of the folders, else a path as the current folder
+    sees it.
+    """
     if not _is_name(reference):
         return
-    yield reference
     folders = reading.folders(connection)
+    if any(folder.prefix and reference.startswith(folder.prefix) for folder in folders):
+        yield [reference]
+    yield list(dict.fromkeys([reference, *(folder.prefix + reference for folder in folders)]))
     path, sign, slugs = reference.partition("#")
-    for folder, inside in locate_path(folders, path):
-        yield folder.prefix + inside + sign + slugs
-    for folder in folders:
-        yield folder.prefix + reference
+    for folder, inside in locate_path(folders, path):  # one place is in two folders where one is inside the other
+        yield [folder.prefix + inside + sign + slugs]
 
 
 def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]:
@@ -92,10 +99,11 @@ def find_node(connection: Connection, tree: Container[str], reference: str) -> s
         UnknownReferenceError: there is no such node.
         UsageError: there are several.
     """
-    for node_id in possible_ids(connection, reference):
-        for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
-            if known in tree:
-                return known
+    for ids in list_ids(connection, reference):
+        # A folder's id ends with a slash.
+        found = [known for node_id in ids for known in (node_id, f"{node_id.rstrip('/')}/") if known in tree]
+        if found:
+            return only(reference, list(dict.fromkeys(found)))
     try:
         _, node_id = find_in_documents(connection, reference)
     except UnknownReferenceError:
@@ -117,18 +125,19 @@ def _is_name(reference: str) -> bool:
 
 def find_exactly(connection: Connection, reference: str) -> tuple[int, str] | None:
     """By id or path, or by a path and the slug of a heading."""
-    for node_id in possible_ids(connection, reference):
-        key = reading.document_of_node(connection, node_id)
-        if key is not None:
-            return key, node_id
+    for ids in list_ids(connection, reference):
+        keys = {node_id: key for node_id in ids if (key := reading.document_of_node(connection, node_id)) is not None}
+        if keys:
+            node_id = only(reference, list(keys))
+            return keys[node_id], node_id
     # The slug of a heading stands for its whole id, which has those of the headings above it as well.
     path, sign, slug = reference.rpartition("#")
-    known = find_exactly(connection, path) if sign and slug else None
-    if known is None:
+    file = find_exactly(connection, path) if sign and slug else None
+    if file is None:
         return None
-    nodes = [stored.node for stored in reading.nodes_of_documents(connection, [known[0]])]
+    nodes = [stored.node for stored in reading.nodes_of_documents(connection, [file[0]])]
     found = [node.id for node in nodes if node.id.endswith(f"/{slug}") or (slug == node.anchor and node.span)]
-    return (known[0], only(reference, found)) if found else None
+    return (file[0], only(reference, found)) if found else None
 
 
 def only(reference: str, found: Sequence[str]) -> str:
@@ -161,11 +170,14 @@ class Names:
 
         from pageindex.markdown import WIKILINK
 
+        if printed := self._find_printed(reference):
+            return printed[0][0], only(reference, [node_id for _, node_id in printed])
         wikilink = WIKILINK.fullmatch(reference.strip())
         name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
         documents = self._find_documents(name)
         if wikilink:
-            documents = documents[:1]  # Obsidian takes the one with the shortest path
+            # Obsidian takes the one with the shortest path, which two folders may hold.
+            documents = [document for document in documents if document.path == documents[0].path]
         if sign and documents and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
             sections = [
                 section for document in documents for section in reading.section_names(self._connection, document.key)
@@ -181,6 +193,23 @@ class Names:
             found = self._find_title(reference, heading if sign and not name.strip() else name, is_path=bool(sign))
         node_id = only(reference, [node_id for _, node_id in found])
         return found[0][0], node_id
+
+    def _find_printed(self, reference: str) -> list[tuple[int, str]]:
+        """The files, else the sections, that are printed like this: with signs that no terminal shows replaced."""
+        found = list[tuple[int, str]]()
+        for document in self._documents:
+            path = f"{document.folder}/{document.path}"
+            if sanitize_line(path) != path:
+                names = {document.path, document.node_id, path, os.path.relpath(path), f"./{os.path.relpath(path)}"}
+                if reference in {show(name) for name in names for show in (sanitize_line, printable)}:
+                    found.append((document.key, document.node_id))
+                sections = reading.section_names(self._connection, document.key) if "#" in reference else []
+                found += [
+                    (item.key, item.node_id)
+                    for item in sections
+                    if reference in (sanitize_line(item.node_id), printable(item.node_id))
+                ]
+        return found
 
     def _find_documents(self, name: str) -> list[DocumentName]:
         """Those of that path or the end of one, with or without its ending; else by an alias; else by their title."""
@@ -216,9 +245,11 @@ class Names:
         names: dict[str, list[tuple[int, str]]] = {}
         for section in sections:
             names.setdefault(fold(section.title), []).append((section.key, section.node_id))
-        for document in self._documents:  # a file has the title of its first section, and stands for it
+        files: dict[str, list[tuple[int, str]]] = {}
+        for document in self._documents:
             for name in (document.title, *document.aliases, drop_ending(document.path).rpartition("/")[2]):
-                names[fold(name)] = [(document.key, document.node_id)]
+                files.setdefault(fold(name), []).append((document.key, document.node_id))
+        names |= files  # a file has the title of its first section, and stands for it
         for document in self._documents:
             names.setdefault(fold(document.path), [(document.key, document.node_id)])
             names.setdefault(fold(document.path.rpartition("/")[2]), [(document.key, document.node_id)])

@@ -101,6 +101,7 @@ def cite_similar(
                 similarity=similarity,
                 is_same_file=keys[node_id] == asked_document,
                 citation_state=anchor.state,
+                cited_as=anchors.names[keys[node_id]],
             )
         )
     return tuple(sections)

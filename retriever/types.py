@@ -189,12 +189,14 @@ class Hit:
     sentence: str = ""
     """The sentence of the passage that is nearest to the question by words, as plain text; empty where none is."""
     index: str = ""
-    """The name of its index, where several were asked."""
+    """The name of its index, where several were asked; `node_id` and `citation` then begin with it."""
+    cited_as: str = ""
+    """How its file is cited: `file`, with its folder's name before it where two folders hold a file of that path."""
 
     @property
     def citation(self) -> str:
-        """`file:first-last`, the lines of the passage; `file:line` of one line."""
-        return f"{self.file}:{self.passage}"
+        """`file:first-last`, the lines of the passage, as `Retriever.read` takes it; `file:line` of one line."""
+        return f"{self.cited_as or self.file}:{self.passage}"
 
     def __repr__(self) -> str:
         return f"<Hit {self.rank}: {self.citation} {self.title!r}>"
@@ -224,11 +226,13 @@ class SimilarSection:
     """Whether it is in the file of the other one."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As in `Hit`."""
+    cited_as: str = ""
+    """As in `Hit`."""
 
     @property
     def citation(self) -> str:
         """`file:first-last`."""
-        return f"{self.file}:{self.span}"
+        return f"{self.cited_as or self.file}:{self.span}"
 
     def __repr__(self) -> str:
         return f"<SimilarSection {self.rank}: {self.citation} {self.similarity:.2f}>"
@@ -420,11 +424,13 @@ class CitedSentence:
     """Of the section that these lines are in; where it is no hit, of the first section of the block that was read."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As in `Hit`."""
+    cited_as: str = ""
+    """As in `Hit`."""
 
     @property
     def citation(self) -> str:
         """`file:first-last`."""
-        return f"{self.file}:{self.span}"
+        return f"{self.cited_as or self.file}:{self.span}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def check_sentence(
         return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
     span, cited = find_cited_lines(block, *place)
     around = "\n".join([cited, *block.titles])
-    where = f"{block.file}:{span}"
+    where = f"{block.cited_as or block.file}:{span}"
     known = find_numbers(around)
     if missing := [item for item in find_numbers(text) if item not in known]:
         return DroppedSentence(text, f"the number {missing[0]} does not stand in {where}")
@@ -96,9 +96,9 @@ def check_sentence(
         own = set(tokenize(part, languages))
         if len(own & terms) < LEAST_SUPPORTED * len(own):
             return DroppedSentence(text, f"it says other things than {where}")
-    return CitedSentence(
-        text, block.text[place[0] : place[1]], block.folder, block.file, span, block.node_ids[0], block.citation_state
-    )
+    quoted = block.text[place[0] : place[1]]
+    file = block.folder, block.file, span, block.node_ids[0], block.citation_state, block.cited_as
+    return CitedSentence(text, quoted, *file)
 
 
 def disarm_citations(text: str) -> str:
@@ -199,7 +199,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
         is_near = hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(text)
         if text and is_near and not repeats(text, [item.text for item in chosen]):
-            place = hit.folder, hit.file, hit.passage, hit.node_id, hit.citation_state
+            place = hit.folder, hit.file, hit.passage, hit.node_id, hit.citation_state, hit.cited_as
             chosen.append(CitedSentence(text, text, *place))
     return tuple(chosen[:MAX_EXTRACTED])
 

@@ -94,7 +94,7 @@ def answer(
 
 def show_sentence(page: Page, sentence: "CitedSentence") -> None:
     """A sentence and the lines that it rests on, at once."""
-    cited = page.cite(sentence.folder, sentence.file, sentence.span)
+    cited = page.cite(sentence, sentence.span)
     text = Text(f"{sanitize_line(sentence.text)}  ").append_text(cited)
     page.paragraph(text.append(format_doubt(sentence.citation_state), QUIET))
     page.console.file.flush()

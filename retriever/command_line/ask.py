@@ -461,7 +461,7 @@ def answer_batch(
         raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
     # All lines are read before the first is asked: a mistake in the last one is said at once.
     questions = read_questions(content, "standard input" if is_stream else source)
-    unanswered, degraded = 0, dict[str, int]()
+    unanswered, failed, degraded = 0, 0, dict[str, int]()
     opened = options.open_one_or_several(opening, console)
     with write_whole(target) as out, opened as retriever, console.show_progress() as progress:
         if progress is not None:
@@ -470,6 +470,7 @@ def answer_batch(
             line, sentences = answer_line(retriever, question, scope)
             out.write(f"{json_line(line)}\n")
             unanswered += line["verdict"] == "none"
+            failed += "error" in line
             for sentence in sentences:
                 degraded[sentence] = degraded.get(sentence, 0) + 1
             if progress is not None:
@@ -480,6 +481,8 @@ def answer_batch(
     for sentence, times in degraded.items():
         console.note(f"note: {sentence} ({pluralize(times, 'question')})")
     console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")
+    if failed == len(questions):
+        return ExitCode.USAGE
     return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
 
 
@@ -498,7 +501,8 @@ def answer_line(
             raise  # it is in an option
         return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
     hits = [
-        dump(Found(hit.node_id, hit.file, hit.span, hit.score), "tokens") | ({"index": hit.index} if hit.index else {})
+        dump(Found(hit.node_id, hit.cited_as or hit.file, hit.span, hit.score), "tokens")
+        | ({"index": hit.index} if hit.index else {})
         for hit in answer.hits
     ]
     line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}

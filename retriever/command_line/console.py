@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Display
     from rich.progress import TaskID
 
+    from pageindex.node import Span
+    from retriever.browse import Excerpt
     from retriever.protocols import Progress
+    from retriever.types import CitedSentence, Hit, SimilarSection
 
 MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all
 FIRST_NOTE_S = 10.0  # of a stage, where there are no bars: agents give a silent command up after a minute or two
@@ -73,6 +76,23 @@ def shorten_path(folder: str, file: str) -> str:
     except (OSError, ValueError):  # the current folder was deleted, or is on another drive
         return absolute
     return min(relative, absolute, key=len)
+
+
+def shorten_citation(
+    place: "Hit | SimilarSection | CitedSentence | Excerpt", lines: "Span", folders: Iterable[str] = ()
+) -> str:
+    """The lines of a file as an editor opens them, and as `read` takes them; `folders` are those of the index.
+
+    What `read` would take for another file begins with `./`; where two folders hold a file of that path, the folder's
+    name stands before it.
+    """
+    if place.cited_as not in ("", place.file):
+        return f"{place.cited_as}:{lines}"
+    path, absolute = shorten_path(place.folder, place.file), os.path.normpath(f"{place.folder}/{place.file}")
+    others = {os.path.normpath(f"{folder}/{path}") for folder in (place.folder, *folders)} - {absolute}
+    is_misread = path[0] in "-~" or any(map(os.path.lexists, others))
+    is_inside = not path.startswith((os.sep, f"..{os.sep}"))
+    return f"{'./' if is_inside and is_misread else ''}{path}:{lines}"
 
 
 # Results.

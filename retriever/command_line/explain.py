@@ -158,7 +158,11 @@ def dump_why_not(found: "WhyNot") -> dict[str, Any]:
 
 def show_why_not(page: Page, found: "WhyNot") -> None:
     """What became of a section in a line, then the fused list and each source."""
-    page.line(Text.assemble((sanitize_line(found.node.citation), CITED), f"  {sanitize_line(found.node.id)}"))
+    page.line(
+        Text.assemble(
+            (sanitize_line(f"{found.node.id_prefix}{found.node.citation}"), CITED), f"  {sanitize_line(found.node.id)}"
+        )
+    )
     page.paragraph(Text(describe_loss(found)), 2)
     rows = [
         ("fused", describe_fused(found)),

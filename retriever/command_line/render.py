@@ -1,6 +1,7 @@
 """An answer for people: each hit with its citation, where it stands, what it says, and why it was found."""
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -8,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pageindex.node import Span
-from retriever.command_line.console import is_unicode, shorten_path, terminal_columns
+from retriever.command_line.console import is_unicode, shorten_citation, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
 from retriever.display.phrases import (
     SOURCES,
@@ -22,7 +23,7 @@ from retriever.display.phrases import (
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from retriever.types import Answer, Hit, SimilarSections
+    from retriever.types import Answer, CitedSentence, Hit, SimilarSection, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -75,13 +76,13 @@ class Page:
     def heading(self, title: str, explanation: str) -> None:
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
-    def cite(self, folder: str, file: str, lines: Span) -> Text:
-        """Lines of a file, which open in the editor where the citation is followed."""
-        text = Text(sanitize_line(f"{shorten_path(folder, file)}:{lines}"), CITED)
+    def cite(self, place: "Hit | SimilarSection | CitedSentence", lines: Span, folders: Iterable[str] = ()) -> Text:
+        """Lines of a file, which open in the editor where the citation is followed; see `shorten_citation`."""
+        text = Text(sanitize_line(shorten_citation(place, lines, folders)), CITED)
         if not self.links:
             return text
         # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
-        address = make_editor_link(self.links, f"{folder}/{file}", lines.first)
+        address = make_editor_link(self.links, f"{place.folder}/{place.file}", lines.first)
         return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\")
 
     def quotation(self, text: Text, indent: int = 0) -> None:
@@ -102,7 +103,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = Fal
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        show_hit(page, hit, stems, full=full, numbers=numbers)
+        show_hit(page, hit, stems, answer.index.folders, full=full, numbers=numbers)
 
 
 def show_similar(page: Page, found: "SimilarSections") -> None:
@@ -110,16 +111,18 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
     for item in found.sections:
         same = "  same file" if item.is_same_file else ""
         marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
-        cited = page.cite(item.folder, item.file, item.span)
+        cited = page.cite(item, item.span, {other.folder for other in found.sections})
         page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
         page.paragraph(Text(page.crumb.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
         if item.summary:
             page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
 
-def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:
+def show_hit(
+    page: Page, hit: "Hit", stems: frozenset[str], folders: Sequence[str], *, full: bool, numbers: bool
+) -> None:
     """The citation, the titles above the section, its text or the part that matched, and why it is there."""
-    cited = page.cite(hit.folder, hit.file, hit.passage)
+    cited = page.cite(hit, hit.passage, folders)
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))

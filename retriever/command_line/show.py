@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json, print_line, shorten_path
+from retriever.command_line.console import Console, print_json, print_line, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
@@ -67,7 +67,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     # On standard error: what is piped on is the text as it stands in the file.
     titles = " > ".join(map(sanitize_line, (*excerpt.breadcrumb, excerpt.title)))
     state = CITATION_STATES[excerpt.citation_state]
-    place = f"{shorten_path(excerpt.folder, excerpt.file)}:{excerpt.span}{f', {state}' if state else ''}"
+    place = f"{shorten_citation(excerpt, excerpt.span)}{f', {state}' if state else ''}"
     console.note_dim(f"{place} | {titles}")
     print_line(excerpt.text.rstrip("\n"))
     return ExitCode.OK

@@ -215,6 +215,7 @@ def _join_quotations(family: Iterable[Quotation]) -> Iterator[Piece]:
             text="".join(f"{lines[number]}\n" for number in sorted(lines)),
             cut_from=tuple(section.span for section in sections if section.span.overlap(span) < len(section.span)),
             citation_state=next((item.citation_state for item in sections if item.citation_state != "exact"), "exact"),
+            cited_as=sections[0].cited_as,
         )
 
 

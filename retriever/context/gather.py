@@ -82,6 +82,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
                 rank=hit.rank if hit else None,
                 chunk_spans=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
                 citation_state=anchor.state,
+                cited_as=anchors.names[key],
             )
         )
     return tuple(sections)

@@ -23,10 +23,11 @@ class Section:
     chunk_spans: tuple[Span, ...] = ()
     # Whether the file holds `text` in the lines of `span`; if it does not, these are where it was indexed.
     citation_state: CitationState = "exact"
+    cited_as: str = ""  # as in `Hit`
 
     @property
     def citation(self) -> str:
-        return f"{self.file}:{self.span}"
+        return f"{self.cited_as or self.file}:{self.span}"
 
     @property
     def is_held(self) -> bool:
@@ -71,10 +72,11 @@ class Piece:
     cut_from: tuple[Span, ...] = ()  # the spans of those of its sections that are not quoted whole
     # As the first of its sections that is not `exact`; what the file holds and what it does not are never in one.
     citation_state: CitationState = "exact"
+    cited_as: str = ""  # as in `Hit`
 
     @property
     def citation(self) -> str:
-        return f"{self.file}:{self.span}"
+        return f"{self.cited_as or self.file}:{self.span}"
 
 
 @dataclass(frozen=True, slots=True)

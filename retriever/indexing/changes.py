@@ -1,10 +1,12 @@
 """What is different between the folders and the index. Reads the disk, writes nothing."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 
 from pageindex.files import (
@@ -28,6 +30,7 @@ from retriever.store.reading import StoredDocument, StoredFolder
 YOUNG_NS = 2_000_000_000
 # The year 1980: what is older was set (0 and 1 by archives and package managers) or is of a clock that was not.
 OLDEST_NS = 315_532_800 * 10**9
+_ODD_IN_PREFIX = re.compile(r"[:#\\]|[^\w\x20-\x7e]")  # a prefix is printed as it is, and ends at its colon
 UNTRUSTED = 0  # stands for a time that is too young or too old
 
 
@@ -111,6 +114,28 @@ def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[st
             endings = ", ".join(settings.suffixes)
             raise DocumentsError(f"{folder} holds no documents ({endings}); name the folder that does")
     return listings
+
+
+def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
+    """The folders of an index, each of several with a prefix: its name, with as much above it as tells it apart.
+
+    One alone has none. A prefix stays when other folders come or go, for it is in the ids of nodes.
+    """
+    if len(folders) < 2:
+        return list(folders)
+    taken = {folder.prefix for folder in folders if folder.prefix}
+    parts = {folder.path: [_ODD_IN_PREFIX.sub("-", part) for part in Path(folder.path).parts[1:]] for folder in folders}
+    named = []
+    for folder in folders:
+        own = parts[folder.path] or ["root"]
+        others = [other for path, other in parts.items() if path != folder.path]
+        tails = (own[-length:] for length in range(1, len(own) + 1))
+        names = ["/".join(tail) for tail in tails if not any(other[-len(tail) :] == tail for other in others)]
+        spare = (f"{'/'.join(own)}~{number}" for number in count(2))
+        free = (f"{name}:" for name in chain(names, spare) if f"{name}:" not in taken)
+        named.append(replace(folder, prefix=folder.prefix or next(free)))
+        taken.add(named[-1].prefix)
+    return named
 
 
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:

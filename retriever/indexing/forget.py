@@ -51,6 +51,10 @@ class _Target:
     def name(self) -> str:
         return self.folder.prefix + self.path if self.path else self.folder.path
 
+    @property
+    def place(self) -> Path:
+        return Path(self.folder.path, self.path)
+
 
 def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     """Removes what the references name from every file of an index, and keeps it out; see `api.forget_documents`."""
@@ -110,18 +114,20 @@ def _writing(request: IndexRequest) -> Iterator[Connection]:
 def _targets(connection: Connection, reference: str) -> list[_Target]:
     """What a reference names: one place, which two folders hold where one of them is inside the other."""
     folders = reading.folders(connection)
-    possible = list(locate_path(folders, reference))
-    for folder in folders:
-        if reference.startswith(folder.prefix) and (path := reference.removeprefix(folder.prefix).strip("/")):
-            possible.append((folder, path))
-    meant = {_known(connection, folder, path) for folder, path in possible} - {None}
-    targets = sorted(filter(None, meant), key=lambda target: target.name)
+    # An id with the name of its folder; else a path in any of the folders, or as the current folder sees it.
+    named = [(item, reference.removeprefix(item.prefix)) for item in folders if item.prefix]
+    by_id = [(folder, path.strip("/")) for folder, path in named if path != reference and path.strip("/")]
+    paths = [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
+    ways = by_id, [*paths, *locate_path(folders, reference)]
+    found = ({target for folder, path in way if (target := _known(connection, folder, path))} for way in ways)
+    targets = next(filter(None, found), set())
     if not targets:
         raise UnknownReferenceError(reference)
-    places = list(dict.fromkeys(f"{Path(target.folder.path) / target.path}" for target in targets))
+    places = sorted({str(target.place) for target in targets})
     if len(places) > 1:
-        raise UsageError(f"{reference!r} may mean {places[0]} or {places[1]}; write the one in full")
-    return targets
+        raise UsageError(f"{reference!r} may be any of {', '.join(places)}; write the one in full")
+    within = (_known(connection, folder, inside) for folder, inside in locate_path(folders, places[0]))
+    return sorted(targets.union(filter(None, within)), key=lambda target: target.name)
 
 
 def _known(connection: Connection, folder: StoredFolder, path: str) -> _Target | None:

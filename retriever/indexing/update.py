@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from retriever.indexing.changes import (
     detect_changes,
     list_folders,
     list_known_folder,
+    name_folders_apart,
     read_changes,
 )
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
@@ -96,7 +97,12 @@ def update_index(
         )
         changes = find_changes(connection, request, listings, progress, is_anew=is_anew)
         encoder, embedded = request.encoder, EmbedCounts()
-        if is_anew or any(change.rows or change.removed for change in changes) or not is_whole(connection, request):
+        # Under another prefix the ids of a folder's nodes are others.
+        is_renamed = not {folder.prefix for folder in reading.folders(connection)} <= {
+            change.folder.prefix for change in changes
+        }
+        has_changed = is_anew or is_renamed or any(change.rows or change.removed for change in changes)
+        if has_changed or not is_whole(connection, request):
             encoder = encoder or open_encoder(request.profile.encoder)
             if not is_anew and is_other_model(connection, encoder):  # behind the same name
                 if not request.docs:
@@ -179,12 +185,10 @@ def compare_folders(
             if moved is not None:
                 folders[folders.index(moved)] = replace(moved, path=path)
                 continue
-            # The ids of its nodes begin with nothing for the first folder, then with the folder's name.
-            taken = {folder.prefix for folder in folders}
-            names = chain([f"{Path(path).name}:"], (f"{Path(path).name}~{number}:" for number in count(2)))
-            folders.append(StoredFolder(0, path, next(name for name in names if name not in taken) if taken else ""))
+            folders.append(StoredFolder(0, path, ""))
     folders = [
-        replace(folder, forgotten=(*folder.forgotten, *list_forgotten_inside(folder, inner))) for folder in folders
+        replace(folder, forgotten=(*folder.forgotten, *list_forgotten_inside(folder, inner)))
+        for folder in name_folders_apart(folders)
     ]
     absorbed = [
         Changes(folder, 0, is_absorbed=True, removed=list(reading.documents(connection, folder.key).values()))
@@ -419,7 +423,7 @@ def note_files(connection: Connection, changes: Sequence[Changes]) -> list[Store
     changes, folders = [change for change in changes if not change.is_absorbed], []
     for change in changes:
         folder = change.folder if change.folder.key else writing.add_folder(connection, change.folder)
-        connection.execute("UPDATE folders SET path = ? WHERE folder_key = ?", (folder.path, folder.key))
+        writing.set_place(connection, folder)
         writing.set_forgotten(connection, folder)
         writing.set_stat(connection, change.touched)
         writing.set_skipped(connection, folder.key, change.unreadable, change.skipped)

@@ -30,15 +30,17 @@ class Anchors:
 
     Args:
         documents: as they were when they were indexed, by key.
-        folders: their indexed folders, absolute, by document key.
+        places: the folder of each, by document key, and how its file is cited.
         access: which of the folders may be looked at, and which of their files are documents.
     """
 
     def __init__(
-        self, documents: Mapping[int, StoredDocument], folders: Mapping[int, str], access: FolderAccess
+        self, documents: Mapping[int, StoredDocument], places: Mapping[int, tuple[str, str]], access: FolderAccess
     ) -> None:
-        self.folders = folders
-        """As they were given."""
+        self.folders = {key: folder for key, (folder, _) in places.items()}
+        """The indexed folder of each document, absolute."""
+        self.names = {key: name for key, (_, name) in places.items()}
+        """How the file of each document is cited; see `reading.places_of_documents`."""
         self._documents = documents
         self._access = access
         self._seen: dict[int, tuple[CitationState, str]] = {}
@@ -73,8 +75,8 @@ class Anchors:
 
 def open_anchors(connection: Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
     """Looks at the files of these documents."""
-    folders = reading.folder_of(connection, document_keys)
-    return Anchors(documents_by_key(connection, document_keys), folders, access)
+    places = reading.places_of_documents(connection, document_keys)
+    return Anchors(documents_by_key(connection, document_keys), places, access)
 
 
 def find_anchor(span: Span, text: str, now: str) -> Anchor:

@@ -102,6 +102,7 @@ def build_hits(
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
+                cited_as=anchors.names[keys[node.id]],
             )
         )
     return tuple(hits)

@@ -94,7 +94,7 @@ class TableView(View):
         ask(partial(reading.chunks_of_nodes, node_ids=[]), "node_id", "SELECT CAST(? AS text[])", ids, kind="text")
         self.tree.load_nodes(ids)
         documents = sorted({self.tree.document_key(node_id) for node_id in ids})
-        for read in (reading.folder_of, reading.documents_by_key, reading.fields):
+        for read in (reading.documents_by_key, reading.fields):
             ask(partial(read, document_keys=[]), "document_key", "SELECT CAST(? AS bigint[])", documents)
 
     def _expect_documents(self, keys: str) -> None:

@@ -22,7 +22,7 @@ from retriever.text import cut
 if TYPE_CHECKING:
     from pageindex.node import Node
     from retriever.browse import Excerpt, Relations
-    from retriever.searching.citations import Anchor, CitationState
+    from retriever.searching.citations import CitationState
     from retriever.status import Status
     from retriever.types import Answer, Hit, ShortAnswer, SimilarSection
 
@@ -239,7 +239,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str
     if not hit.matched_fields:
         del values["matched_fields"]
     if hit.passage != hit.span:
-        values["section"] = f"{hit.file}:{hit.span}"
+        values["section"] = f"{hit.cited_as or hit.file}:{hit.span}"
     if with_folder:
         values["folder"] = hit.folder
     if hit.index:
@@ -277,7 +277,7 @@ def reply_outline(lines: Sequence[str], pages: Pagination, cursor: str, max_toke
 
 def reply_related(
     found: "Relations",
-    place: "Callable[[Node], Anchor | None]",
+    cite_node: "Callable[[Node], tuple[str, CitationState]]",
     similar: "Sequence[SimilarSection]",
     reason: str,
     max_tokens: int,
@@ -286,7 +286,7 @@ def reply_related(
 
     Args:
         found: the neighbours.
-        place: tells where they are by now.
+        cite_node: gives their citations as of now, and the states of these.
         similar: sections of other files that are near in meaning, nearest first.
         reason: why there are none, where that is known.
         max_tokens: of the answer.
@@ -298,11 +298,11 @@ def reply_related(
         "links": found.links,
         "backlinks": found.backlinks,
     }
-    lines = [f"{_node_line(found.node, place(found.node))}. {DATA}"]
+    lines = [f"{_node_line(found.node, cite_node(found.node))}. {DATA}"]
     lines += [f"folder: {code(found.folder)}"] if found.folder else []
     for kind, nodes in kinds.items():
         lines.append(f"{kind}: {len(nodes):,}" if nodes else f"{kind}: none")
-        lines += [f"- {_node_line(node, place(node))}" for node in nodes[:MAX_RELATED]]
+        lines += [f"- {_node_line(node, cite_node(node))}" for node in nodes[:MAX_RELATED]]
         lines += [f"- and {len(nodes) - MAX_RELATED:,} more"] if len(nodes) > MAX_RELATED else []
     lines.append(f"similar: {len(similar)}" if similar else f"similar: none{f' ({code(reason)})' if reason else ''}")
     for item in similar:
@@ -314,9 +314,8 @@ def reply_related(
     return Reply.from_text("\n".join([*lines[:count], *more]), is_cut=bool(more))
 
 
-def _node_line(node: "Node", anchor: "Anchor | None") -> str:
-    cited = cite(f"{node.path}:{anchor.span}", anchor.state) if anchor else code(node.path)
-    return f"{code(cut(node.title, LINE_CHARS))} {cited} node {code(node.id)}"
+def _node_line(node: "Node", cited: "tuple[str, CitationState]") -> str:
+    return f"{code(cut(node.title, LINE_CHARS))} {cite(*cited)} node {code(node.id)}"
 
 
 def cite(citation: str, state: "CitationState") -> str:

@@ -225,7 +225,7 @@ class RelatedTool(Tool):
     max_tokens: MaxTokens = 4_000
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.browse import find_relations, locate_relations
+        from retriever.browse import cite_relations, find_relations
 
         with served.choose(self.index).retriever() as retriever:
             try:
@@ -236,8 +236,8 @@ class RelatedTool(Tool):
                 similar, reason = (), error.message
             with retriever.view() as view:
                 found = find_relations(view, self.node_id)
-                place = locate_relations(view, found, retriever.access)
-                return reply_related(found, place, similar, reason, self.max_tokens)
+                cite_node = cite_relations(view, found, retriever.access)
+                return reply_related(found, cite_node, similar, reason, self.max_tokens)
 
 
 class StatusTool(Tool):

@@ -80,8 +80,10 @@ class DocumentName:
     key: int
     node_id: str
     """Of its file."""
+    folder: str
+    """Absolute."""
     path: str
-    """Relative to its folder."""
+    """Relative to `folder`."""
     title: str
     aliases: tuple[str, ...]
 
@@ -126,6 +128,20 @@ _LINK_TARGETS = (
     " JOIN links ON source_key = node_key WHERE %s)"
     " SELECT wanted.node_id, target.node_id, target.document_key FROM wanted"
     " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
+)
+
+
+# With how many documents a path may name: those that have it in their folder, or after the prefix of their folder.
+# LEFT JOIN: each of the few folders is looked into by the path.
+_PLACES = (
+    "SELECT own.document_key, home.path, home.prefix, own.path,"
+    " (SELECT count(document_key) FROM folders LEFT JOIN documents"
+    " ON documents.folder_key = folders.folder_key AND documents.path = own.path)"
+    " + (SELECT count(document_key) FROM folders LEFT JOIN documents"
+    " ON documents.folder_key = folders.folder_key AND documents.path = substr(own.path, length(prefix) + 1)"
+    " WHERE prefix <> '' AND substr(own.path, 1, length(prefix)) = prefix)"
+    " FROM documents AS own JOIN folders AS home USING (folder_key)"
+    f" WHERE own.document_key {GIVEN}"
 )
 
 
@@ -205,11 +221,12 @@ def document_of_node(connection: Connection, node_id: str) -> int | None:
 def document_names(connection: Connection) -> list[DocumentName]:
     """What each document is called, by folder and path."""
     rows = connection.execute(
-        "SELECT document_key, prefix || documents.path, documents.path, title, aliases"
+        "SELECT document_key, prefix || documents.path, folders.path, documents.path, title, aliases"
         " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
     )
     return [
-        DocumentName(key, node_id, path, title, tuple(json.loads(names))) for key, node_id, path, title, names in rows
+        DocumentName(key, node_id, folder, path, title, tuple(json.loads(names)))
+        for key, node_id, folder, path, title, names in rows
     ]
 
 
@@ -226,9 +243,16 @@ def section_names(connection: Connection, document_key: int | None = None) -> li
     ]
 
 
-def folder_of(connection: Connection, document_keys: Iterable[int]) -> dict[int, str]:
-    query = "SELECT document_key, folders.path FROM documents JOIN folders USING (folder_key)"
-    return dict(select(connection, f"{query} WHERE document_key {GIVEN}", document_keys))
+def places_of_documents(connection: Connection, document_keys: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """Document keys to the folder of each, absolute, and the name that its file is cited by.
+
+    That is its path in the folder; the prefix of the folder stands before it where the path alone names another file
+    as well. `retriever.references` reads it back.
+    """
+    return {
+        key: (folder, path if count == 1 else f"{prefix or f'{folder}/'}{path}")
+        for key, folder, prefix, path, count in select(connection, _PLACES, document_keys)
+    }
 
 
 def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:

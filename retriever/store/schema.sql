@@ -11,7 +11,7 @@ CREATE TABLE meta (
 CREATE TABLE folders (
     folder_key INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL UNIQUE,   -- absolute
-    prefix TEXT NOT NULL UNIQUE  -- before the path in every node id; empty for the first folder
+    prefix TEXT NOT NULL UNIQUE  -- before the path in every node id; empty for one alone
 ) STRICT;
 
 CREATE TABLE documents (

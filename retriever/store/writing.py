@@ -36,6 +36,24 @@ def add_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
     return replace(folder, key=key)
 
 
+def set_place(connection: Connection, folder: StoredFolder) -> None:
+    """Where a folder is, and its prefix: with another one, the ids of its nodes begin with that."""
+    (old,) = connection.execute("SELECT prefix FROM folders WHERE folder_key = ?", (folder.key,)).fetchone()
+    row = (folder.path, folder.prefix, folder.key)
+    connection.execute("UPDATE folders SET path = ?, prefix = ? WHERE folder_key = ?", row)
+    if old == folder.prefix:
+        return
+    within = "nodes WHERE document_key IN (SELECT document_key FROM documents WHERE folder_key = ?)"
+    for table, columns, condition in (
+        ("opened", ("node_id",), f"node_id IN (SELECT node_id FROM {within})"),
+        ("links", ("target_id",), f"source_key IN (SELECT node_key FROM {within})"),
+        ("nodes", ("node_id", "parent_id", "holder_id"), within.removeprefix("nodes WHERE ")),
+    ):
+        changes = ", ".join(f"{column} = ? || substr({column}, ?)" for column in columns)
+        values = (folder.prefix, len(old) + 1) * len(columns)
+        connection.execute(f"UPDATE {table} SET {changes} WHERE {condition}", (*values, folder.key))
+
+
 def set_forgotten(connection: Connection, folder: StoredFolder) -> None:
     rows = [(folder.key, path) for path in folder.forgotten]
     connection.executemany("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", rows)

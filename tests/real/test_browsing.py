@@ -14,7 +14,7 @@ from retriever.browse import load_tree
 from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
 from retriever.overview import suggest_questions
 from retriever.searching.neighbors import PlacedNode
-from tests.shelf import CountingEncoder, Shelf
+from tests.shelf import CountingEncoder, Shelf, write_pages
 
 GUIDE = """\
 ---
@@ -47,8 +47,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
         place, {"guide.md": GUIDE, "a/c#.md": "# Sharp\n\nnote\n", "empty.md": "", "no-end.md": "# A\n\nlast"}
     )
     shelf.update()
-    second = Shelf(place / "second", {"guide.md": "# Other\n\nguide\n", "only/here.md": "# Here\n\nalone\n"})
-    shelf.update(second.docs)
+    shelf.update(write_pages(place / "annex", {"manual.md": "# Other\n\nguide\n", "only/here.md": "# Here\n\nalone\n"}))
     return shelf
 
 
@@ -95,31 +94,31 @@ def test_what_a_reference_names(shelf: Shelf, retriever: Retriever, reference: s
 def test_the_node_of_a_passage_holds_its_first_line(retriever: Retriever) -> None:
     passage = retriever.read("guide.md:12-15")
     assert (passage.node_id, passage.title, passage.breadcrumb) == (
-        "guide.md#install/linux",
+        "docs:guide.md#install/linux",
         "Linux",
         ("The guide", "Install"),
     )
-    assert retriever.read("guide.md:1-20").node_id == "guide.md"
+    assert retriever.read("guide.md:1-20").node_id == "docs:guide.md"
     assert retriever.read("no-end.md:3").text == "last\n"
 
 
 def test_paths_as_the_current_folder_sees_them(
     shelf: Shelf, retriever: Retriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    second = shelf.place / "second" / "docs"
+    second = shelf.place / "annex"
     absolute = retriever.read(f"{shelf.docs}/guide.md:8")
     assert absolute.text == "Run it.\n"
-    assert retriever.read(f"{second}/guide.md#other").node_id == "docs:guide.md#other"
-    assert retriever.read("docs:guide.md:3").text == "guide\n"
+    assert retriever.read(f"{second}/manual.md#other").node_id == "annex:manual.md#other"
+    assert retriever.read("annex:manual.md:3").text == "guide\n"
     monkeypatch.chdir(shelf.docs / "a")
     assert retriever.read("../guide.md:8").text == "Run it.\n"
     assert retriever.read("c#.md:3").text == "note\n"
-    assert retriever.read("./c#.md#sharp").node_id == "a/c#.md#sharp"
+    assert retriever.read("./c#.md#sharp").node_id == "docs:a/c#.md#sharp"
     monkeypatch.chdir(second / "only")
     assert retriever.read("here.md:3").folder == str(second)
     monkeypatch.chdir("/")
     assert retriever.read("only/here.md:1-3").folder == str(second)  # as a hit of the second folder is cited
-    assert retriever.read("only/here.md#here").node_id == "docs:only/here.md#here"
+    assert retriever.read("only/here.md#here").node_id == "annex:only/here.md#here"
     assert retriever.tree("only/here.md") == "Here  only/here.md\n└── Here  only/here.md:1-3"
 
 
@@ -262,12 +261,12 @@ def test_the_tree_below_a_reference(retriever: Retriever) -> None:
     assert retriever.tree("guide.md#install", depth=0) == "Install  guide.md:6-9"
     assert retriever.tree("a/") == retriever.tree("a") != ""
     assert [node.id for node in retriever.nodes("guide.md", depth=1)] == [
-        "guide.md",
-        "guide.md#install",
-        "guide.md#remove",
+        "docs:guide.md",
+        "docs:guide.md#install",
+        "docs:guide.md#remove",
     ]
     whole = retriever.tree()
-    assert whole.index("a/c#.md") < whole.index("guide.md") < whole.index("docs:") < whole.index("only/here.md")
+    assert whole.index("a/c#.md") < whole.index("guide.md") < whole.index("annex:") < whole.index("only/here.md")
     assert retriever.tree("guide.md:7", depth=0) == retriever.tree("guide.md#install", depth=0)
     with pytest.raises(UsageError, match=r"guide.md has the lines 1-\d+, not 99"):
         retriever.tree("guide.md:99")

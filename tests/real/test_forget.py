@@ -133,7 +133,7 @@ def test_what_could_mean_two_documents_is_refused(shelf: Shelf, monkeypatch: pyt
     shelf.update()
     monkeypatch.chdir(shelf.docs / "docs")
     before = (shelf.index / "index.sqlite").read_bytes()
-    with pytest.raises(UsageError, match=r"may mean .*docs/docs/mail\.md or .*docs/mail\.md; write the one in full"):
+    with pytest.raises(UsageError, match=r"may be any of .*docs/docs/mail\.md, .*docs/mail\.md; write the one in full"):
         forgotten(shelf, "mail.md")
     with pytest.raises(UsageError, match="is not in the index"):
         forgotten(shelf, "kitchen.md", "unknown.md")

@@ -165,17 +165,18 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
         assert same_hits(found(shelf.ask(question)), found(shelf.ask(question, index=fresh)))
 
 
-def test_a_second_folder_has_a_prefix_and_the_first_ones_ids_stay(shelf: Shelf, tmp_path: Path) -> None:
+def test_of_several_folders_each_has_a_prefix(shelf: Shelf, tmp_path: Path) -> None:
     ids = {hit.node_id for hit in shelf.ask("tomatoes", top_k=100).hits}
     second, third = Shelf(tmp_path / "x", {"mail.md": "# Owls\n\nAn owl carries mail.\n"}), Shelf(tmp_path / "y")
     third.write("a.md", "# Deer\n\nA deer carries nothing.\n")
     report = shelf.update(second.docs, third.docs)
     assert report.folders == tuple(str(folder) for folder in (shelf.docs, second.docs, third.docs))
     assert (report.added, report.unchanged, report.embedded) == (2, 4, 2)
-    assert ids < {hit.node_id for hit in shelf.ask("tomatoes", top_k=100).hits}
+    first = f"{shelf.place.name}/docs:"
+    assert {f"{first}{node_id}" for node_id in ids} < {hit.node_id for hit in shelf.ask("tomatoes", top_k=100).hits}
     owl, deer = shelf.ask("owl").hits[0], shelf.ask("deer").hits[0]
-    assert (owl.node_id, owl.folder, owl.citation) == ("docs:mail.md#owls", str(second.docs), "mail.md:1-3")
-    assert (deer.node_id, deer.folder) == ("docs~2:a.md#deer", str(third.docs))
+    assert (owl.node_id, owl.folder, owl.citation) == ("x/docs:mail.md#owls", str(second.docs), "x/docs:mail.md:1-3")
+    assert (deer.node_id, deer.folder) == ("y/docs:a.md#deer", str(third.docs))
     assert counted(shelf) == (0, 0, 0, 0, 6, 0)
     shelf.write("mail.md", "# Mail\n\nNothing is left.\n")
     third.write("a.md", "# Deer\n\nA deer sleeps.\n")

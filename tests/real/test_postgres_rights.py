@@ -95,6 +95,8 @@ def strip(value: Any) -> Any:  # noqa: ANN401  # JSON
     """Without what differs from run to run, and what names the database."""
     if isinstance(value, dict):
         return {key: strip(item) for key, item in value.items() if key not in VARYING}
+    if isinstance(value, str):  # of several folders each one's ids begin with its name
+        return value.removeprefix("open:") or "/"
     return [strip(item) for item in value] if isinstance(value, list) else value
 
 
@@ -123,7 +125,8 @@ def test_what_is_shown_without_a_question(shared: Shared, cli: Cli) -> None:
         if "--json" in command:
             assert strip(json.loads(said[0].out)) == strip(json.loads(said[1].out)), command
         else:
-            assert said[0] == said[1], command
+            plain = [(printed.out, printed.err.replace("'open:", "'")) for printed in said]
+            assert plain[0] == plain[1], command
     assert "merger.md" in cli("tree", "--index", shared.seen_by("boss")).out
     assert "15 files" in cli("status", "--index", shared.seen_by("boss")).out
 

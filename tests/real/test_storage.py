@@ -501,7 +501,7 @@ READS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "chunks_of_nodes": lambda connection: list(reading.chunks_of_nodes(connection, ["a"])),
     "documents_of_nodes": lambda connection: reading.documents_of_nodes(connection, ["a"]),
     "dates": lambda connection: priors.dates(connection, ["a"]),
-    "folder_of": lambda connection: reading.folder_of(connection, [1]),
+    "places_of_documents": lambda connection: reading.places_of_documents(connection, [1]),
     "shown_ids": lambda connection: reading.shown_ids(connection, [1]),
     "nodes_named": lambda connection: reading.nodes_named(connection, "a", 9),
     "texts_of_nodes": lambda connection: reading.texts_of_nodes(connection, ["a"]),
@@ -511,8 +511,8 @@ READS: dict[str, Callable[[sqlite3.Connection], object]] = {
 }
 WALKS = ("SCAN", "(fingerprint=?)")
 """Each row of a table; each text of an encoder."""
-FEW = ("SCAN json_each", "SCAN wanted")
-"""The keys that are given, and the rows that were found by them."""
+FEW = ("SCAN json_each", "SCAN wanted", "SCAN folders")
+"""The keys that are given, the rows that were found by them, and the folders of an index."""
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,15 @@ def test_a_run_has_a_line_for_each_question_in_their_order(library: Sample, cli:
     assert sorted(path.name for path in Path().iterdir()) == ["hits.jsonl", "questions.jsonl"]
 
 
+def test_a_batch_whose_questions_all_fail_says_so(library: Sample, cli: Cli) -> None:
+    lines = ('{"id": 1, "question": "mail in:nowhere"}\n', '{"id": 2, "question": "since:soon"}\n')
+    Path("questions.jsonl").write_text("".join(lines))
+    printed = cli("--batch", "questions.jsonl", code=2)
+    assert ["error" in json.loads(line) for line in printed.out.splitlines()] == [True, True]
+    Path("questions.jsonl").write_text("".join((*lines, '{"id": 3, "question": "mail"}\n')))
+    cli("--batch", "questions.jsonl")
+
+
 def test_dashes_are_the_standard_streams(library: Sample, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TWO)))
     out, err = cli("--batch", "-", "--run", "-", "-q")

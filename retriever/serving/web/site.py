@@ -91,7 +91,7 @@ class Visit:
 
     def read_sentence(self, sentence: CitedSentence) -> str:
         """The address of the lines that a sentence cites."""
-        return self.read(f"{sentence.node_id.partition('#')[0]}:{sentence.span}")
+        return self.read(sentence.citation)
 
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
         return address("/tree", node=node_id, first=first, count=count, **self._asked)

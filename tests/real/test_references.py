@@ -1,0 +1,208 @@
+"""Every reference that is printed reads back as the very same lines, and no reference is guessed."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.types import TextContent
+
+from retriever.api import forget_documents, index_folders, open_retriever
+from retriever.command_line.options import Opening
+from retriever.command_line.serve import open_served
+from retriever.errors import UsageError
+from retriever.retriever import Retriever
+from retriever.serving.mcp_server import call_tool
+from tests.program import Cli
+from tests.shelf import WORDS_ALONE, write_pages
+
+ODD = "line\nbreak\t\u202edm.md"
+README = (
+    "# Readme of {0}\n\nOf {0}.\n\n## Otters\n\nOtters of {0} sleep in the sun.\n\n## More\n\nNothing more of {0}.\n"
+)
+FOLDERS = ("a/docs", "b/docs", "notes")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three folders, of which two have one name, and all hold a file of one path; the current folder is the second."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ".data"))
+    monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
+    for name in FOLDERS:
+        pages = {"README.md": README.format(name), "sub/README.md": README.format(f"{name} below")}
+        write_pages(tmp_path / name, pages)
+    write_pages(tmp_path / "notes", {"alone.md": README.format("alone"), ODD: README.format("an odd name")})
+    write_pages(
+        tmp_path / "a/docs", {"b/docs:README.md": README.format("a colon"), "notes:alone.md": README.format("2")}
+    )
+    monkeypatch.chdir(tmp_path / "b/docs")
+    return tmp_path
+
+
+@pytest.fixture
+def index(place: Path) -> Path:
+    for name in FOLDERS:  # one after the other, as folders come
+        index_folders([place / name], place / "index")
+    return place / "index"
+
+
+@pytest.fixture
+def retriever(index: Path) -> Iterator[Retriever]:
+    with open_retriever((), index, settings={"top_k": 40, **WORDS_ALONE}) as retriever:
+        yield retriever
+
+
+def lines_of(folder: str, file: str, first: int, last: int) -> str:
+    return "".join(Path(folder, file).read_text(encoding="utf-8").splitlines(keepends=True)[first - 1 : last])
+
+
+def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
+    hits = retriever.search("otters sleep in the sun").hits
+    assert len(hits) == len({hit.citation for hit in hits}) == 30
+    for hit in hits:
+        for reference, span in ((hit.citation, hit.passage), (f"{hit.cited_as}:{hit.span}", hit.span)):
+            passage = retriever.read(reference)
+            assert passage.text == lines_of(hit.folder, hit.file, span.first, span.last)
+            assert (passage.folder, passage.file, passage.citation) == (hit.folder, hit.file, reference)
+        section = retriever.read(hit.node_id)  # with what is below it
+        assert section.text.startswith(lines_of(hit.folder, hit.file, hit.span.first, hit.span.last))
+        assert (section.folder, section.file, section.span.first) == (hit.folder, hit.file, hit.span.first)
+        assert retriever.nodes(hit.node_id)[0].title == hit.title
+    named = {f"{name}:{path}" for name in FOLDERS for path in ("README.md", "sub/README.md")}
+    with_colons = {"a/docs:b/docs:README.md", "a/docs:notes:alone.md"}
+    assert {hit.cited_as for hit in hits} == {*named, *with_colons, "alone.md", ODD}
+
+
+def test_context_and_sentences_are_cited_the_same_way(retriever: Retriever) -> None:
+    found = retriever.context("otters sleep in the sun", 6_000)
+    for group in found.context.groups:
+        for piece in group.pieces:
+            assert retriever.read(piece.citation).text == piece.text
+            assert f"`{piece.citation}`" in found.context.markdown or "\n" in piece.citation
+    short = retriever.answer("otters sleep in the sun")
+    assert short.sentences
+    for sentence in short.sentences:
+        expected = lines_of(sentence.folder, sentence.file, sentence.span.first, sentence.span.last)
+        assert retriever.read(sentence.citation).text == expected
+
+
+def read_json(cli: Cli, reference: str, *options: str | Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(cli("read", "--json", *options, "--", reference).out)
+    return content
+
+
+def place_of(passage: dict[str, Any]) -> tuple[str, str, int, int]:
+    return passage["folder"], passage["file"], passage["start_line"], passage["end_line"]
+
+
+@pytest.mark.parametrize("folder", ["b/docs", "b/docs/sub", ".", "a"])
+def test_the_command_line_reads_back_what_it_prints(
+    place: Path, index: Path, cli: Cli, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place / folder)
+    asked = ("otters sleep in the sun", "--top-k", "40", "--index", index)
+    hits = json.loads(cli("ask", "--json", *asked).out)["hits"]
+    printed = re.findall(r"^ *\d+  (.+?:\d+-\d+)(?:  |$)", cli("ask", *asked).out, re.MULTILINE)
+    assert len(printed) == len(hits) == 30
+    for hit, shown in zip(hits, printed, strict=True):
+        lines = hit["passage"]["start_line"], hit["passage"]["end_line"]
+        expected = (hit["folder"], hit["file"], *lines)
+        for reference in (hit["citation"], shown):
+            assert place_of(read_json(cli, reference, "--index", index)) == expected, reference
+        section = read_json(cli, hit["node_id"], "--index", index)
+        assert place_of(section)[:3] == (hit["folder"], hit["file"], hit["start_line"])
+        err = cli("read", hit["citation"], "--index", index).err
+        assert place_of(read_json(cli, err.partition(" | ")[0].strip(), "--index", index)) == expected
+    tree = cli("tree", "--index", index).out
+    places = re.findall(r"  (\S+\.md:\d+(?:-\d+)?|line.break.*:\d+-\d+)$", tree, re.MULTILINE)
+    assert len(places) == 30
+    read = {place_of(read_json(cli, reference, "--index", index)) for reference in places}
+    assert len(read) == 30
+    for line in tree.splitlines():
+        if name := re.search(r"  (\S+/)  \d+ files?,", line):
+            assert (
+                cli("tree", name[1], "--index", index)
+                .out.splitlines()[0]
+                .endswith(line.lstrip("├└─ ").partition("  ")[2])
+            )
+
+
+def test_a_batch_and_recorded_questions_are_read_back(place: Path, index: Path, cli: Cli) -> None:
+    (place / "asked.jsonl").write_text('{"id": "1", "question": "otters sleep in the sun"}\n')
+    (line,) = cli("ask", "--batch", place / "asked.jsonl", "--index", index, "--top-k", "40").out.splitlines()
+    hits = json.loads(
+        cli("ask", "--json", "--record", "--top-k", "40", "--index", index, "otters sleep in the sun").out
+    )["hits"]
+    for found, hit in zip(json.loads(line)["hits"], hits, strict=True):
+        for reference in (found["node_id"], f"{found['file']}:{found['start_line']}-{found['end_line']}"):
+            passage = read_json(cli, reference, "--index", index)
+            assert place_of(passage)[:3] == (hit["folder"], hit["file"], hit["start_line"])
+    (recorded,) = json.loads(cli("history", "--json", "--index", index).out)["queries"]
+    assert read_json(cli, recorded["citation"], "--index", index)["file"] == hits[0]["file"]
+
+
+def test_an_agent_reads_back_what_a_tool_says(index: Path) -> None:
+    opening = Opening(index=str(index), settings=WORDS_ALONE)
+    with open_served(opening, "") as served:
+
+        def call(tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
+            result = call_tool(served, tool, arguments)
+            content = result.content[0]
+            assert isinstance(content, TextContent)
+            assert not result.is_error, content.text
+            return content.text, result.structured_content or {}
+
+        _, values = call("search", question="otters sleep in the sun", top_k=30, max_tokens=10_000)
+        assert len(values["hits"]) == 30
+        for hit in values["hits"]:
+            said = hit["text"].rstrip().splitlines()[-1]
+            related, _ = call("related", node_id=hit["node_id"])
+            for reference in (hit["node_id"], hit["citation"], hit.get("section", hit["citation"])):
+                assert said in call("read", node_id=reference)[0], reference
+            folder = said.removesuffix(".").removesuffix(" sleep in the sun").rpartition("f ")[2]
+            for reference in re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", related):
+                assert f"f {folder}" in call("read", node_id=reference)[0], reference
+        _, values = call("answer", question="otters sleep in the sun")
+        for sentence in values["sentences"]:
+            assert sentence["text"] in call("read", node_id=sentence["citation"])[0]
+
+
+@pytest.mark.parametrize(
+    ("reference", "named"),
+    [
+        ("README.md", ["a/docs:README.md", "b/docs:README.md", "notes:README.md"]),
+        ("README.md:5-7", ["a/docs:README.md", "b/docs:README.md", "notes:README.md"]),
+        ("sub/README.md#otters", ["a/docs:sub/README.md", "b/docs:sub/README.md"]),
+        ("[[README]]", ["a/docs:README.md", "b/docs:README.md", "notes:README.md"]),
+    ],
+)
+def test_of_two_files_of_one_name_none_is_guessed(retriever: Retriever, reference: str, named: list[str]) -> None:
+    for ask in (retriever.read, retriever.similar, retriever.tree):
+        with pytest.raises(UsageError) as caught:
+            ask(reference)
+        assert all(name in str(caught.value) for name in named), str(caught.value)
+
+
+def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, index: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        forget_documents(["README.md"], index)
+    assert all(f"{place}/{name}/README.md" in str(caught.value) for name in FOLDERS)
+    assert forget_documents(["a/docs:README.md"], index).forgotten == ("a/docs:README.md",)
+    with open_retriever((), index, settings=WORDS_ALONE) as retriever:
+        assert retriever.read("b/docs:README.md").folder == f"{place}/b/docs"
+
+
+def test_a_folder_alone_is_named_when_a_second_one_comes(place: Path, index: Path) -> None:
+    index_folders([place / "notes"], place / "own", settings={"record": True})
+    with open_retriever((), place / "own") as retriever:
+        assert retriever.read("README.md:1").node_id.startswith("README.md#")
+        before = retriever.search("otters").hits[0]
+        index_folders([place / "b/docs"], place / "own")
+        after = next(hit for hit in retriever.search("otters").hits if hit.text == before.text)
+        assert after.node_id == f"notes:{before.node_id}"
+        assert retriever.read(after.node_id).text == retriever.read(f"{place}/notes/{before.citation}").text
+        links = retriever.status(details=True).details
+        assert links is not None
+        assert not links.broken_links
