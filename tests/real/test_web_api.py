@@ -17,6 +17,7 @@ from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
 from retriever.api import open_history
+from retriever.query import AskRequest
 from retriever.serving.guard import DEFAULT_LIMITS
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
@@ -201,10 +202,10 @@ class SlowIndex(ServedIndex):
     def retriever(self, profile: str = "", settings: object = None, wait_s: float | None = None) -> Any:  # noqa: ANN401 - what a retriever does
         return self
 
-    def search(self, question: str, **_: object) -> Answer:
+    def search(self, request: AskRequest) -> Answer:
         self.began.set()
         assert self.may_end.wait(20)
-        return replace(answer(HIT), question=question)
+        return replace(answer(HIT), question=request.question)
 
 
 def test_slow_searches_do_not_hold_up_what_needs_none() -> None:
