@@ -56,8 +56,8 @@ NOTES = [
     ("[x](b.md#c)", '<p><a href="/read?b.md,c">x</a></p>\n'),
     (
         "```python\nreturn 1  # why\n```\n",
-        '<div class="code"><span class="language">python</span><pre><code><span class="keyword">return</span> '
-        '<span class="number">1</span>  <span class="comment"># why</span></code></pre></div>\n',
+        '<div class="code"><span class="language">python</span><pre><code><span class="code-keyword">return</span> '
+        '<span class="code-number">1</span>  <span class="code-comment"># why</span></code></pre></div>\n',
     ),
 ]
 
@@ -165,6 +165,15 @@ def test_what_is_nested_too_deep_is_not_lost(opening: str) -> None:
     made = shown(f"{opening}deep\n\nafter\n")
     assert "deep" in made
     assert "after" in made
+
+
+def test_a_link_leads_where_another_section_of_the_file_says() -> None:
+    made = shown("See [it][far] and [Near].", definitions="[far]: https://e.example/\n[near]: b.md#c", resolve=resolve)
+    assert re.findall('href="(.*?)"', made) == ["https://e.example/", "/read?b.md,c"]
+
+
+def test_code_that_is_cut_off_where_it_begins_leaves_no_empty_box() -> None:
+    assert shown("Words:\n\n```rust…") == "<p>Words:</p>\n"
 
 
 def test_words_are_marked_and_headings_begin_below_the_title() -> None:

@@ -434,7 +434,8 @@ def _render_text(
     above = above[-MAX_LINES_ABOVE:]
     links = _load_links(view, node_id, visit, access)
     options = replace(options, first_line=options.first_line - len(above), skipped_lines=len(above))
-    return render_markdown("\n".join([*above, text]), replace(options, resolve=links.resolve, picture=links.picture))
+    options = replace(options, resolve=links.resolve, picture=links.picture, definitions=links.definitions)
+    return render_markdown("\n".join([*above, text]), options)
 
 
 def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> RenderOptions:
@@ -458,4 +459,10 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
         path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
         return address("/picture", name=f"{prefix}{path}") if path else None
 
-    return RenderOptions(resolve, picture)
+    # `[text][label]` leads where the end of the file says, which may be another section.
+    texts = (stored.node.text for stored in reading.nodes_of_documents(view.connection, [key]))
+    definitions = "\n".join(line for text in texts for line in _DEFINITION.findall(text))
+    return RenderOptions(resolve, picture, definitions=definitions)
+
+
+_DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n^][^\[\]\n]{0,999}\]:[^\n]*$", re.MULTILINE)

@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from markdown_it.utils import EnvType
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
@@ -33,15 +34,19 @@ _CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))
 _ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
 
-def parse_text(markdown: str, skipped_lines: int = 0) -> list[Token]:
+def parse_text(markdown: str, skipped_lines: int = 0, definitions: str = "") -> list[Token]:
     """Return the tokens of a text (LF line ends, without front matter), whose `map` counts its lines from 0.
 
     Args:
         markdown: the text.
         skipped_lines: how many lines at its beginning are read, but not returned. What they begin is returned from the
             next line on: the rows of a table with their header, code as code.
+        definitions: lines `[label]: target` from elsewhere in the file.
     """
-    tokens = open_parser().parse(markdown, {"skipped_lines": skipped_lines})
+    references: EnvType = {"skipped_lines": 0}
+    open_parser().parse(definitions, references)
+    known = references.get("references", {})
+    tokens = open_parser().parse(markdown, {"skipped_lines": skipped_lines, "references": known})
     for place, token in enumerate(tokens):
         if token.type == "inline" and token.children:
             _drop_notation(token.children, in_heading=tokens[place - 1].type == "heading_open")

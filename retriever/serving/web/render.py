@@ -44,9 +44,9 @@ COLORED = {
 }  # fmt: skip
 # Pygments' kinds of tokens -> classes of page.css; a kind below another has its class.
 COLORS = {
-    Comment: "comment", Keyword: "keyword", String: "string", Number: "number", Name.Function: "name",
-    Name.Class: "name", Name.Tag: "name", Name.Decorator: "name", Generic.Inserted: "string", Generic.Deleted: "number",
-    Generic.Output: "comment",
+    Comment: "code-comment", Keyword: "code-keyword", String: "code-string", Number: "code-number", Name.Function: "code-name",
+    Name.Class: "code-name", Name.Tag: "code-name", Name.Decorator: "code-name", Generic.Inserted: "code-string", Generic.Deleted: "code-number",
+    Generic.Output: "code-comment",
 }  # fmt: skip
 
 # What of MathML is sent: no links, no styles, and no size that could reach over what is beside a formula.
@@ -93,12 +93,13 @@ class RenderOptions:
     passage_id: str = ""  # the id of the first block in them; empty for none
     first_line: int = 1  # the line of its file that the text begins with
     skipped_lines: int = 0  # at the text's beginning: they are read, so that what follows is, but not shown
+    definitions: str = ""  # lines `[label]: target` of the file that the text comes from
     name: str = ""  # of the text among those of its page, for the ids of its footnotes
 
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     """Return the text (LF line ends, without front matter) as HTML."""
-    tokens = parse_text(markdown, options.skipped_lines)
+    tokens = parse_text(markdown, options.skipped_lines, options.definitions)
     # A first heading that repeats the title is left out: the page shows the title above the text.
     if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
@@ -221,6 +222,8 @@ class _Renderer(RendererHTML):
         is_wide = any(len(line) > LONG_CODE_LINE for line in token.content.split("\n"))
         focus = ' tabindex="0" role="group" aria-label="Code"' if is_wide else ""
         code = token.content.removesuffix("\n")
+        if not code.strip():  # the rest of the block is cut off
+            return ""
         self._uncolored -= len(code)
         shown = color_code(code, language if self._uncolored > 0 else "", self._options.words)
         return f"<div{self._attributes(token, 'code')}>{label}<pre{focus}><code>{shown}</code></pre></div>\n"
