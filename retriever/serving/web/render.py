@@ -42,11 +42,11 @@ COLORED = {
     "javascript", "js", "json", "jsx", "kotlin", "lua", "php", "powershell", "python", "py", "r", "ruby",
     "rust", "scala", "sh", "shell", "sql", "swift", "toml", "ts", "tsx", "typescript", "xml", "yaml", "yml",
 }  # fmt: skip
-# Pygments' kinds of tokens -> classes of page.css; a kind below another has its class.
+# Pygments' kinds of tokens -> classes `code-...` of page.css; a kind below another has its class.
 COLORS = {
-    Comment: "code-comment", Keyword: "code-keyword", String: "code-string", Number: "code-number", Name.Function: "code-name",
-    Name.Class: "code-name", Name.Tag: "code-name", Name.Decorator: "code-name", Generic.Inserted: "code-string", Generic.Deleted: "code-number",
-    Generic.Output: "code-comment",
+    Comment: "comment", Keyword: "keyword", String: "string", Number: "number", Name.Function: "name",
+    Name.Class: "name", Name.Tag: "name", Name.Decorator: "name", Generic.Inserted: "string", Generic.Deleted: "number",
+    Generic.Output: "comment",
 }  # fmt: skip
 
 # What of MathML is sent: no links, no styles, and no size that could reach over what is beside a formula.
@@ -143,7 +143,7 @@ def color_code(code: str, language: str, words: frozenset[str]) -> str:
     pieces = []
     for color, tokens in groupby(lexer.get_tokens(code), key=lambda token: _color_of(token[0])):
         shown = highlight("".join(text for _, text in tokens), words)
-        pieces.append(f'<span class="{color}">{shown}</span>' if color else str(shown))
+        pieces.append(f'<span class="code-{color}">{shown}</span>' if color else str(shown))
     return "".join(pieces)
 
 
