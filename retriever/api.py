@@ -317,7 +317,7 @@ def drop_index(name: str) -> Path:
 
 
 def read_cache(*, clear: bool = False) -> "CacheContent":
-    """What this user's cache folder keeps of questions: what a language model wrote for them, and counts.
+    """Return what this user's cache folder keeps of questions: what a language model wrote for them.
 
     Args:
         clear: delete it; what is given is what was there.
@@ -325,12 +325,12 @@ def read_cache(*, clear: bool = False) -> "CacheContent":
     Raises:
         StorageError: it cannot be deleted.
     """
-    from retriever.expansion.cache import CacheFile
+    from retriever.expansion.cache import ExpansionCache
 
-    file = CacheFile.of_user()
-    content = file.content()
+    cache = ExpansionCache.of_user()
+    content = cache.content()
     if clear:
-        file.clear()
+        cache.clear()
     return content
 
 

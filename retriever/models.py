@@ -18,7 +18,6 @@ from retriever.types import StageName
 
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:
-    from retriever.expansion.cache import CacheFile
     from retriever.expansion.expand import Expander
     from retriever.rerank.reranker import Reranker
     from retriever.served.generator import ServedGenerator
@@ -100,16 +99,9 @@ class OpenModels:
         from retriever.expansion.cache import ExpansionCache
         from retriever.expansion.expand import Expander
 
-        cache = ExpansionCache(self.cache_file, self._profile.hyde.cache_entries)
+        cache = ExpansionCache.of_user(self._profile.hyde.cache_entries)
         open_model = partial(self.generator, self._profile.llm.expansion_model)
         return Expander(self._profile.part(ExpansionSettings), open_model, cache)
-
-    @cached_property
-    def cache_file(self) -> "CacheFile":
-        """What is kept of expansions, for this user."""
-        from retriever.expansion.cache import CacheFile
-
-        return CacheFile.of_user() if self._profile.hyde.cache_entries else CacheFile(None)
 
     @cached_property
     def planner(self) -> "Generator | None":

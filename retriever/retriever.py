@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from retriever.browse import Excerpt
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Piece
-    from retriever.expansion.cache import ExpansionMetrics
     from retriever.status import Status
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
@@ -123,9 +122,6 @@ class Retriever(Closing):
         with self._use() as index:
             answer = self._answer(index, read, expanded, fresh, recorder)
             self._stage_times.record(answer.trace.stages)
-            # What the caller wrote says nothing of how the model does.
-            if answer.expansion is not None and request.expansion is None:
-                self._models.cache_file.add_event(index.path, answer.expansion)
             if self.on_partial is not None and answer.index.embedded_share < 1:
                 self.on_partial(answer)
             if not self.profile.record:
@@ -312,14 +308,6 @@ class Retriever(Closing):
     def access(self) -> FolderAccess:
         """Which folders this user has named for the index, and which of their files are documents."""
         return FolderAccess.of(self._index.path, self.profile.documents)
-
-    def metrics(self) -> "ExpansionMetrics":
-        """How the expansion of this user's questions fared with this index."""
-        return self._models.cache_file.metrics(self._index.path)
-
-    def note_gain(self, questions: str, plain: float, expanded: float) -> None:
-        """Keeps what expansions were measured to be worth, by mean nDCG@10 on a set of questions, for `metrics`."""
-        self._models.cache_file.put_gain(self._index.path, questions, plain, expanded)
 
     @contextlib.contextmanager
     def view(self) -> Iterator[View]:

@@ -181,16 +181,7 @@ def ask_systems(request: Request, asked: "Asked", progress: "Progress | None") -
     # One profile after another, never side by side: their times are compared.
     runs = [ask_all(system, asked, progress) for system in systems]
     with open_system(systems[0], asked, progress) as retriever:
-        summary = summarize(asked.questions, runs, list_sections(retriever))
-        # For `status --metrics`: what expansions were worth, where a profile was measured without them too.
-        measured = {system.system: system.overall for system in summary.systems}
-        headline = summary.headlines[0]
-        for name, means in measured.items():
-            without = measured.get(f"{name}{WITHOUT_EXPANSION}", {})
-            if headline in means and headline in without:
-                questions = f"{summary.questions.name}, {name}"
-                retriever.note_gain(questions, without[headline].mean, means[headline].mean)
-    return summary
+        return summarize(asked.questions, runs, list_sections(retriever))
 
 
 def score_runs(files: "Sequence[str]", asked: "Asked") -> "Summary":

@@ -102,7 +102,7 @@ def print_record(record: dict[str, Any]) -> None:
 @click.option("--clear", is_flag=True, help="Delete it: the next questions ask the model again.")
 @options.as_json
 def cache(console: Console, *, clear: bool, as_json: bool) -> ExitCode:
-    """Show what your cache folder keeps of questions: what the language model wrote for them, and counts.
+    """Show what your cache folder keeps of questions: what the language model wrote for them.
 
     It is kept for all indexes together (`hyde.cache_entries`); what --record keeps is in each index: `history`.
     """
@@ -112,7 +112,7 @@ def cache(console: Console, *, clear: bool, as_json: bool) -> ExitCode:
     if as_json:
         print_json({**asdict(content), "cleared": clear})
         return ExitCode.OK
-    held = f"{pluralize(content.expansions, 'expansion')}, {pluralize(content.counted, 'question')} counted"
+    held = pluralize(content.expansions, "expansion")
     verb = "deleted" if clear else "keeps"
     print_line(f"{verb} {held}, {format_size(content.size_bytes)} in {sanitize_line(content.path or 'no folder')}")
     return ExitCode.OK

@@ -15,7 +15,6 @@ from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
 if TYPE_CHECKING:
-    from retriever.expansion.cache import ExpansionMetrics
     from retriever.indexing.queue import Queue
     from retriever.languages import TextSurvey
     from retriever.status import Status, StatusDetails
@@ -110,12 +109,11 @@ def similar(
     return ExitCode.OK
 
 
-@options.command("status", "status -v", "status --json", "status --metrics")
+@options.command("status", "status -v", "status --json")
 @options.opening(options.index)
 @options.as_json
-@click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
 @click.option("--watch", is_flag=True, help="Show the queue of an index in PostgreSQL every two seconds, until Ctrl-C.")
-def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, watch: bool) -> ExitCode:
+def status(console: Console, opening: Opening, *, as_json: bool, watch: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read.
 
     With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
@@ -126,20 +124,16 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, 
         return watch_queue(opening.index, as_json=as_json)
     with opening.open(console) as retriever:
         state = retriever.status(details=console.verbose or as_json)
-        measured = retriever.metrics() if metrics else None
     queue = read_queue(state.index.path)
     if as_json:
         from retriever.display.json import dump
 
-        more = {"expansion": asdict(measured)} if measured else {}
-        more |= {"queue": dump_queue(queue)} if queue else {}
+        more = {"queue": dump_queue(queue)} if queue else {}
         print_json(dump(state) | more)
         return ExitCode.OK
     print_status(state, opening.index)
     if queue:
         print_queue(queue)
-    if measured:
-        print_metrics(measured)
     return ExitCode.OK
 
 
@@ -232,22 +226,3 @@ def print_details(status: "Status", details: "StatusDetails") -> None:
         print_line(f"  remark      {sanitize_line(path)}: {sanitize_line(remark)}")
     named = (f"{number:,} {sanitize_line(ending) or 'without an ending'}" for ending, number in details.unread_formats)
     print_line(f"other formats {', '.join(named) or 'none'}{', not read' if details.unread_formats else ''}")
-
-
-def print_metrics(metrics: "ExpansionMetrics") -> None:
-
-    def share(value: float | None) -> str:
-        return "-" if value is None else f"{value:.0%}"
-
-    def seconds(milliseconds: float | None) -> str:
-        return "-" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
-
-    print_line(
-        f"expansion     {pluralize(metrics.questions, 'question')}, {share(metrics.usage_rate)} with other texts"
-    )
-    print_line(f"  written     in {seconds(metrics.p50_ms)} (median), {seconds(metrics.p95_ms)} (95 %)")
-    print_line(f"  remembered  {share(metrics.cache_hit_rate)} of the expansions that were needed")
-    print_line(f"  dropped     {share(metrics.drop_rate)} of the texts")
-    for gain in metrics.gains:
-        values = f"nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
-        print_line(f"  measured    {sanitize_line(gain.questions)}: {values}")

