@@ -1,4 +1,4 @@
-"""`init --agent`: a skill file that tells a coding agent when to ask the documents, and by which commands."""
+"""`skill`: a file that tells a coding agent when to ask the documents, and by which commands."""
 
 import json
 import shlex
@@ -6,7 +6,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import click
+
 from pageindex.files import read_file
+from retriever.command_line import options
+from retriever.command_line.console import print_line
+from retriever.command_line.help import WithExamples
+from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize
 from retriever.errors import Command, NoIndexError, UsageError
 from retriever.files import writing_to
@@ -18,7 +24,7 @@ from retriever.text import cut
 
 PROGRAM = "hybrid-retrieve"
 DEFAULT_SKILL = ".claude/skills/search-documents/SKILL.md"
-MARK = "<!-- Written by `init --agent`, which writes it anew; what you change in it is lost. -->"
+MARK = "<!-- Written by `skill`, which writes it anew; what you change in it is lost. -->"
 MAX_SKILL_BYTES = 1_000_000
 MAX_DESCRIPTION_CHARS = 1000  # agents read no more than 1,024
 
@@ -51,6 +57,21 @@ Ask before you answer from memory, and whenever a question may be about one of t
 """
 
 
+@click.command(cls=WithExamples, examples=('skill --docs docs --about "How our team works"',))
+@click.argument("file", default=DEFAULT_SKILL, metavar="[FILE]", shell_complete=options.complete_file)
+@click.option("--about", default="", metavar="TEXT", help="What your documents are about, in a line.")
+@click.option("--docs", multiple=True, metavar="DIR", help="The folders whose index the agent asks.")
+@click.option("--index", metavar="NAME|DIR", help="The index; otherwise the one that covers the current folder.")
+@click.option("--force", is_flag=True, help="Write over a FILE that is there.")
+def skill(file: str, about: str, docs: tuple[str, ...], index: str | None, *, force: bool) -> ExitCode:
+    """Write FILE, which tells a coding agent what is indexed and how to ask it.
+
+    FILE is .claude/skills/search-documents/SKILL.md by default. A second time it is brought up to date.
+    """
+    print_line(write_skill(file, docs, index, about, force=force))
+    return ExitCode.OK
+
+
 def write_skill(file: str, docs: tuple[str, ...], index: str | None, about: str, *, force: bool) -> str:
     """Writes the skill file, or leaves it where it says all of this already.
 
@@ -59,7 +80,7 @@ def write_skill(file: str, docs: tuple[str, ...], index: str | None, about: str,
         docs: folders that the index is found by; they are named in the commands.
         index: the index's folder.
         about: what the user says of the documents.
-        force: write over a file that `init --agent` did not write.
+        force: write over a file that `skill` did not write.
 
     Returns:
         What was done, in a line.
@@ -90,7 +111,7 @@ def write_skill(file: str, docs: tuple[str, ...], index: str | None, about: str,
     if known == text:
         return f"{file} says this already; nothing was changed"
     if known is not None and MARK not in known and not force:
-        raise UsageError(f"{file} is there already, and `init --agent` did not write it; --force writes over it")
+        raise UsageError(f"{file} is there already, and `skill` did not write it; --force writes over it")
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -1,32 +1,19 @@
-"""`profiles`: the recall modes, and every setting of one; `init`: a profile file to begin with."""
+"""`profiles`: the recall modes, and every setting of one, which is a profile file to begin with."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.help import WithExamples
 from retriever.command_line.options import ExitCode
-from retriever.display.sanitize import sanitize_line
-from retriever.errors import UsageError
-from retriever.files import writing_to
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings, profile_names, profile_summary, sets_key
+from retriever.settings.layers import collect_settings, profile_names, profile_summary, sets_key
 from retriever.settings.schema import Setting, list_settings
-
-DEFAULT_FILE = "hybrid-retrieve.yaml"
-HEADING = """\
-# A profile: hybrid-retrieve --profile {name} "..."
-#
-# A line such as `#top_k: 5` shows a setting and its default. Take away its `#` to change it; one that is indented needs
-# the name of its section above it as well. Precedence: defaults, what the index was made with, this file,
-# HYBRID_RETRIEVE_* variables, flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,70 +55,6 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "init",
-        "init mine.yaml --profile recall",
-        'init --agent --docs docs --about "How our team works"',
-    ),
-)
-@click.argument("file", default="", metavar="[FILE]", shell_complete=options.complete_file)
-@click.option(
-    "--profile",
-    default=DEFAULT_PROFILE,
-    show_default=True,
-    metavar="NAME|FILE",
-    shell_complete=options.complete_profile,
-    help="The profile whose settings it has.",
-)
-@click.option(
-    "--agent",
-    is_flag=True,
-    help="Write a skill for a coding agent instead: what is indexed, when to ask it, and how.",
-)
-@click.option("--about", default="", metavar="TEXT", help="With --agent: what your documents are about, in a line.")
-@click.option("--docs", multiple=True, metavar="DIR", help="With --agent: the folders whose index the agent asks.")
-@click.option("--index", metavar="DIR", help="With --agent: the index; otherwise the one used last.")
-@click.option("--force", is_flag=True, help="Write over a FILE that is there.")
-def init(
-    file: str,
-    profile: str,
-    about: str,
-    docs: tuple[str, ...],
-    index: str | None,
-    *,
-    agent: bool,
-    force: bool,
-) -> ExitCode:
-    """Write FILE (hybrid-retrieve.yaml) with every setting, what it means and its default, to be used with --profile.
-
-    What differs from the defaults in the named profile is set in it; everything else is there as a comment. With
-    --agent, FILE (.claude/skills/search-documents/SKILL.md) tells a coding agent what is indexed and how to ask it; a
-    second time it is brought up to date.
-    """
-    if agent:
-        from retriever.command_line.agent import DEFAULT_SKILL, write_skill
-
-        print_line(write_skill(file or DEFAULT_SKILL, docs, index, about, force=force))
-        return ExitCode.OK
-    if about or docs or index:
-        raise click.UsageError("--about, --docs and --index say what an agent asks: add --agent")
-    file = file or DEFAULT_FILE
-    path = Path(file)
-    if path.suffix not in {".yaml", ".yml"}:
-        raise UsageError(f"{file}: a profile's name ends with .yaml")
-    text = "\n".join([HEADING.format(name=sanitize_line(file)), *format_template(resolve_settings(profile, {}))])
-    with writing_to(path):
-        try:
-            with path.open("w" if force else "x", encoding="utf-8") as out:
-                out.write(f"{text}\n")
-        except FileExistsError as error:
-            raise UsageError(f"{file} is there already; --force writes over it") from error
-    print_line(f"wrote {sanitize_line(file)}; use it with --profile {sanitize_line(file)}")
-    return ExitCode.OK
-
-
 def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingValue]:
     """Every setting as a command with this profile would use it, in the order of declaration."""
     given = collect_settings(name, environment=environment)
@@ -154,20 +77,6 @@ def format_profile(name: str, values: Sequence[SettingValue]) -> str:
             lines += ["", f"{indent}# {setting.help}", f"{indent}# {setting.flag}  {setting.variable}"]
             lines.append(f"{indent}{setting.path[-1]}: {format_yaml(item.value)}  # {item.origin}")
     return "\n".join(lines)
-
-
-def format_template(values: Sequence[SettingValue]) -> Iterator[str]:
-    """The lines of a profile file to begin with: what differs from the default is set, all else is a comment."""
-    for section, group in groupby(values, key=lambda item: item.setting.path[:-1]):
-        items = list(group)
-        indent = "  " * len(section)
-        if section:
-            is_set = any(item.value != item.setting.default for item in items)
-            yield f"\n{'' if is_set else '#'}{section[-1]}:"
-        for item in items:
-            sign = "" if item.value != item.setting.default else "#"
-            yield f"\n{indent}# {item.setting.help}"
-            yield f"{sign}{indent}{item.setting.path[-1]}: {format_yaml(item.value)}"
 
 
 def format_yaml(value: object) -> str:

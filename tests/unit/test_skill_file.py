@@ -1,4 +1,4 @@
-"""The skill that `init --agent` writes: it says what is indexed, and a second time changes nothing."""
+"""The skill that `skill` writes: it says what is indexed, and a second time changes nothing."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_a_skill_is_written_once_and_kept_up_to_date(cli: Cli, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
 
     def said(*arguments: str, code: int = 0) -> str:
-        return "".join(cli("init", "--agent", "--index", tmp_path / "index", *arguments, code=code))
+        return "".join(cli("skill", "--index", tmp_path / "index", *arguments, code=code))
 
     assert "nothing is indexed that an agent could ask" in said(code=1)
     shelf = Shelf(tmp_path, {"guide/a.md": '# Alpha\'s "rays"\n\nThey bend.\n', "README.md": "# All\n\nOn rays.\n"})
@@ -37,4 +37,3 @@ def test_a_skill_is_written_once_and_kept_up_to_date(cli: Cli, monkeypatch: pyte
     SKILL.write_text("mine", encoding="utf-8")
     assert "--force writes over it" in said(code=2)
     assert said("--force").startswith("wrote anew")
-    cli("init", "--about", "Optics", code=2)
