@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from pageindex.formats import READERS, to_markdown
 from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
 from pageindex.text import NotTextError, decode, digest_of
 
@@ -103,7 +104,6 @@ def _read(descriptor: int, limit: int) -> tuple[bytes, Seen, Seen]:
     return raw, identify(status), identify(after)
 
 
-DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".txt")
 MAX_FILE_BYTES = 10_000_000  # no document written by people is that long; a longer one is data
 
 
@@ -127,8 +127,9 @@ class UnreadableDocumentError(CorpusError):
 class CorpusOptions:
     """Which files of a folder are documents."""
 
-    # Endings of document names, lower case, with their dot; names are compared without regard to case.
-    suffixes: tuple[str, ...] = DOCUMENT_SUFFIXES
+    # Endings of document names, lower case, with their dot; names are compared without regard to case. None: all that
+    # have a reader.
+    suffixes: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()  # gitignore patterns relative to the folder; they win over every .gitignore
     max_file_bytes: int = MAX_FILE_BYTES  # a larger file is skipped by name, unread
 
@@ -170,7 +171,8 @@ class Listing:
 class DocumentText:
     """The text of one document."""
 
-    text: str  # decoded; every line end is LF, and lines are counted as an editor counts them
+    # Decoded, and Markdown (`formats.py`); every line end is LF, and lines are counted as an editor counts them.
+    text: str
     digest: str  # SHA-256 of the bytes on disk, 64 hex digits
     size: int  # bytes on disk
     mtime_ns: int  # this and the next two as they were when these bytes were read, and as `SourceFile` has them
@@ -195,7 +197,7 @@ class _Walk:
         self.skipped.append(Skipped(printable_path(path), reason))
 
     def is_document(self, name: str) -> bool:
-        return name.lower().endswith(self.options.suffixes)
+        return name.lower().endswith(self.options.suffixes or tuple(READERS))
 
     def run(self) -> None:
         pending: list[tuple[str, IgnoreRules]] = [("", self.first_rules())]
@@ -389,19 +391,15 @@ def printable_path(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def drop_ending(path: str) -> str:
-    """The path without a document's ending."""
-    return next((path[: -len(ending)] for ending in DOCUMENT_SUFFIXES if path.lower().endswith(ending)), path)
-
-
 def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> DocumentText:
-    """The text of a listed file; UnreadableDocumentError when it is gone, too large, no text, or changes twice."""
+    """Return the Markdown of a listed file; UnreadableDocumentError when it is gone, large, no text or changes twice."""
     try:
         for _ in range(2):
             raw, before, after = read_regular(file.root, file.path, max_file_bytes)
             if before == after and len(raw) == before[0]:
                 decoded = decode(raw)
-                return DocumentText(decoded.text, digest_of(raw), *before, decoded.warnings)
+                text = to_markdown(file.path, decoded.text)
+                return DocumentText(text, digest_of(raw), *before, decoded.warnings)
     except NotTextError as error:
         raise UnreadableDocumentError(file.path, str(error)) from error
     except OSError as error:

@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from html import unescape
 from urllib.parse import unquote
 
-from pageindex.files import DOCUMENT_SUFFIXES, drop_ending
+from pageindex.formats import READERS, drop_ending
 from pageindex.markdown import WIKILINK, InlineText, References
 from pageindex.outline import github_slug
 
@@ -214,13 +214,13 @@ def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Br
             return Broken.ESCAPES
         # What the path may mean, likeliest first: sites link to pages without their ending, and to folders.
         page, folder = relative.removesuffix(".html"), f"{relative}/" if relative else ""
-        pages = (page + suffix for suffix in DOCUMENT_SUFFIXES)
-        indexes = (folder + name + suffix for name in _FOLDER_PAGES for suffix in DOCUMENT_SUFFIXES)
+        pages = (page + suffix for suffix in READERS)
+        indexes = (folder + name + suffix for name in _FOLDER_PAGES for suffix in READERS)
         path = next((name for name in (relative, *pages, *indexes) if name in targets.anchors), None)
         if path is None:
             ending = "." + relative.rpartition("/")[2].rpartition(".")[2].lower()
             has_ending = "." in relative.rpartition("/")[2] and ending[1:].isalnum()
-            is_other = has_ending and ending not in (*DOCUMENT_SUFFIXES, ".html")
+            is_other = has_ending and ending not in (*READERS, ".html")
             return Broken.NOT_A_DOCUMENT if is_other else Broken.NO_DOCUMENT
     anchors = targets.anchors[path]
     if link.anchor == "" or link.anchor.startswith("^"):  # `^` begins a block of Obsidian's: its file

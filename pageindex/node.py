@@ -75,7 +75,8 @@ class Node:
     """The lines of `text`. The spans of a file's nodes partition its lines. None when the node has no line of its own:
     a folder, an empty file, a file that opens with a heading."""
     text: str
-    """Exactly the lines of `span` (decoded, line ends as LF): the heading line included, child sections excluded.
+    """The lines of `span` as Markdown (line ends as LF), of a Markdown file exactly; the heading's line is among them,
+    child sections are not.
     A file node's text begins with its front matter, if it has one."""
     front_matter_lines: int = 0
     """How many lines at the beginning of `text` are front matter (its fences counted); 0 for sections."""

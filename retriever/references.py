@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from pageindex.files import drop_ending
+from pageindex.formats import drop_ending
 from pageindex.node import Node, Span
 from pageindex.tree import printable
 from retriever.display.sanitize import sanitize_line

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from pageindex.files import DOCUMENT_SUFFIXES
+from pageindex.formats import READERS
 from pageindex.node import Span
 from retriever.context.sections import Piece
 from retriever.lexical.tokens import tokenize
@@ -33,11 +33,8 @@ _NUMBER_WORDS = {  # not `one`, which is more often no number
 # How answers begin; any other first word with a capital may be a name.
 _BEGINNINGS = frozenset({"yes", "use", "according", "based", "run", "set", "add", "make", "see", "note"})
 _MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
-# What looks like a citation of ours; a colon of another script as well.
-_CITATION = re.compile(
-    rf"({'|'.join(map(re.escape, DOCUMENT_SUFFIXES))})\s*[:\uff1a\ua789\u2236]\s*(\d+)(\s*[-\u2010-\u2015]\s*\d+)?",
-    re.IGNORECASE,
-)
+# What may follow an ending in a citation of ours; a colon of another script as well.
+_LINES = r"\s*[:\uff1a\ua789\u2236]\s*(\d+)(\s*[-\u2010-\u2015]\s*\d+)?"
 _LINK_TARGET = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]")
 _SENTENCE_END = re.compile(
     r"[.!?][)\"'*_`]*\s+|[\u3002\uff01\uff1f]|\n[ \t>]*\n|\n[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]|\|"
@@ -111,7 +108,8 @@ def disarm_citations(text: str) -> str:
     'Keys are rotated weekly (1) [docs/other.md, lines 3-5].'
     """
     text = re.sub(r"\[(\d+(?:\s*,\s*\d+)*)\]", r"(\1)", text)
-    return _CITATION.sub(lambda found: f"{found[1]}, line{'s' * bool(found[3])} {found[2]}{found[3] or ''}", text)
+    citation = re.compile(f"({'|'.join(map(re.escape, READERS))}){_LINES}", re.IGNORECASE)
+    return citation.sub(lambda found: f"{found[1]}, line{'s' * bool(found[3])} {found[2]}{found[3] or ''}", text)
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:

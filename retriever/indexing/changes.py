@@ -19,6 +19,7 @@ from pageindex.files import (
     list_files,
     read_document,
 )
+from pageindex.formats import READERS
 from pageindex.ignore import CorpusError
 from retriever.errors import DocumentsError
 from retriever.protocols import Progress
@@ -111,7 +112,7 @@ def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[st
     listings = {str(folder): list_documents(folder, settings) for folder in folders}
     for folder, listing in listings.items():
         if not listing.files:
-            endings = ", ".join(settings.suffixes)
+            endings = ", ".join(settings.suffixes or READERS)
             raise DocumentsError(f"{folder} holds no documents ({endings}); name the folder that does")
     return listings
 

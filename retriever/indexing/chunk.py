@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
-from pageindex.markdown import BlockKind, read_blocks
+from pageindex.markdown import Block, BlockKind, read_blocks
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
 from retriever.settings.schema import ChunkSettings
@@ -101,6 +101,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         first = body_line(node)
         starts = line_starts(body)
         blocks = read_blocks(body, first) if node.blocks is None else node.blocks
+        blocks = blocks or (Block(BlockKind.OTHER, first),)  # text that Markdown sees no block in
         ends = [starts[block.line - first] for block in blocks[1:]] + [len(body)]
         pieces = [
             Piece(starts[block.line - first], end, block.kind)

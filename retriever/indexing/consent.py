@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES, CorpusOptions, read_file
+from pageindex.files import MAX_FILE_BYTES, CorpusOptions, read_file
+from pageindex.formats import READERS
 from retriever.errors import Command, UsageError
 from retriever.files import make_private_folder, writing_to
 from retriever.indexing.request import is_own, named_file
@@ -126,7 +127,7 @@ def _widening(documents: Mapping[str, Any]) -> list[str]:
         return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
 
     found = []
-    if not set(texts("suffixes")) <= set(DOCUMENT_SUFFIXES):
+    if not set(texts("suffixes")) <= READERS.keys():
         found.append("suffixes")
     if any(pattern.lstrip().startswith("!") for pattern in texts("ignore")):
         found.append("ignore")  # a pattern that lets in what a .gitignore leaves out

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
-from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES
+from pageindex.files import MAX_FILE_BYTES
 from retriever.settings.duration import Duration, Pattern
 
 if TYPE_CHECKING:
@@ -300,7 +300,9 @@ class EncoderSettings:
 class DocumentSettings:
     """Which files of a folder are documents."""
 
-    suffixes: tuple[str, ...] = setting(DOCUMENT_SUFFIXES, "Endings of the files that are read.")
+    suffixes: tuple[str, ...] = setting(
+        (), "Endings of the files that are read; none: .md, .markdown, .mdx, .txt and whatever else has a reader."
+    )
     ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
     max_file_bytes: Count = setting(MAX_FILE_BYTES, "Larger files are named and skipped.")
 

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -50,6 +51,12 @@ def test_a_heading_alone_is_one_chunk_and_a_node_without_body_has_none() -> None
         (),
         (),
     ]
+
+
+def test_a_text_without_blocks_is_one_chunk() -> None:
+    """As of a node whose maker, not Markdown's parser, says what its blocks are."""
+    node = replace(section("Some text.\nAnd more.\n"), blocks=())
+    assert lines_of(chunk_node(node, count, SMALL)) == [("1-2", "Some text.\nAnd more.")]
 
 
 def test_front_matter_is_left_out_and_its_lines_are_counted() -> None:
