@@ -392,7 +392,7 @@ def printable_path(path: str) -> str:
 
 
 def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> DocumentText:
-    """Return the Markdown of a listed file; UnreadableDocumentError when it is gone, large, no text or changes twice."""
+    """Return the Markdown of a file; UnreadableDocumentError when it is gone, too large, no text, or changes twice."""
     try:
         for _ in range(2):
             raw, before, after = read_regular(file.root, file.path, max_file_bytes)
