@@ -8,12 +8,13 @@ shows that it is alive; what is left of it here is the reading of events (`trans
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import httpx
 import numpy.typing as npt
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
 from retriever.served.address import explain_key, is_this_machine
@@ -74,22 +75,16 @@ class _Chunk(BaseModel):
     error: object = None
 
 
-class _Vector(BaseModel):
-    index: int
-    embedding: list[Any]
-
-
-class _Vectors(BaseModel):
-    data: list[_Vector]
-
-
-class _Score(BaseModel):
-    index: int
-    relevance_score: float = Field(allow_inf_nan=False)
-
-
-class _Scores(BaseModel):
-    results: list[_Score]
+def _read_values(content: Mapping[str, Any], items: str, name: str, count: int) -> list[Any]:
+    """Return what each item has under a name, by the items' `index`, which may come in any order but each once."""
+    try:
+        values = {int(item["index"]): item[name] for item in content[items]}
+    except (LookupError, TypeError, ValueError) as error:
+        raise StrangeAnswerError(f"no `{items}` with `index` and `{name}`") from error
+    # Else two texts would change places.
+    if sorted(values) != list(range(count)) or len(content[items]) != count:
+        raise StrangeAnswerError(f"`{items}` has not one item for each of {count} texts")
+    return [values[place] for place in range(count)]
 
 
 class OpenAIServer(ModelServer):
@@ -130,28 +125,16 @@ class OpenAIServer(ModelServer):
         """Return one vector for each text."""
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         content = request_json(f"{self.url}/embeddings", limits, body, self._key)
-        try:
-            items = _Vectors.model_validate(content).data
-        except ValidationError as error:
-            raise StrangeAnswerError("no list of embeddings") from error
-        vectors = {item.index: item.embedding for item in items}
-        # In any order, as the interface allows; but each once, or two texts would change places.
-        if sorted(vectors) != list(range(len(texts))):
-            raise StrangeAnswerError(f"{len(items)} vectors for {len(texts)} texts")
-        return [vectors[place] for place in range(len(texts))]
+        return _read_values(content, "data", "embedding", len(texts))
 
     def rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
         """Return the server's own score for each text, any finite number; ServedError."""
         body = {"model": self.model, "query": question, "documents": list(texts), "top_n": len(texts)}
         content = request_json(f"{self.url}/rerank", limits, body, self._key)
-        try:
-            results = _Scores.model_validate(content).results
-        except ValidationError as error:
-            raise StrangeAnswerError("no `results` with `relevance_score`") from error
-        scores = {item.index: item.relevance_score for item in results}
-        if sorted(scores) != list(range(len(texts))) or len(results) != len(texts):
-            raise StrangeAnswerError(f"{len(results)} scores for {len(texts)} texts")
-        return [scores[place] for place in range(len(texts))]
+        scores = _read_values(content, "results", "relevance_score", len(texts))
+        if not all(isinstance(score, int | float) and isfinite(score) for score in scores):
+            raise StrangeAnswerError("a score is no number")
+        return scores
 
     def describe(self) -> str:
         """Return the server's address, having been asked for its models."""

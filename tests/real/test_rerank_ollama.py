@@ -130,7 +130,7 @@ BAD: dict[str, Callable[[Asked], object]] = {
     "no whole numbers": lambda asked: '{"best_first": [NaN, 1.5]}',
     "scores in place of an order": lambda asked: {"scores": {"1": 0.5}},
 }
-"""What only this stage can be told; the faults of a server are in test_llm_faults.py."""
+"""What only this stage can be told; the faults of a server are in test_served_faults.py."""
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())

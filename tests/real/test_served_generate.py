@@ -656,7 +656,7 @@ def test_the_speed_is_measured_by_the_server_or_else_by_the_clock(openai: Served
 
 
 def test_a_question_with_both_stages_and_with_a_server_that_fails(openai: Served, index: Path, cli: Cli) -> None:
-    """What each fault does to an answer is in test_llm_faults.py."""
+    """What each fault does to an answer is in test_served_faults.py."""
     ask: list[str | Path] = [QUESTION, "--json", "--index", index, "--encoder-kind", "none"]
     flags = ["--use-llm", "--llm-kind", "openai", "--llm-url", openai.url]
     flags += ["--hyde-gate", "always", "--rerank-kind", "llm", "--hyde-cache-entries", "0"]

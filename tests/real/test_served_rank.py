@@ -78,9 +78,9 @@ def rank(*pairs: tuple[object, object]) -> Fault:
 
 
 FAULTS: dict[str, tuple[Fault, str]] = {
-    "one is missing": (rank((0, 0.1), (1, 0.2)), "2 scores for 3 texts"),
-    "one comes twice": (rank((0, 0.1), (1, 0.2), (1, 0.3)), "3 scores for 3 texts"),
-    "an unknown one": (rank((0, 0.1), (1, 0.2), (7, 0.3)), "3 scores for 3 texts"),
+    "one is missing": (rank((0, 0.1), (1, 0.2)), "not one item for each of 3 texts"),
+    "one comes twice": (rank((0, 0.1), (1, 0.2), (1, 0.3)), "not one item for each of 3 texts"),
+    "an unknown one": (rank((0, 0.1), (1, 0.2), (7, 0.3)), "not one item for each of 3 texts"),
     "no number": (rank((0, "high"), (1, 0.2), (2, 0.3)), "speaks otherwise"),
     "NaN": (status(200, '{"results": [{"index": 0, "relevance_score": NaN}]}'), "speaks otherwise"),
     "HTML": (status(200, "<html></html>"), "speaks otherwise"),

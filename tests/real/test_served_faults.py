@@ -6,9 +6,7 @@ Asked as people ask, by the command line; what each fault is to the client alone
 import contextlib
 import io
 import json
-import random
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,7 @@ import pytest
 from hybrid_retrieve import main
 from tests.program import slow
 from tests.real.scripted_server import QUESTION, Fault, ScriptedServer, help_and_reverse, scripted_server
-from tests.real.served import indexed
 from tests.real.test_served_generate import FAULTS, SLOW
-from tests.shelf import PAGES, WORDS_ALONE
 
 STAGES = {
     "expand": ["--hyde-gate", "always"],
@@ -30,9 +26,6 @@ STAGES = {
 MODES = {name: fault for name, (fault, *_) in FAULTS.items()} | SLOW
 SECONDS = "0.5"
 """The longest wait for a model that does not come to an end."""
-BUDGET_S = 2.0
-LATER_S = 1.0
-"""So much later than its budget an answer may come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +59,14 @@ def model(ollama: ScriptedServer, *arguments: str) -> list[str]:
     return ["--use-llm", "--llm-url", ollama.url, "--hyde-cache-entries", "0", *arguments]
 
 
-def faulty(index: Path, plain: Said, fault: Fault, stage: str, *limits: str) -> tuple[list[str], float]:
-    """What is wrong with an answer when this goes wrong, and how many seconds it took."""
+def faulty(index: Path, plain: Said, fault: Fault, *limits: str) -> tuple[list[str], float]:
+    """What is wrong with an answer when this goes wrong in both stages, and how many seconds it took."""
     with scripted_server(lambda asked: fault) as ollama:
-        said = say(index, *model(ollama, *STAGES[stage], *limits))
+        said = say(index, *model(ollama, *STAGES["both"], *limits))
     wrong = [] if said.code == 0 else [f"exit status {said.code}"]
     wrong += [] if limits or ollama.asked else ["the model was not asked"]
     wrong += [] if said.hits == plain.hits else ["the list is not the one without the model"]
-    named = {"expand", "rerank"} if stage == "both" else {stage}
-    return wrong + ([] if said.named == named else [f"{sorted(said.named)} are named"]), said.seconds
-
-
-def within_budget(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
-    """Every fault in every stage, at most so many: the answer is there a second after its budget."""
-    index = indexed(place, PAGES, WORDS_ALONE)
-    plain = say(index, "--no-use-llm")
-    faulty(index, plain, MODES["nothing"], "both")  # loads the modules that all of them need
-    pairs = [(name, stage) for name in MODES for stage in STAGES]
-    random.Random(seed).shuffle(pairs)
-    for name, stage in pairs[:count]:
-        wrong, seconds = faulty(index, plain, MODES[name], stage, "--budget", f"{BUDGET_S}s")
-        late = [f"it took {seconds:.2f} s"] if seconds > BUDGET_S + LATER_S else []
-        yield f"{name}, {stage}, {seconds:.2f} s", wrong + late
+    return wrong + ([] if said.named == {"expand", "rerank"} else [f"{sorted(said.named)} are named"]), said.seconds
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +81,13 @@ OFTEN = ("cut stream", "hung up", "killed", "model gone", "no memory", "nothing"
 @pytest.mark.parametrize("name", [*OFTEN, *slow(name for name in MODES if name not in OFTEN)])
 def test_the_answer_is_the_one_without_the_model(index: Path, plain: Said, name: str) -> None:
     limits = ("--llm-seconds", SECONDS, "--llm-load-seconds", SECONDS, "--llm-idle-seconds", SECONDS)
-    assert faulty(index, plain, MODES[name], "both", *(limits if name in SLOW else ()))[0] == []
+    assert faulty(index, plain, MODES[name], *(limits if name in SLOW else ()))[0] == []
 
 
 @pytest.mark.parametrize("name", SLOW)
 def test_a_budget_is_kept(index: Path, plain: Said, name: str) -> None:
     """The model's own settings give it longer: the budget ends it. How soon is measured in the long form."""
-    wrong, seconds = faulty(index, plain, SLOW[name], "both", "--budget", "400ms")
+    wrong, seconds = faulty(index, plain, SLOW[name], "--budget", "400ms")
     assert wrong == []
     assert seconds < 30
 

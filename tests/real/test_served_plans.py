@@ -1,4 +1,4 @@
-"""The speed of a model: measured by what its server says, kept, and what a stage asks of a slow one."""
+"""What is asked of slow models, and of those that read little: planned by what their servers say."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
-from tests.real.scripted_server import Asked, ScriptedServer, delayed, help_and_reverse, silence
+from tests.real.scripted_server import Asked, Model, ScriptedServer, delayed, help_and_reverse, silence
 from tests.shelf import Shelf
 
 
@@ -39,7 +39,10 @@ def opened(ollama: ScriptedServer, **settings: Any) -> ServedGenerator:  # noqa:
 
 
 def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
-    settings = {"llm": {"url": ollama.url, **llm}, "hyde": {"gate": "always", "cache_entries": 0}}
+    settings = {
+        "llm": {"url": ollama.url, **llm},
+        "hyde": {"gate": "always" if profile == "full" else "auto", "cache_entries": 0},
+    }
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
         return retriever.search(QUESTION)
 
@@ -128,6 +131,51 @@ def test_what_was_read_of_a_cut_reranking_counts(ships: Shelf, ollama: ScriptedS
     moved = [place for place, (new, old) in enumerate(zip(order, plain.trace.order, strict=True)) if new != old]
     assert all(place % 3 == 0 for place in moved), "windows are dealt like cards"
     assert [order[place] for place in range(0, 30, 3)] == [plain.trace.order[place] for place in range(27, -1, -3)]
+
+
+@pytest.mark.parametrize("profile", ["precision", "full"])
+@pytest.mark.parametrize("length", [32_768, 8192, 4096, 2048])
+def test_every_window_is_reranked_in(ships: Shelf, ollama: ScriptedServer, profile: str, length: int) -> None:
+    ollama.models["llama3.2:latest"] = Model(context_length=length)
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))  # time is no reason to ask for less
+    answer = ask(ships, ollama, profile)
+    assert answer.degraded == ()
+    reranks = [asked for asked in ollama.asked if "best_first" in asked.properties]
+    assert {hit.scale for hit in answer.hits} == {"reranked"}
+    assert all(asked.prompt_tokens + asked.num_predict <= length for asked in ollama.asked)
+    if length == 32_768:
+        assert [len(asked.candidates) for asked in reranks] == [30], "one call where all fit"
+    assert sum(len(asked.candidates) for asked in reranks) >= 30
+
+
+def findings(
+    cli: Cli, ollama: ScriptedServer, *options: str, code: int | tuple[int, ...] = 0
+) -> dict[str, tuple[str, str]]:
+    printed = cli("doctor", "--llm", "--llm-url", ollama.url, "--json", *options, code=code)
+    found = json.loads(printed.out)["findings"]
+    return {item["name"]: (item["level"], item["says"]) for item in found if item["area"] == "language model"}
+
+
+def test_doctor_checks_what_a_profile_needs(ollama: ScriptedServer, cli: Cli, tmp_path: Path) -> None:
+    ollama.models["small:1b"] = Model(context_length=2048)
+    ollama.loaded.add("small:1b")
+    assert findings(cli, ollama, "--profile", "full")["expansion"][1].startswith("3 rewordings and 0 passages")
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(2000, 100))
+    full = findings(cli, ollama, "--profile", "full")
+    assert full["expansion"] == ("well", "3 rewordings and 3 passages of a question, in about 4 s")
+    assert full["reranking"] == ("well", "30 candidates in 1 window of the model's context")
+    small = findings(cli, ollama, "--profile", "precision", "--llm-model", "small:1b")
+    assert "expansion" not in small, "precision does not expand"
+    assert small["context window"][0] == "well"
+    assert small["reranking"][1] == "30 candidates in 5 windows of the model's context"
+    assert "asks no language model" in findings(cli, ollama)["stages"][1]
+    assert findings(cli, ollama, "--profile", "full", "--llm-model", "mistral", code=1)["model"][0] == "problem"
+    research = findings(cli, ollama, "--profile", "research", "--llm-url", ollama.url, code=(0, 1))
+    assert "cross-encoder" in research
+
+
+def test_a_profile_without_llm_is_refused(cli: Cli) -> None:
+    assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err
 
 
 def test_doctor_measures_the_speed_once_for_all(ollama: ScriptedServer, cli: Cli) -> None:
