@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def record_answer(index: Path, answer: Answer) -> Answer:
-    """Records an answer; where that fails, the same answer that says so."""
+    """Record an answer and return it; where that fails, it says so."""
     from retriever.display.json import dump
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -69,7 +69,7 @@ def record_answer(index: Path, answer: Answer) -> Answer:
 
 
 def count_opening(index: Path, node_id: str) -> None:
-    """Counts one opening of a section; a failure is logged, for what was opened is there all the same."""
+    """Count one opening of a section; a failure is logged, for what was opened is there all the same."""
     try:
         with _writing(index) as connection:
             queries.note_opened(connection, node_id)
@@ -84,7 +84,7 @@ class QuestionLog:
         self.index = index
 
     def queries(self) -> tuple[StoredQuery, ...]:
-        """All of them, the youngest first.
+        """Return all of them, the youngest first.
 
         Raises:
             NoIndexError: there is no index.
@@ -94,7 +94,7 @@ class QuestionLog:
             return queries.queries(connection)
 
     def record(self, key: int) -> dict[str, Any]:
-        """All that was kept of one: its expansions, hits, timings and what was searched.
+        """Return all that was kept of one: its expansions, hits, timings and what was searched.
 
         Raises:
             UsageError: there is no such question.
@@ -106,7 +106,7 @@ class QuestionLog:
         return {"id": key, **record}
 
     def delete(self, key: int) -> None:
-        """Removes one, from every file of the index.
+        """Remove one, from every file of the index.
 
         Raises:
             UsageError: there is no such question.
@@ -118,7 +118,7 @@ class QuestionLog:
             raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
 
     def delete_all(self) -> int:
-        """Removes all, and what was opened, from every file of the index; how many questions that were.
+        """Remove all, and what was opened, from every file of the index; return how many questions that were.
 
         Raises:
             IndexLockedError: as `delete`.
@@ -128,7 +128,7 @@ class QuestionLog:
 
     @contextmanager
     def _deleting(self) -> Iterator[Connection]:
-        """A transaction, after which what it deleted is in no file: SQLite's log and a damaged copy keep what was."""
+        """Yield a transaction, after which no file holds what it deleted: SQLite's log and a damaged copy would."""
         open_database(self.index).close()  # an index that is there
         # With the writer's lock: a repair would bring back what it has read before.
         with write_index(self.index, WAIT_FOR_WRITER_S) as (connection, _):

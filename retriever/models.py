@@ -38,7 +38,7 @@ class OpenModels:
         self._generators: dict[str, ServedGenerator] = {}  # by the model's name
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
-        """The encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
+        """Return the encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
 
         A retriever that stays open follows its index to another embedding model; one that was opened for another model
         than the index's says so.
@@ -80,7 +80,7 @@ class OpenModels:
         return encoder
 
     def generator(self, model: str = "") -> "ServedGenerator":
-        """A language model, llm.model where none is named; stages that ask the same one share its circuit breaker."""
+        """Return a language model, by default llm.model; stages that ask the same one share its circuit breaker."""
         from retriever.served.generator import ServedGenerator
 
         settings = replace(self._profile.llm, model=model or self._profile.llm.model)

@@ -57,7 +57,7 @@ def check_sentence(
     question: str = "",
     languages: tuple[str, ...] = (),
 ) -> CitedSentence | DroppedSentence:
-    """A model's sentence with the lines that it cites, or why it is dropped.
+    """Return a model's sentence with the lines that it cites, or why it is dropped.
 
     Args:
         text: the sentence.
@@ -113,7 +113,7 @@ def disarm_citations(text: str) -> str:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Where the words of a quote stand in a text, one after another, as (start, end) in it; whatever is between words.
+    """Return where the words of a quote stand in a text one after another, as (start, end), whatever is between them.
 
     None where they do not, or are too few to say anything.
     """
@@ -129,14 +129,14 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def _list_words(text: str) -> Iterator[tuple[str, int, int]]:
-    """Each word, folded, with its start and end; where links lead to is not read."""
+    """Yield each word, folded, with its start and end; where links lead to is not read."""
     seen = _LINK_TARGET.sub(lambda match: " " * len(match[0]), text)
     for match in _WORD.finditer(seen):
         yield unicodedata.normalize("NFKC", match[0]).casefold(), match.start(), match.end()
 
 
 def find_cited_lines(block: Piece, start: int, end: int) -> tuple[Span, str]:
-    """The lines of the paragraphs, items or rows that a part of a block is in, and their text.
+    """Return the lines of the paragraphs, items or rows that a part of a block is in, and their text.
 
     The text of a row of a table has the table's header above it.
     """
@@ -155,21 +155,21 @@ def find_cited_lines(block: Piece, start: int, end: int) -> tuple[Span, str]:
 
 
 def widen_to_sentence(text: str, start: int, end: int) -> tuple[int, int]:
-    """The whole sentences that a part of a text is in, as (start, end)."""
+    """Return the whole sentences that a part of a text is in, as (start, end)."""
     begin = max((match.end() for match in _SENTENCE_END.finditer(text, 0, start)), default=0)
     close = _SENTENCE_END.search(text, end)
     return begin, close.start() + 1 if close else len(text)
 
 
 def find_numbers(text: str) -> dict[str, None]:
-    """The numbers of a text, in figures, each once; `a thousand` and `1,000` are `1000`."""
+    """Return the numbers of a text, in figures, each once; `a thousand` and `1,000` are `1000`."""
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text))
     written = (_NUMBER_WORDS.get(word.lower(), "") for word in _WORD.findall(plain))
     return dict.fromkeys(filter(None, [*_NUMBER.findall(plain), *written]))
 
 
 def find_names(text: str) -> Iterator[str]:
-    """The words of a sentence that may be names: with a capital, a sign or a digit inside. The first word too."""
+    """Yield the words of a sentence that may be names: with a capital, a sign or a digit inside. The first word too."""
     for number, word in enumerate(text.split()):
         name = (
             word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
@@ -183,7 +183,7 @@ def find_names(text: str) -> Iterator[str]:
 
 
 def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
-    """The sentences of the first hits that answer, as the documents say them, the best hit's first.
+    """Return the sentences of the first hits that answer, as the documents say them, the best hit's first.
 
     From each hit the sentence of its passage that is nearest to the question by words; where the passage has none of
     its words, its first one. The order of the hits is better than any choice among their sentences
@@ -203,7 +203,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
 
 
 def repeats(text: str, others: Iterable[str]) -> bool:
-    """Whether a sentence says nearly what one of the others says, by its words."""
+    """Return whether a sentence says nearly what one of the others says, by its words."""
     words = set(tokenize(text))
 
     def is_near(other: Collection[str]) -> bool:

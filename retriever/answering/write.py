@@ -72,7 +72,7 @@ class Plan:
 
 
 def plan_answer(question: str, generator: Generator, seconds: float) -> Plan:
-    """As many sentences as the model can write in the time, beside reading enough to answer; LanguageModelError."""
+    """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError."""
     speed = generator.speed or USUAL
     for count, least in PLANS:
         instructions = _INSTRUCTIONS.format(count=count, nonce=new_nonce())
@@ -92,7 +92,7 @@ def max_tokens(sentences: int) -> int:
 
 
 def build_task(question: str, pieces: "Sequence[Piece]", plan: Plan) -> "tuple[Task[WrittenAnswer], Sequence[Piece]]":
-    """What the model is to write, and the blocks that it is given: as many of the first as it can read."""
+    """Return what the model is to write, and the blocks that it is given: as many of the first as it can read."""
     nonce = new_nonce()
     lines, left = [json_line({"question": question})], plan.readable
     for number, piece in enumerate(pieces, start=1):
@@ -126,7 +126,7 @@ class Checker:
     seen: list[WrittenSentence] = field(default_factory=list)
 
     def read(self, text: str) -> None:
-        """All that was written so far: the last sentence may not be whole."""
+        """Check what was written so far: the last sentence may not be whole."""
         text = drop_thoughts(text)
         try:
             written = from_json(text[max(0, text.find("{")) :], allow_partial=True)
@@ -140,7 +140,7 @@ class Checker:
             self.check(item)
 
     def check(self, item: WrittenSentence) -> None:
-        """A sentence that is whole; one that was here before is passed over."""
+        """Check a sentence that is whole; one that was here before is passed over."""
         if item in self.seen or len(self.kept) >= self.most:
             return
         self.seen.append(item)
@@ -186,7 +186,7 @@ class AnswerWriter:
         self._degraded: list[Degradation] = []
 
     def prepare(self, question: str) -> Plan | None:
-        """What the model can do; None where it is not to write, or cannot."""
+        """Return what the model can do; None where it is not to write, or cannot."""
         if self._settings.kind == "extractive":
             return None
         try:
@@ -203,7 +203,7 @@ class AnswerWriter:
         languages: tuple[str, ...] = (),
         on_sentence: Callable[[CitedSentence], None] | None = None,
     ) -> ShortAnswer:
-        """The short answer to what was searched.
+        """Return the short answer to what was searched.
 
         Args:
             answer: the sections.
@@ -238,7 +238,7 @@ class AnswerWriter:
         return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note)
 
     def _ask(self, checker: Checker, pieces: "Sequence[Piece]", plan: Plan) -> str:
-        """Lets the model write into the checker, and returns its name; LanguageModelError where nothing of it holds."""
+        """Let the model write into the checker, and return its name; LanguageModelError where nothing of it holds."""
         left = self._budget_s - (perf_counter() - self._begun)
         if left <= 0:
             raise LanguageModelTimeoutError("skipped, the budget is used up")

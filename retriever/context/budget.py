@@ -66,7 +66,7 @@ def load_token_counter() -> TokenCount:
 
 
 def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
-    """The context of these sections, hits first, in a page of `max_tokens`; UsageError when so few hold nothing."""
+    """Build the context of these sections, hits first, within `max_tokens`; UsageError when so few hold nothing."""
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
     distinct, repeats = drop_repeats(sections)
@@ -90,7 +90,7 @@ def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int
 
 
 def drop_repeats(sections: Sequence[Section]) -> tuple[list[Section], dict[str, Section]]:
-    """The sections, each text once; and for the dropped ones, by node id, the first section with their text."""
+    """Return the sections, each text once; and for the dropped ones, by node id, the first section with their text."""
     first: dict[str, Section] = {}
     repeats = {}
     for section in sections:
@@ -114,7 +114,7 @@ class _Page:
         self._taken: dict[str, Sequence[Quotation]] = {}
 
     def take(self, section: Section, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
-        """Takes quotations in place of those of the section: as many of the first as a share of the budget holds."""
+        """Take quotations in place of those of the section: as many of the first as a share of the budget holds."""
         if not quotations:
             return False
         room = self._max_tokens * share
@@ -142,7 +142,7 @@ class _Page:
         return render_page(group_quotations(quotations), self._outline(quotations), self._verdict)
 
     def _outline(self, quotations: Sequence[Quotation]) -> list[str]:
-        """A line for each hit that is left out, as many as the outline may have."""
+        """Return a line for each hit that is left out, as many as the outline may have."""
         items = list(self._left_out(quotations))
         room, lines = int(self._max_tokens * OUTLINE_SHARE), list[str]()
         for item in items:
@@ -220,7 +220,7 @@ def _join_quotations(family: Iterable[Quotation]) -> Iterator[Piece]:
 
 
 def render_page(groups: Sequence[Group], outline: Sequence[str], verdict: Verdict) -> Iterator[str]:
-    """The lines of the page: what is quoted, then lines on what was left out (see `outline_line`)."""
+    """Yield the lines of the page: what is quoted, then lines on what was left out (see `outline_line`)."""
     yield INTRODUCTION if groups or outline else NOTHING_FOUND
     if verdict != "answered" and (groups or outline):
         yield from ("", VERDICTS[verdict].sentence)
@@ -245,7 +245,7 @@ def render_page(groups: Sequence[Group], outline: Sequence[str], verdict: Verdic
 
 
 def outline_line(item: LeftOut) -> str:
-    """One hit that is not quoted: its lines, its titles, and its length or the citation of the same text."""
+    """Return one hit that is not quoted: its lines, its titles, and its length or the citation of the same text."""
     reason = f"the same text as {code(item.same_as)}" if item.same_as else f"about {item.tokens:,} tokens"
     doubt = _describe_state(item.section.citation_state)
     return f"- {code(item.section.citation)} {code(' > '.join(item.section.titles))}, {reason}{doubt}"

@@ -30,7 +30,7 @@ def ask_for_context(
     max_tokens: int,
     access: FolderAccess,
 ) -> AnswerInContext:
-    """Searches, and builds the context of what was found, both from one state of the index."""
+    """Search and build the context of what was found, both from one state of the index."""
     # The index may change between the search and the reading of the texts; then both are done again.
     for _ in range(3):
         answer = ask()
@@ -44,7 +44,7 @@ def ask_for_context(
 
 
 def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[Section, ...]:
-    """The hits of a view, best first, then the sections that complete their families; with their lines as of now."""
+    """Return the hits, best first, then the sections that complete their families, with their lines as of now."""
     tree = view.tree
     hits = {hit.node_id: hit for hit in answer.hits}
     tree.load_nodes(hits)
@@ -89,7 +89,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
 
 
 def _top_heading(node: Node, tree: StoredTree) -> str:
-    """The outermost heading above a node; its file where that has one such heading at most."""
+    """Return the outermost heading above a node; its file where that has one such heading at most."""
     outermost, above = node.id, tree.parent(node.id)
     if above is None:
         return node.id
@@ -99,7 +99,7 @@ def _top_heading(node: Node, tree: StoredTree) -> str:
 
 
 def complete_families(found: Sequence[str], tree: Tree) -> tuple[str, ...]:
-    """The parents of which most children were found (best first), and their children that were not. Pure."""
+    """Return the parents of which most children were found (best first), and their children that were not. Pure."""
 
     # A parent takes the place of its children: its own text and theirs are quoted as one. A completed family counts as
     # found for the one above it. Those of the best hits come first, in document order.

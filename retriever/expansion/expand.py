@@ -61,7 +61,7 @@ class Expander:
         self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
-        """The question as it is understood, with the texts that pass the screening.
+        """Return the question as it is understood, with the texts that pass the screening.
 
         The recorder has the reason where the language model was asked for, and there are none.
         """
@@ -71,7 +71,7 @@ class Expander:
     def _understand(
         self, request: SearchRequest, open_view: OpenView, recorder: Recorder
     ) -> tuple[FollowUp | None, SearchRequest]:
-        """How the question is understood by those before it, and what is asked then."""
+        """Return how the question is understood by those before it, and what is asked then."""
         question = request.question
         turns = read_turns(request.conversation, question)
         if not turns or not is_follow_up(question):
@@ -152,7 +152,7 @@ class Expander:
         return ExpandedQuery(question, usable, report)
 
     def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Vocabulary]:
-        """Why the question is searched as it is, or ""; its rare names; and the words of the documents."""
+        """Return why the question is searched as it is, or ""; its rare names; and the words of the documents."""
         gate = self._settings.hyde.gate
         if gate == "never":
             return "hyde.gate is never", (), Vocabulary()
@@ -169,7 +169,7 @@ class Expander:
             return "", (), Vocabulary()
 
     def _write(self, request: SearchRequest, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
-        """What the model writes, or has written before, and whether it was cached. Failures are not cached."""
+        """Return what the model writes, or has written before, and whether it was cached. Failures are not cached."""
         question = request.question
 
         def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
@@ -191,7 +191,7 @@ class Expander:
         fit: FitTask | None = None,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> tuple[CachedExpansion, bool]:
-        """What the model writes for a task, which `fit` cuts to the time that there is; and whether it was cached."""
+        """Return what the model writes for a task, which `fit` cuts to the time there is, and whether it was cached."""
         generator = self._open_generator()
         key = cache_key(generator.name, task)
         if entry := self._cache.get(key):
@@ -217,7 +217,7 @@ class Expander:
 
 @contextmanager
 def running(work: Callable[[], None]) -> Iterator[None]:
-    """The work is done in another thread inside the block, which ends after it."""
+    """Do the work in another thread inside the block, which ends after it."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
@@ -229,7 +229,7 @@ def running(work: Callable[[], None]) -> Iterator[None]:
 def drop_unrelated(
     queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None, recorder: Recorder
 ) -> tuple[tuple[Query, ...], list[bool]]:
-    """The queries that are about the question, which stays first, newly weighted; and which of all they are."""
+    """Return the queries that are about the question, which stays first, newly weighted; and which of all they are."""
     with recorder.stage(StageName.EXPAND) as note:
         try:
             are_kept = [True, *find_related(queries, vectors, view, encoder)]

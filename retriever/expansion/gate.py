@@ -42,7 +42,7 @@ MAX_ENTITIES = 5
 
 
 def find_exact_names(text: str) -> tuple[str, ...]:
-    """The quoted texts, symbols, paths and flags of a question, each once: quoted ones first.
+    """Return the quoted texts, symbols, paths and flags of a question, each once: quoted ones first.
 
     >>> find_exact_names("does `x` reach try_recv() in src/main.rs?")
     ('x', 'try_recv()', 'src/main.rs')
@@ -53,7 +53,7 @@ def find_exact_names(text: str) -> tuple[str, ...]:
 
 
 def count_rare_names(question: str, view: View) -> dict[str, int]:
-    """The exact names that some sections hold, but not many, and how many. Others, as the product's, say nothing."""
+    """Return the exact names that a few sections hold, and how many do; the product's own name, say, tells nothing."""
     counts = {}
     for name in find_exact_names(question):
         tokens = tokenize(name)
@@ -64,7 +64,7 @@ def count_rare_names(question: str, view: View) -> dict[str, int]:
 
 
 def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings: ExpansionSettings) -> str:
-    """Why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
+    """Return why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
     if reason := reason_too_short(question, settings):
         return reason
     if pattern := next((item for item in settings.hyde.skip_patterns if re.search(item, question)), ""):
@@ -84,7 +84,7 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
 
 
 def reason_too_short(question: str, settings: ExpansionSettings) -> str:
-    """A few words name a thing, and a model cannot know what else is meant; empty for a longer question.
+    """Return why a question is too short to expand: a few words name a thing; empty for a longer question.
 
     What is put as a question says more with as few words: `how does caching work?` is expanded, `caching` is not.
     """
@@ -95,7 +95,7 @@ def reason_too_short(question: str, settings: ExpansionSettings) -> str:
 
 
 def find_entities(question: str, named: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names that a question speaks of, each once: as it writes them, and those of a model that stand in it.
+    """Return the names that a question speaks of, each once: as it writes them, and those of a model that stand in it.
 
     >>> find_entities("does Postgres keep `x` after the Big Migration?", ["postgres", "MySQL"])
     ('x', 'Postgres', 'Big Migration')

@@ -94,14 +94,14 @@ class Grounding:
 
 
 def limit_grounding(vocabulary: Vocabulary, turns: Sequence[Turn], focus: Sequence[str]) -> Grounding:
-    """The grounding within its limits: the end of a conversation, the beginning of each focus."""
+    """Return the grounding within its limits: the end of a conversation, the beginning of each focus."""
     said = "\n".join(text for turn in turns for text in (turn.question, turn.reply) if text)
     focus = [cut(item.strip(), MAX_FOCUS_CHARS) for item in focus if item.strip()]
     return Grounding(vocabulary, said.strip()[-MAX_CONTEXT_CHARS:], tuple(focus[:MAX_FOCUS]))
 
 
 def read_vocabulary(connection: Connection) -> Vocabulary:
-    """The vocabulary of an index; reads every title once, 40 ms for 100,000 sections."""
+    """Return the vocabulary of an index; reads every title once, 40 ms for 100,000 sections."""
     largest = connection.execute(
         "SELECT documents.title FROM documents JOIN nodes USING (document_key)"
         " GROUP BY document_key ORDER BY count(*) DESC, document_key LIMIT ?",
@@ -113,7 +113,7 @@ def read_vocabulary(connection: Connection) -> Vocabulary:
 
 
 def count_terms(titles: Iterable[str]) -> tuple[str, ...]:
-    """The words of most titles, each in its most frequent spelling; ties in alphabetical order."""
+    """Return the words of most titles, each in its most frequent spelling; ties in alphabetical order."""
     times: Counter[str] = Counter()
     spellings: dict[str, Counter[str]] = {}
     for title in titles:
@@ -165,7 +165,7 @@ class WrittenExpansion(BaseModel):
 
 
 def list_fields(settings: ExpansionSettings) -> tuple[str, ...]:
-    """What the model writes: nothing that the mode does not search with."""
+    """Return what the model writes: nothing that the mode does not search with."""
     is_answer = settings.hyde.mode == "answer"
     wanted = {
         "queries": settings.rewordings > 0,
@@ -179,7 +179,7 @@ def list_fields(settings: ExpansionSettings) -> tuple[str, ...]:
 
 @lru_cache(maxsize=32)
 def shape_of(fields: tuple[str, ...]) -> type[WrittenExpansion]:
-    """The object with these fields alone in its JSON schema; others are read if they come."""
+    """Return the object with these fields alone in its JSON schema; others are read if they come."""
 
     def keep(schema: dict[str, Any]) -> None:
         schema["properties"] = {name: schema["properties"][name] for name in fields}
@@ -202,7 +202,7 @@ def build_instructions(settings: ExpansionSettings) -> str:
 def plan_expansion(
     settings: ExpansionSettings, question: str, speed: Speed, seconds: float
 ) -> tuple[ExpansionSettings, int]:
-    """The settings with as many texts as the model writes in so many seconds, and the bytes that it reads beside."""
+    """Return the settings with as many texts as the model writes in the seconds, and the bytes that it reads beside."""
     needs_passages = settings.hyde.mode in {"average", "keywords"}
     for rewordings, passages in PASSAGES_PLANS if needs_passages else PLANS:
         planned = replace(
@@ -219,7 +219,7 @@ def plan_expansion(
 
 
 def count_usual_tokens(settings: ExpansionSettings) -> int:
-    """About how many tokens an answer has: passages of four characters a token, rewordings, the marks of JSON."""
+    """Estimate how many tokens an answer has: passages of four characters a token, rewordings, the marks of JSON."""
     passages = 1 if settings.hyde.mode == "answer" else settings.hyde_variants
     return 25 + 22 * settings.rewordings + passages * (10 + min(settings.hyde_max_chars, 350) // 4)
 
@@ -235,7 +235,7 @@ def build_task(question: str, grounding: Grounding, settings: ExpansionSettings)
 
 
 def build_material(question: str, grounding: Grounding, room: int | None = None) -> str:
-    """The data of a task; in `room` bytes as many titles and words of the documents as fit, the first ones."""
+    """Return the data of a task; in `room` bytes as many titles and words of the documents as fit, the first ones."""
     while True:
         lines = [*map(json_line, grounding.lines()), json_line({"question": question})]
         material = fence_lines(lines, _FENCE)
@@ -247,7 +247,7 @@ def build_material(question: str, grounding: Grounding, room: int | None = None)
 
 
 def count_answer_tokens(settings: ExpansionSettings) -> int:
-    """The most tokens of an answer."""
+    """Return the most tokens of an answer."""
     passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
     passages = 1 if settings.hyde.mode == "answer" else settings.hyde_variants
     texts = settings.rewordings * 60 + passages * passage_tokens

@@ -28,7 +28,7 @@ def screen(
     names: Collection[str] = (),
     factual_intents: Collection[str] = (),
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
-    """The expansion without the texts that no search should follow, and the dropped texts. Pure.
+    """Return the expansion without the texts that no search should follow, and the dropped texts. Pure.
 
     A text of more than `max_chars` is cut at a sentence, a much longer one dropped; so is one that repeats the
     `prompt`, or lacks one of the question's `names`.
@@ -63,7 +63,7 @@ def screen(
 
 
 def cut_at_sentence(text: str, max_chars: int) -> str:
-    """The text up to the last sentence that ends within `max_chars`; without one, up to the last word."""
+    """Return the text up to the last sentence that ends within `max_chars`; without one, up to the last word."""
     if len(text) <= max_chars:
         return text
     head = text[:max_chars]
@@ -78,7 +78,7 @@ def count_reasons(dropped: Sequence[Dropped]) -> Iterator[str]:
 
 
 def _word_runs(text: str) -> frozenset[tuple[str, ...]]:
-    """All runs of 8 words: a text that shares one with the prompt was copied from there."""
+    """Return all runs of 8 words: a text that shares one with the prompt was copied from there."""
     words = re.findall(r"\w+", text[:20_000].lower())
     return frozenset(zip(*(words[place:] for place in range(8)), strict=False))
 
@@ -92,7 +92,7 @@ def _script(letter: str) -> str:
 def find_related(
     queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None
 ) -> list[bool]:
-    """Which of the queries behind the first are about the question: a model may drift away."""
+    """Return which of the queries behind the first are about the question: a model may drift away."""
 
     # By their vectors, (n, d) float32 with unit rows; a query that is not embedded, or all without vectors, by whether
     # BM25 finds a section for it that it finds for the question, each among its first 20.
@@ -114,7 +114,7 @@ def find_related(
 
 
 def z_scores(vectors: "FloatMatrix", unrelated: "FloatMatrix") -> list[float]:
-    """How near each text is to the question, the first of (n, d) unit `vectors`: n - 1 numbers, higher is nearer."""
+    """Return how near each text is to the question, the first of (n, d) unit vectors: n - 1 numbers."""
     # The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so
     # that one limit holds for every model.
     background = unrelated @ vectors[0]

@@ -29,7 +29,7 @@ class CrossEncoderReranker(PairReranker):
         return 0.0 if "_model" in self.__dict__ else LOAD_SECONDS
 
     def _predict(self, question: str, texts: Sequence[str], seconds: float | None) -> list[float]:
-        """One score for each text; the batches are halved, and stay so, when the memory is not enough."""
+        """Return one score for each text; the batches are halved, and stay so, when the memory is not enough."""
         model = self._model
         import torch  # after the model, which says what to do where it is missing
 
@@ -91,7 +91,7 @@ class CrossEncoderReranker(PairReranker):
 
 
 def find_problem(settings: RerankSettings) -> tuple[str, str]:
-    """Why the cross-encoder cannot be used, and what to do about it; both empty where all is there. Loads nothing."""
+    """Return why the cross-encoder cannot be used, and what to do; both empty where all is there. Load nothing."""
     if find_spec("sentence_transformers") is None:
         return "rerank.kind cross-encoder needs the extra `models`", "uv sync --extra models"
     try:

@@ -54,7 +54,7 @@ class Order(BaseModel):
 
 @lru_cache(maxsize=64)
 def order_of(count: int) -> type[Order]:
-    """The shape for `count` candidates. The schema asks for no longer list, but one is read if it comes."""
+    """Return the shape for `count` candidates. The schema asks for no longer list, but one is read if it comes."""
     numbers = Field(json_schema_extra={"minItems": 1, "maxItems": count})
     return create_model("Order", __base__=Order, best_first=(Annotated[list[int], numbers], ...))
 
@@ -129,7 +129,7 @@ class ListwiseReranker:
         return RerankOutput(tuple(scores[item] for item in range(len(pool))), note, cut_short)
 
     def _plan(self, question: str, candidates: Sequence[RerankInput], seconds: float | None) -> list[RerankInput]:
-        """As many of the first candidates, with as much of their passages, as the model can read in its time."""
+        """Return as many of the first candidates, with as much of their passages, as the model can read in its time."""
         speed, wanted = self._generator.speed or USUAL, self._generator.stage_s
         limit = wanted if seconds is None else min(wanted, seconds)
         for count, chars in PLANS:
@@ -175,7 +175,7 @@ class ListwiseReranker:
 
 
 def estimate_windows(generator: Generator, settings: RerankStageSettings) -> int:
-    """How many windows the candidates take when all of their texts are as long as they may be; 0: none can be compared.
+    """Return how many windows the candidates take when their texts are as long as they may be; 0: none fit.
 
     LanguageModelError where the server does not say what the model reads.
     """
@@ -196,7 +196,7 @@ def candidate_line(number: int, candidate: RerankInput) -> str:
 
 
 def shorten(candidate: RerankInput, limit: int) -> RerankInput:
-    """The candidate with its passage cut until its line has at most `limit` bytes."""
+    """Return the candidate with its passage cut until its line has at most `limit` bytes."""
     while (excess := size(candidate_line(WIDEST_NUMBER, candidate)) - limit) > 0:
         surplus = -(-excess // 6)  # a character has at most 6 bytes in JSON: an escape such as `\u003c`
         if not candidate.text:
@@ -209,13 +209,13 @@ def shorten(candidate: RerankInput, limit: int) -> RerankInput:
 
 
 def complete_order(named: Iterable[int], items: Sequence[int]) -> list[int]:
-    """A permutation of the items: the named ones first, each where it first stands, then the others as they come."""
+    """Return a permutation of the items: the named ones first, as they are named, then the others as they come."""
     known = set(items)
     return list(dict.fromkeys([*(item for item in named if item in known), *items]))
 
 
 def merge_orders(orders: Sequence[Sequence[int]]) -> list[int]:
-    """One order of several of the same items, by the sum of their ranks (Borda); ties in the order of the items."""
+    """Merge several orders of the same items by the sum of their ranks (Borda); ties in the order of the items."""
     ranks = dict.fromkeys(orders[0], 0)
     for order in orders:
         for rank, item in enumerate(order):
@@ -224,7 +224,7 @@ def merge_orders(orders: Sequence[Sequence[int]]) -> list[int]:
 
 
 def place_windows(items: Sequence[int], windows: Iterable[Sequence[int]]) -> list[int]:
-    """The items with those of each ranked window in its order, at the places that these had; the others stay."""
+    """Return the items with those of each ranked window in its order, at the places that these had; the others stay."""
     order = list(items)
     for window in windows:
         members = set(window)
@@ -235,7 +235,7 @@ def place_windows(items: Sequence[int], windows: Iterable[Sequence[int]]) -> lis
 
 
 def split_into_windows(items: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[Sequence[int]]:
-    """As few windows as fit, dealt out like cards: the best of the order do not meet before the last round."""
+    """Return as few windows as fit, dealt out like cards: the best of the order do not meet before the last round."""
     for count in range(1, len(items) + 1):
         windows = [items[place::count] for place in range(count)]
         if all(fits(window) for window in windows):
@@ -246,7 +246,7 @@ def split_into_windows(items: Sequence[int], fits: Callable[[Sequence[int]], boo
 def rank_in_windows(
     items: Sequence[int], fits: Callable[[Sequence[int]], bool], compare: Callable[[Sequence[int]], Sequence[int]]
 ) -> list[int]:
-    """The items, best first: the better half of each window meets again until one window holds them."""
+    """Return the items, best first: the better half of each window meets again until one window holds them."""
     # Items that are out stand behind those that are in, by their places in their windows. The `items` come as rising
     # numbers, best first as far as is known, which decides where windows do not; any two of them fit a window.
     # `compare` puts the best of a window first.

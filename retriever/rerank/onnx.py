@@ -81,7 +81,7 @@ class OnnxReranker(PairReranker):
 
 
 def find_problem(settings: RerankSettings) -> str:
-    """Why the model cannot be used, its files having been compared with their checksums; empty where it can."""
+    """Return why the model cannot be used, its files having been compared with their checksums; empty where it can."""
     try:
         OnnxReranker(settings)._model  # noqa: B018 - it is loaded
     except RerankerError as error:

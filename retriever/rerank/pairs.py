@@ -22,7 +22,7 @@ class PairReranker(ABC):
     scale = "cross-encoder, 0 to 1"
 
     def __init__(self, settings: RerankSettings) -> None:
-        """The model is looked for, and loaded, when it is first needed."""
+        """Name the model, which is looked for, and loaded, when it is first needed."""
         self._settings = settings
         self._batch_size = settings.batch_size
         self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
@@ -34,10 +34,10 @@ class PairReranker(ABC):
 
     @abstractmethod
     def _predict(self, question: str, texts: Sequence[str], seconds: float | None) -> list[float]:
-        """One score for each text of a batch; RerankerError."""
+        """Return one score for each text of a batch; RerankerError."""
 
     def _normalize(self, scores: Sequence[float]) -> Sequence[float]:
-        """What `_predict` gave, from 0 to 1."""
+        """Return what `_predict` gave, from 0 to 1."""
         return scores
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
@@ -71,5 +71,5 @@ def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
 
 
 def squash(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The logistic function, 0 to 1: what cross-encoders of one output are trained under."""
+    """Return the logistic function, 0 to 1: what cross-encoders of one output are trained under."""
     return 1.0 / (1.0 + np.exp(-np.clip(np.asarray(logits, dtype=np.float64), -500, 500)))

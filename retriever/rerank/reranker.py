@@ -33,7 +33,7 @@ class Reranker(Protocol):
         """Seconds that it takes before it can score: a model that is not loaded yet takes some to load."""
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """A score for each candidate, which come best first; `seconds` is the longest wait, None for its own limits."""
+        """Score each candidate, which come best first; `seconds`: the longest wait, None for its own limits."""
 
 
 def rank_value(rank: int) -> float:

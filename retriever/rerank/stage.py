@@ -39,7 +39,7 @@ def rerank(
     recorder: Recorder,
     note: Note,
 ) -> tuple[Candidate, ...]:
-    """The candidates, best first.
+    """Rerank the candidates and return them, best first.
 
     Of the first `candidate_cap` those that `choose_pool` leaves are reranked; the others follow as they come. Without a
     reranker, and when it fails (the recorder has why), the candidates are exactly those that came.
@@ -85,7 +85,7 @@ def rerank(
 
 
 def choose_pool(candidates: Sequence[Candidate], margin: float) -> tuple[Candidate, ...]:
-    """The candidates without those whose token match is more than `margin` below the best one's; 0 keeps all.
+    """Return the candidates without those whose token match is more than `margin` below the best one's; 0 keeps all.
 
     The first `SURE` stay, for they may have been found by other words than the question's, and so do those that token
     match has not read.
@@ -110,7 +110,7 @@ def choose_pool(candidates: Sequence[Candidate], margin: float) -> tuple[Candida
 def build_inputs(
     view: View, candidates: Sequence[Candidate], words: Collection[str], settings: RerankStageSettings
 ) -> list[RerankInput]:
-    """Each candidate as the reranker reads it; a cross-encoder also reads sentences around short sections."""
+    """Return each candidate as the reranker reads it; a cross-encoder also reads sentences around short sections."""
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
     nodes = view.tree.read(ids)
@@ -150,7 +150,7 @@ def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
 
 
 def add_context(text: str, sections: Sequence[Node], place: int, count: int) -> str:
-    """The text of a section between the `count` sentences before it and after it in its document."""
+    """Return the text of a section between the `count` sentences before it and after it in its document."""
 
     def sentences(section: Node) -> Iterator[str]:
         return prose_sentences(section.body, References())
@@ -173,7 +173,7 @@ class RerankScore:
 
 
 def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
-    """The candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first."""
+    """Return the candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first."""
     # Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
     # first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
     # from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one
@@ -207,7 +207,7 @@ def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None
 
 
 def count_named(entities: Iterable[str], text: str) -> int:
-    """How many of the entities a text names: those whose words all follow one another in it."""
+    """Return how many of the entities a text names: those whose words all follow one another in it."""
     # Both are read as BM25 reads them, whatever case, endings and punctuation; two spellings of one count once.
     words = f" {' '.join(tokenize(text))} "
     named = {" ".join(tokenize(entity)) for entity in entities}
