@@ -465,7 +465,7 @@ def test_what_was_recorded_can_be_asked_again(seen: Seen) -> None:
         ("/read?node=nowhere.md", 404, "is not in the index"),
         ("/?question=x&profile=none", 422, "must be one of"),
         ("/?question=x&view=who", 422, "view must be '' or 'why'"),
-        ("/tree?node=many.md&count=0", 422, "count must be a whole number from 1"),
+        ("/tree?node=many.md&count=0", 422, "count must be greater than or equal to 1"),
         ("/nowhere", 404, "there is no such page"),
         ("/read?node=empty.md", 200, "It holds no text."),
     ],

@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.display.json import add_version
@@ -28,7 +29,7 @@ from retriever.errors import (
     UsageError,
 )
 from retriever.serving.turns import Turns
-from retriever.serving.web.api import Endpoint, Parameters, ProgressJson, describe_api, list_endpoints, read_parameters
+from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
@@ -58,7 +59,6 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describes the API"
-STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 def make_web_app(library: "ServedIndex") -> Starlette:
@@ -68,7 +68,7 @@ def make_web_app(library: "ServedIndex") -> Starlette:
         *(handlers.route_page(*item) for item in (("/", pages.ask), ("/read", pages.read), ("/tree", pages.tree))),
         Route("/answer", handlers.answer_in_pieces),
         *map(handlers.route_endpoint, handlers.endpoints),
-        *map(handlers.route_static, STATIC_TYPES),
+        Mount("/static", StaticFiles(directory=STATIC)),
         Route("/picture", handlers.answer_picture),
         Route("/api/progress", handlers.answer_progress),
         Route("/openapi.json", handlers.answer_description),
@@ -93,7 +93,7 @@ class Handlers:
         self._site = site
         self.pages = Pages(site)
         self.endpoints = list_endpoints(site)
-        self._description = describe_api(self.endpoints)
+        self._description = describe_api(self.endpoints, site.profiles)
         # Threads of their own for searches: what needs no index is answered beside them.
         self._turns = Turns(SEARCHES_AT_ONCE)
 
@@ -111,20 +111,10 @@ class Handlers:
 
     def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
         async def answer(request: Request) -> Response:
-            given = read_parameters(request.scope["query_string"], endpoint.parameters)
+            given = read_parameters(request.scope["query_string"], endpoint.parameters, self._site.profiles)
             return AsciiJson(add_version(await self._turns.run(endpoint.answer, given)))
 
         return Route(endpoint.path, answer)
-
-    def route_static(self, name: str) -> Route:
-        content = (STATIC / name).read_bytes()
-        # Their addresses change with their content, so browsers may keep them.
-        headers = {"Cache-Control": f"public, max-age={YEAR_SECONDS}, immutable"}
-
-        async def answer(request: Request) -> Response:
-            return Response(content, media_type=STATIC_TYPES[name], headers=headers)
-
-        return Route(f"/static/{name}", answer)
 
     async def answer_picture(self, request: Request) -> Response:
         picture = await self._turns.run(self.pages.picture, request.scope["query_string"])
@@ -135,7 +125,9 @@ class Handlers:
 
     async def answer_progress(self, request: Request) -> Response:
         read_parameters(request.scope["query_string"], Parameters)
-        return AsciiJson(ProgressJson.of(self._site.library.progress).model_dump())
+        progress, last = self._site.library.progress, self._site.library.progress.last
+        counts = {"done": last.done, "total": last.total, "unit": last.unit}
+        return AsciiJson({"is_indexing": progress.is_indexing, "stage": last.stage, **counts})
 
     async def answer_description(self, request: Request) -> Response:
         return AsciiJson(self._description)
@@ -200,7 +192,8 @@ class _WithHeaders:
                 for name, value in HEADERS.items():
                     if name not in headers:  # an SVG has a stricter policy of its own
                         headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                # A browser keeps what only a new version changes, and asks whether there is one.
+                headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
             await send(message)
 
         await self.app(scope, receive, with_headers)

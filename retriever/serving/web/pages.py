@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs
 
 from markupsafe import Markup
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SkipValidation
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
@@ -30,14 +30,11 @@ from retriever.served.task import new_nonce
 from retriever.serving.web.api import (
     MAX_NUMBER,
     AnswerParameters,
-    Number,
     Parameters,
     QuestionParameters,
     ScopedParameters,
     ShortText,
-    Switch,
     read_parameters,
-    with_profiles,
 )
 from retriever.serving.web.pictures import Picture, locate_picture, read_picture
 from retriever.serving.web.render import RenderOptions, highlight, render_markdown
@@ -50,7 +47,6 @@ from retriever.serving.web.site import (
     Timed,
     Visit,
     address,
-    static_address,
     wikilink,
 )
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
@@ -79,7 +75,7 @@ class AskPageParameters(ScopedParameters):
     """Of /."""
 
     view: Literal["", "why"] = ""
-    typing: Switch = False
+    typing: bool = False
     """Whether the question is still being typed: the list of what is found is enough."""
 
 
@@ -89,27 +85,26 @@ class ReadPageParameters(QuestionParameters):
     node: ShortText
 
 
-def _read_lines(given: object) -> str:
+def _read_lines(given: object) -> Span | None:
     lines = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(given), re.ASCII)
     first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
-    if not 1 <= first <= last:
+    if given and not 1 <= first <= last:
         raise ValueError("must be lines as first-last")
-    return f"{first}-{last}"
+    return Span(first, last) if given else None
 
 
 class PassagePageParameters(ReadPageParameters):
     """Of /read."""
 
-    passage: Annotated[ShortText, BeforeValidator(_read_lines)] = ""
-    """The lines that the page opens at."""
+    passage: Annotated[Span | None, BeforeValidator(_read_lines), SkipValidation] = None  # where the page opens
 
 
 class TreePageParameters(ReadPageParameters):
     """Of /tree."""
 
-    first: Number = Field(0, ge=0, le=MAX_NUMBER)  # the place of the first child, from 0
-    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)  # how many children
-    fragment: Switch = False  # whether the list alone is wanted
+    first: int = Field(0, ge=0, le=MAX_NUMBER)  # the place of the first child, from 0
+    count: int = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)  # how many children
+    fragment: bool = False  # whether the list alone is wanted
 
 
 class PictureParameters(Parameters):
@@ -124,10 +119,6 @@ class Pages:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._ask = with_profiles(site, AskPageParameters)
-        self._answer = with_profiles(site, AnswerParameters)
-        self._read = with_profiles(site, PassagePageParameters)
-        self._tree = with_profiles(site, TreePageParameters)
         own = "A file of your own."
         known = profile_names()
         self._templates = open_templates(Path(__file__).parent / "templates")
@@ -136,7 +127,6 @@ class Pages:
         self._templates.globals.update(
             phrases=phrases,
             pluralize=phrases.pluralize,
-            static=static_address,
             wikilink=wikilink,
             themes=THEMES,
             editors=EDITOR_NAMES,
@@ -150,7 +140,7 @@ class Pages:
         )
 
     def ask(self, query: bytes, preferences: Preferences) -> str:
-        given = read_parameters(query, self._ask)
+        given = read_parameters(query, AskPageParameters, self._site.profiles)
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
@@ -176,7 +166,7 @@ class Pages:
 
     def answer(self, query: bytes, preferences: Preferences) -> Iterator[str]:
         """The page with a short answer, in pieces: each sentence comes as soon as it is checked."""
-        given = read_parameters(query, self._answer)
+        given = read_parameters(query, AnswerParameters, self._site.profiles)
         visit = self._visit("/answer", query, given, preferences)
         # The search and the model run beside the page, which begins as soon as the sections are known.
         events: SimpleQueue[Timed | CitedSentence | None] = SimpleQueue()
@@ -259,11 +249,10 @@ class Pages:
         )
 
     def read(self, query: bytes, preferences: Preferences) -> str:
-        given = read_parameters(query, self._read)
+        given = read_parameters(query, PassagePageParameters, self._site.profiles)
         visit = self._visit("/read", query, given, preferences)
         with self._site.open(visit.profile) as retriever:
-            passage = Span(*map(int, given.passage.split("-"))) if given.passage else None
-            return self._read_node(retriever, given.node, passage, visit)
+            return self._read_node(retriever, given.node, given.passage, visit)
 
     def _read_node(self, retriever: "Retriever", reference: str, passage: Span | None, visit: Visit) -> str:
         with retriever.view() as view:
@@ -346,7 +335,7 @@ class Pages:
 
     def tree(self, query: bytes, preferences: Preferences) -> str:
         """What a node contains: a page of its own, or the list that the script puts into one."""
-        given = read_parameters(query, self._tree)
+        given = read_parameters(query, TreePageParameters, self._site.profiles)
         visit = self._visit("/tree", query, given, preferences)
         with self._site.open(visit.profile) as retriever, retriever.view() as view:
             outline = self._site.outline(view)

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -116,12 +114,6 @@ def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
     """The path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
     given = {name: value for name, value in parameters.items() if value not in (None, "", ())}
     return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
-
-
-@cache
-def static_address(name: str) -> str:
-    """The address of a file in static/, another one when the file changes: browsers keep what they have loaded."""
-    return f"/static/{name}?v={sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
