@@ -52,6 +52,10 @@ def decode(raw: bytes) -> DecodedText:
         warnings = (*warnings, f"{text.count(chr(0))} NUL replaced")
         text = text.replace("\0", "\ufffd")
     text = with_lf(text)
+    if "\n\ufeff" in text:  # files that were joined: behind the mark no heading would be one
+        count = text.count("\n\ufeff")
+        warnings = (*warnings, f"{count} byte order mark{'s' if count > 1 else ''} inside left out")
+        text = text.replace("\n\ufeff", "\n")
     if text.count("\n") > MAX_LINES:
         raise NotTextError(f"more than {MAX_LINES:,} lines")
     return DecodedText(text, warnings)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from retriever.watch import WatchEvent
 
 
+@check_arguments
 def open_retriever(
     docs: Sequence[str | Path] = (),
     index: str | Path | None = None,
@@ -84,6 +86,7 @@ def open_retriever(
     return Retriever(request, profile)
 
 
+@check_arguments
 def index_folders(
     docs: Sequence[str | Path],
     index: str | Path | None = None,
@@ -121,6 +124,7 @@ def index_folders(
     return summarize_index(request, report, progress or NoProgress())
 
 
+@check_arguments
 def watch_folders(
     docs: Sequence[str | Path],
     index: str | Path | None = None,
@@ -148,6 +152,7 @@ def watch_folders(
     return Watcher(docs, index, profile, settings, progress).follow()
 
 
+@check_arguments
 def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> "Manifest":
     """Writes an index into one file, in the state of this moment.
 
@@ -168,6 +173,7 @@ def export_index(file: str | Path, index: str | Path | None = None, *, replace: 
     return export(find_index((), index).index, absolute(file), replace=replace)
 
 
+@check_arguments
 def import_index(
     file: str | Path,
     index: str | Path | None = None,
@@ -206,6 +212,7 @@ def import_index(
     return place
 
 
+@check_arguments
 def forget_documents(
     references: Sequence[str], index: str | Path | None = None, *, undo: bool = False
 ) -> "ForgetReport":
@@ -226,6 +233,7 @@ def forget_documents(
     return take_back(request, references) if undo else forget(request, references)
 
 
+@check_arguments
 def check_up(
     index: str | Path | None = None,
     *,
@@ -262,6 +270,7 @@ def check_up(
     return CheckUp(tuple(examine(place, models)), repairs)
 
 
+@check_arguments
 def open_several(
     indexes: Sequence[str | Path] = (),
     profile: str = DEFAULT_PROFILE,
@@ -297,6 +306,7 @@ def list_indexes() -> "tuple[ListedIndex, ...]":
     return listed()
 
 
+@check_arguments
 def drop_index(name: str) -> Path:
     """Deletes an index with everything in it; the documents stay as they are.
 
@@ -316,6 +326,7 @@ def drop_index(name: str) -> Path:
     return drop(name)
 
 
+@check_arguments
 def read_cache(*, clear: bool = False) -> "CacheContent":
     """Return what this user's cache folder keeps of questions: what a language model wrote for them.
 
@@ -334,6 +345,7 @@ def read_cache(*, clear: bool = False) -> "CacheContent":
     return content
 
 
+@check_arguments
 def open_history(index: str | Path | None = None) -> "QuestionLog":
     """The questions that were recorded in an index.
 

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from retriever.arguments import check_value, is_texts
+from retriever.errors import UsageError
+
 TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
 
 
@@ -30,6 +33,14 @@ class Scope:
     """Not in any of these folders or files."""
     not_tags: tuple[str, ...] = ()
     """Not in documents that have one of these tags."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a field of another type, such as one text where several belong."""
+        for part in fields(self):
+            value = getattr(self, part.name)
+            check_value(part.name, value)
+            if not isinstance(value, str):
+                object.__setattr__(self, part.name, tuple(value))  # a list is no key of what is kept of a scope
 
     def __bool__(self) -> bool:
         """Whether it leaves anything out."""
@@ -136,6 +147,18 @@ class AskRequest:
     """Other wordings of the question, in place of those that a language model would write."""
     focus: Sequence[str] = ()
     """Kinds of things for a language model to write about."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a field of another type."""
+        for name, value, is_right, kind in (
+            ("question", self.question, isinstance(self.question, str), "a text"),
+            ("conversation", self.conversation, is_texts(self.conversation, Turn), "a list of texts or Turns"),
+            ("scope", self.scope, isinstance(self.scope, Scope), "a Scope"),
+            ("expansion", self.expansion, isinstance(self.expansion, Expansion | None), "an Expansion or None"),
+            ("focus", self.focus, is_texts(self.focus), "a list of texts"),
+        ):
+            if not is_right:
+                raise UsageError(f"{name} takes {kind}; it was given {value!r:.100}")
 
     @classmethod
     def of(cls, asked: "AskRequest | str") -> "AskRequest":

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
+from retriever.arguments import check_arguments
 from retriever.errors import ChangedSnapshotError, ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
 from retriever.freshness import Freshness, Watch, read_state
@@ -130,6 +131,7 @@ class Retriever(Closing):
 
             return record_answer(index.path, answer)
 
+    @check_arguments
     def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
         """Return the sections that answer the question as context for a prompt.
 
@@ -231,6 +233,7 @@ class Retriever(Closing):
 
             check_address(address)
 
+    @check_arguments
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
 
@@ -247,6 +250,7 @@ class Retriever(Closing):
             tree, top = load_tree_at(view.connection, reference)
             return tree.pretty(top, depth)
 
+    @check_arguments
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         """What `tree` draws, as values: parents before their children, in document order."""
         from retriever.browse import load_tree_at
@@ -262,6 +266,7 @@ class Retriever(Closing):
         with self.view() as view:
             return load_tree(view.connection).count_folders()
 
+    @check_arguments
     def read(self, reference: str) -> "Excerpt":
         """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
@@ -278,6 +283,7 @@ class Retriever(Closing):
             count_opening(self._index.path, excerpt.node_id)
         return excerpt
 
+    @check_arguments
     def similar(self, reference: str, count: int = 10, *, same_file: bool = False) -> SimilarSections:
         """The sections that are nearest in meaning to a section, with all below it, or to a file.
 
@@ -296,6 +302,7 @@ class Retriever(Closing):
                 view, reference, self.access, count, same_file=same_file, how=self.profile.vector_search
             )
 
+    @check_arguments
     def status(self, *, details: bool = False) -> "Status":
         """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
         from retriever.status import read_status

@@ -76,9 +76,9 @@ LAST_NAME = "last"
 
 def remember(index: Path) -> None:
     """Makes an index in the user's data folder the one that is meant when nothing is named."""
-    last = home_folder() / LAST_NAME
-    if index.parent != home_folder():
+    if not is_own(index):
         return
+    last = home_folder() / LAST_NAME
     with writing_to(last):
         if last.is_file() and last.read_bytes() == os.fsencode(index.name):
             return
@@ -115,7 +115,8 @@ def absolute(path: str | Path) -> Path:
     if address := read_address(path):
         return address
     try:
-        return Path(path).expanduser().resolve()
+        own = Path(path)  # a file may be called `~.md`
+        return (own.expanduser() if own.parts[:1] == ("~",) else own).resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is no folder: {error}") from error
 

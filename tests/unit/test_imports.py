@@ -162,7 +162,7 @@ LAYERS = {
         "document tree",
     ],
     "retriever": [
-        "errors types protocols query text trace files installation",
+        "errors arguments types protocols query text trace files installation",
         "settings",
         "store",
         "served",

@@ -1,0 +1,134 @@
+"""Where the program runs: a container without a user, another locale, odd names, wrong types from Python."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retriever.api import forget_documents, index_folders, open_retriever, open_several
+from retriever.errors import UsageError
+from retriever.query import AskRequest, Scope
+from tests.program import Cli
+from tests.shelf import WORDS_ALONE, write_pages
+
+ROOT = Path(__file__).parents[2]
+PAGES = {"\u00c4pfel.md": "# \u00c4pfel\n\nApples are fruit.\n", "~.md": "# Tilde\n\nA name of fruit.\n"}
+
+
+@pytest.fixture
+def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
+    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
+    return write_pages(tmp_path / "docs", PAGES)
+
+
+def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    kept = {key: value for key, value in os.environ.items() if key not in ("LANG", "LC_ALL", "PYTHONUTF8")}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=kept | variables, capture_output=True, timeout=60, check=False
+    )
+
+
+def names(folder: Path) -> set[str]:
+    with open_retriever((), settings=WORDS_ALONE, index=folder) as retriever:
+        return {node.path for node in retriever.nodes() if node.kind == "file"}
+
+
+@pytest.mark.timeout(120)
+def test_no_locale_takes_a_file_out_of_an_index(docs: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    index_folders([docs], index)
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0"}
+    asked = run(ROOT / "hybrid_retrieve.py", "apples", "--index", index, folder=docs, **plain)
+    assert asked.returncode == 0, asked.stderr
+    assert b"pfel.md:" in asked.stdout
+    assert names(index) == set(PAGES)
+    script = (
+        "from retriever.api import open_retriever\n"
+        f"with open_retriever((), {str(index)!r}) as retriever:\n"
+        "    answer = retriever.search('fruit')\n"
+        "    print(len(answer.hits), *map(str, answer.degraded))\n"
+    )
+    library = run("-c", script, folder=ROOT, **plain)
+    assert library.returncode == 0, library.stderr
+    assert b"names of files are read as ascii here; set PYTHONUTF8=1" in library.stdout
+    assert library.stdout.startswith(b"2 ")
+    assert names(index) == set(PAGES)
+
+
+def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Path) -> None:
+    script = (
+        "import os, pwd, sys\n"
+        "def gone(*_): raise KeyError\n"
+        "pwd.getpwuid = gone\n"
+        "for name in ('HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME'): os.environ.pop(name, None)\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from hybrid_retrieve import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    for command in (("index", "docs"), ("fruit",), ("--docs", "docs", "fruit"), ("status",), ("read", "~.md:1")):
+        ended = run("-c", script, *command, "--index", "index", folder=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+    ended = run("-c", script, "index", "docs", folder=tmp_path)
+    assert b"no home folder; name the index with --index" in ended.stderr
+
+
+def test_a_file_may_be_called_as_a_home_folder(docs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(docs)
+    cli("index", ".")
+    for name in ("~.md", "~.md:3", "./~.md", f"{docs}/~.md"):
+        assert "A name of fruit." in cli("read", name).out
+    assert cli("forget", "./~.md").out == "forgot ~.md\n"
+
+
+def test_a_heading_behind_a_byte_order_mark_inside_a_file_is_one(docs: Path, cli: Cli) -> None:
+    (docs / "joined.md").write_bytes(b"\xef\xbb\xbf# One\n\nFirst.\n\n\xef\xbb\xbf# Two\n\nSecond.\n")
+    index_folders([docs], docs.parent / "index")
+    with open_retriever((), docs.parent / "index") as retriever:
+        assert retriever.search("two").hits[0].citation == "joined.md:5-7"
+        assert retriever.read("joined.md:5").text == "# Two\n"
+        assert ("joined.md", "1 byte order mark inside left out") in retriever.status(details=True).remarks
+
+
+def wrong(value: object) -> Any:  # noqa: ANN401 - of any type, which mypy would not let pass
+    return value
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda docs: open_retriever(str(docs)), "docs takes a list of folders: [FOLDER]; it was given"),
+        (lambda docs: open_retriever(wrong(docs)), "docs takes a list of folders"),
+        (lambda docs: index_folders(wrong([1])), "docs takes a list of folders"),
+        (lambda docs: index_folders(wrong(None)), "docs takes a list of folders"),
+        (lambda docs: open_retriever([docs], index=wrong(3)), "index takes a text or a Path"),
+        (lambda docs: open_retriever([docs], profile=wrong(None)), "profile takes a text"),
+        (lambda docs: open_retriever([docs], settings=wrong(["top_k"])), "settings takes a mapping"),
+        (lambda docs: forget_documents("a.md"), "references takes a list of texts"),
+        (lambda docs: open_several("notes"), "indexes takes a list of folders"),
+        (lambda docs: Scope(folders=wrong("daily")), "folders takes a list of texts"),
+        (lambda docs: AskRequest(wrong(3)), "question takes a text"),
+        (lambda docs: AskRequest("x", conversation=wrong("and before?")), "conversation takes a list"),
+        (lambda docs: AskRequest("x", scope=wrong("in:daily")), "scope takes a Scope"),
+        (lambda docs: open_retriever([docs]).search(wrong(None)), "question takes a text"),
+        (lambda docs: open_retriever([docs]).read(wrong(3)), "reference takes a text"),
+        (lambda docs: open_retriever([docs]).context("x", wrong("many")), "max_tokens takes a whole number"),
+        (lambda docs: open_retriever([docs]).similar("~.md", wrong("5")), "count takes a whole number"),
+        (lambda docs: open_retriever([docs]).tree(depth=wrong(1.5)), "depth takes a whole number"),
+    ],
+)
+def test_a_wrong_type_is_a_usage_error(docs: Path, call: Callable[[Path], Any], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(docs)
+    assert said in str(caught.value)
+
+
+def test_a_list_is_as_good_as_a_tuple(docs: Path) -> None:
+    with open_retriever([docs]) as retriever:
+        folders: Any = ["~.md"]
+        assert [hit.file for hit in retriever.search(AskRequest("fruit", scope=Scope(folders))).hits] == ["~.md"]
