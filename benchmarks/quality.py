@@ -20,7 +20,7 @@ from retriever.command_line.render import Page
 from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
 from retriever.evaluation.statistics import Estimate, estimate_over_sets
-from retriever.evaluation.summary import Summary, summarize
+from retriever.evaluation.summary import HEADLINES, Summary, summarize
 
 SYSTEMS = (
     System("balanced", "balanced", {}),
@@ -67,7 +67,7 @@ def measured(benchmark: Benchmark, index: str) -> Summary:
 def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:
     """The mean over the sets of each headline measure, for the systems that every set has."""
     names = [system.system for system in summaries[0].systems]
-    measures = summaries[0].headlines
+    measures = HEADLINES
     yield " " * 20 + "".join(f"{name:>22}" for name in measures)
     for name in names:
         found = [system for summary in summaries for system in summary.systems if system.system == name]

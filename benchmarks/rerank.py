@@ -52,13 +52,13 @@ Means = dict[str, dict[str, float]]
 
 
 def perfect(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
-    """Right sections first, those of the largest gain before the others."""
-    return sorted(pool, key=lambda node_id: -right.get(node_id, 0))
+    """Right sections first."""
+    return sorted(pool, key=lambda node_id: node_id not in right)
 
 
 def last(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
     """Right sections last."""
-    return sorted(pool, key=lambda node_id: right.get(node_id, 0))
+    return sorted(pool, key=lambda node_id: node_id in right)
 
 
 def shuffled(key: str, pool: Sequence[str], _: Judgements) -> Sequence[str]:

@@ -23,7 +23,6 @@ COMMANDS = {
     "profiles": ("profiles:profiles", "List the profiles, or show every setting of one."),
     "eval": ("evaluate:evaluate", "Measure how well profiles find what answers a set of questions."),
     "explain": ("explain:explain", "Show how an answer was made, or why a section is not in it."),
-    "questions": ("evaluate:questions", "Make questions out of your own documents, for eval."),
     "skill": ("agent:skill", "Write a file that tells a coding agent how to ask your documents."),
     "mcp": ("serve:mcp", "Serve an agent (MCP) over standard input and output."),
     "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),
@@ -37,7 +36,7 @@ GROUPS = {
     "Ask and read": ("ask", "answer", "read", "similar", "tree", "explain", "history", "cache"),
     "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor", "postgres", "worker"),
     "For programs and browsers": ("serve", "mcp", "skill", "completion"),
-    "Choose and measure": ("profiles", "questions", "eval"),
+    "Choose and measure": ("profiles", "eval"),
 }
 
 # What people of other programs type, and what does it here.

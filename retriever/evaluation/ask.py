@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from retriever.api import open_retriever
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.evaluation.questions import (
     Question,
@@ -50,7 +51,6 @@ class Asked:
     docs: Sequence[str] = ()
     index: str | None = None  # as for `open_retriever`
     expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
-    depth: int = DEPTH
 
 
 def list_sections(retriever: "Retriever") -> Sections:
@@ -58,7 +58,7 @@ def list_sections(retriever: "Retriever") -> Sections:
 
 
 def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> Run:
-    """The answers of one system to all questions; raises as `Retriever.search`."""
+    """Return the answers of one system to all questions; raises as `Retriever.search`."""
     questions = asked.questions.questions
     with open_system(system, asked, progress) as own:
         profile = own.profile
@@ -72,7 +72,7 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
         if checks:
             system = replace(system, settings=merge(system.settings, stages))
             remark = (f"{' and '.join(stages)}: {checks[0].says}; measured without it",)
-    with open_system(system, asked, progress, {"top_k": max(asked.depth, profile.top_k)}) as retriever:
+    with open_system(system, asked, progress, {"top_k": max(DEPTH, profile.top_k)}) as retriever:
         sections = list_sections(retriever)
         check_gold(questions, sections)
         texts = {node.id: node.text for node in retriever.nodes()}
@@ -94,8 +94,6 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
 def open_system(
     system: System, asked: Asked, progress: Progress | None = None, more: Mapping[str, Any] | None = None
 ) -> "Retriever":
-    from retriever.api import open_retriever  # here, so that runs from files load no index
-
     return open_retriever(asked.docs, asked.index, system.profile, merge(system.settings, more or {}), progress)
 
 
@@ -131,7 +129,7 @@ class Asker:
             fused = fuse(answer.trace.rankings, self.profile.part(Fusion))
             candidates = in_last_order([item for item in fused if item.node_id not in excluded], answer.trace)
             cap = max(self.profile.candidate_cap, self.profile.top_k)
-            loss = find_loss(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
+            loss = find_loss(right, candidates, self.profile.top_k, cap)
         return Outcome(
             question_id=question.id,
             found=found,

@@ -1,8 +1,9 @@
 """What is asked, and what answers it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pageindex.node import Node, Span
 from retriever.errors import UsageError
@@ -16,8 +17,7 @@ class Gold:
     """Lines that answer a question, each on its own."""
 
     file: str  # relative to the folder of documents, with `/` on every system
-    span: Span | None = None  # none: the file as a whole; which of its sections answers is not known
-    gain: int = 1  # how much they answer, at least 1; more than 1 in graded judgements alone
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,6 @@ class Question:
 class QuestionSet:
     name: str
     questions: tuple[Question, ...]  # in the order of the file; every id once
-    has_lines: bool  # whether it is known which lines answer; otherwise files alone can be right or wrong
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -50,8 +49,8 @@ class QuestionSet:
 
 MAX_NAMED = 20
 
-# Names (of nodes, or of files) to gains above 0; what is not in it is wrong.
-Judgements = Mapping[str, int]
+# Names of nodes, or of files: what is not in it is wrong.
+Judgements: TypeAlias = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,37 +76,29 @@ class Sections:
         return file in self._by_file
 
     def touched(self, gold: Gold) -> Sequence[Section]:
-        """The sections whose own lines overlap the gold; all of the file where it has no lines."""
-        listed = self._by_file.get(gold.file, [])
-        return [section for section in listed if gold.span is None or section.span.overlap(gold.span)]
+        """Return the sections whose own lines overlap the gold."""
+        return [section for section in self._by_file.get(gold.file, []) if section.span.overlap(gold.span)]
 
 
 def find_right_sections(question: Question, sections: Sections) -> Judgements:
-    """Every section of the index that answers the question, by node id, with the largest of its gains."""
-    gains: dict[str, int] = {}
-    for gold in question.gold:
-        for section in sections.touched(gold):
-            gains[section.node_id] = max(gold.gain, gains.get(section.node_id, 0))
-    return gains
+    """Return the node ids of the sections that answer the question."""
+    return frozenset(section.node_id for gold in question.gold for section in sections.touched(gold))
 
 
 def find_right_files(question: Question) -> Judgements:
-    gains: dict[str, int] = {}
-    for gold in question.gold:
-        gains[gold.file] = max(gold.gain, gains.get(gold.file, 0))
-    return gains
+    return frozenset(gold.file for gold in question.gold)
 
 
 def find_excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
-    """The sections that are left out of what was found; a right one never is."""
-    taken = {section.node_id for lines in question.excluded for section in sections.touched(lines)}
-    return frozenset(taken - set(find_right_sections(question, sections)))
+    """Return the sections that are left out of what was found; a right one never is."""
+    taken = frozenset(section.node_id for lines in question.excluded for section in sections.touched(lines))
+    return taken - find_right_sections(question, sections)
 
 
 def check_gold(questions: Sequence[Question], sections: Sections) -> None:
-    """Every gold span touches a section, or UsageError: one that does not would count as never found."""
+    """Raise UsageError for gold spans that touch no section: each would count as never found."""
     lost = [
-        f"question {question.id}: {gold.file}{f':{gold.span}' if gold.span else ''} is not in the index"
+        f"question {question.id}: {gold.file}:{gold.span} is not in the index"
         for question in questions
         for gold in question.gold
         if not sections.touched(gold)

@@ -11,18 +11,16 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from retriever.display.phrases import SOURCES
 from retriever.display.sanitize import open_templates
 from retriever.evaluation.questions import (
     Question,
     QuestionSet,
     Sections,
-    find_right_files,
     find_right_sections,
 )
 from retriever.evaluation.runs import Found, Loss, Run, Stage
 from retriever.evaluation.statistics import Estimate
-from retriever.evaluation.summary import Summary, SystemSummary, list_measures
+from retriever.evaluation.summary import HEADLINES, MEASURES, Summary, SystemSummary
 
 SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
 NO_VALUE = "\u2014"  # an em dash
@@ -64,38 +62,28 @@ class FirstRight:
 
 
 class Judge:
-    """Says which answers are right: sections, or files where a set of questions knows no lines."""
+    """Says which sections are right."""
 
     def __init__(self, questions: QuestionSet, sections: Sections) -> None:
-        self._by_lines = questions.has_lines
-        self._right = {
-            question.id: find_right_sections(question, sections) if self._by_lines else find_right_files(question)
-            for question in questions.questions
-        }
-
-    def is_right(self, question: Question, found: Found) -> bool:
-        return self._name(found) in self._right[question.id]
+        self._right = {question.id: find_right_sections(question, sections) for question in questions.questions}
 
     def first_right(self, question: Question, run: Run) -> FirstRight:
         outcome = run.outcomes[question.id]
         if outcome.failures or not question.is_answerable:
             return FirstRight(None, NOT_RANKED)
-        names = dict.fromkeys(self._name(found) for found in outcome.found)  # each once, where it first stands
-        rank = next((place for place, name in enumerate(names, start=1) if name in self._right[question.id]), None)
+        places = enumerate(outcome.found, start=1)
+        rank = next((place for place, found in places if found.node_id in self._right[question.id]), None)
         band = next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
         return FirstRight(rank, band)
 
     def shown_hits(self, question: Question, run: Run) -> Iterator[tuple[int, Found, bool]]:
-        """(place from 1, section, whether it is right) of the first hits, and of the first right one."""
+        """Yield (place from 1, section, whether it is right) of the first hits, and of the first right one."""
         shown_right = False
         for place, found in enumerate(run.outcomes[question.id].found, start=1):
-            right = self.is_right(question, found)
+            right = found.node_id in self._right[question.id]
             if place <= SHOWN_HITS or (right and not shown_right):
                 yield place, found, right
             shown_right = shown_right or right
-
-    def _name(self, found: Found) -> str:
-        return found.node_id if self._by_lines else found.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +134,7 @@ def render_report(summary: Summary) -> str:
     ]
     return environment.get_template("report.html").render(
         summary=summary,
+        headlines=HEADLINES,
         questions=questions,
         counts=counts,
         style=style,
@@ -161,23 +150,23 @@ def render_report(summary: Summary) -> str:
         rank_bars=rank_bars,
         loss_bars=loss_bars,
         latency=plot_latency(summary),
-        measure_names=list_measures(summary.questions),
+        measure_names=MEASURES,
         other_figures=OTHER_FIGURES,
         describe_loss=describe_loss,
     )
 
 
 def plot_measures(summary: Summary) -> Iterator[DotPlot]:
-    """A plot for each headline measure, a row for each system."""
-    for name in summary.headlines:
+    """Yield a plot for each headline measure, a row for each system."""
+    for name in HEADLINES:
         values = {item.system: item.overall[name] for item in summary.systems if name in item.overall}
         if values:
             yield DotPlot(name, f"{name} of each profile", place_dots(values))
 
 
 def plot_kinds(summary: Summary) -> Iterator[DotPlot]:
-    """A plot for each kind of question, a row for each system, by the first headline measure."""
-    name = summary.headlines[0]
+    """Yield a plot for each kind of question, a row for each system, by the first headline measure."""
+    name = HEADLINES[0]
     for kind in summary.questions.kinds:
         values = {item.system: item.by_kind[kind][name] for item in summary.systems if name in item.by_kind[kind]}
         if values:
@@ -201,7 +190,7 @@ def place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
 
 
 def plot_latency(summary: Summary) -> DotPlot | None:
-    """A line for each system, from the median to the 95th percentile; None where no clock ran."""
+    """Return a line for each system, from the median to the 95th percentile; None where no clock ran."""
     timed = [(system.system, system.latency) for system in summary.systems if system.latency]
     if not timed:
         return None
@@ -235,21 +224,11 @@ OTHER_FIGURES: Mapping[str, Callable[[SystemSummary], str]] = {
     "abstains where there is one": lambda item: show_value(item.false_abstention, ".0%"),
     "its confidence tells the two apart (AUROC)": lambda item: show_value(item.auroc, ".3f"),
     "calls of a language model": lambda item: f"{item.llm_calls:,}",
-    "its tokens": lambda item: f"{item.llm_tokens:,}",
     "questions with a failed stage": lambda item: f"{item.failed:,}",
 }
 
 
 def describe_loss(loss: Loss) -> str:
-    """`a.md#b: fused #12, a candidate, below top_k; words #2 (bm25 3); near in meaning: found nothing`."""
-    parts = []
-    for source in loss.sources:
-        name = SOURCES[source.source]
-        if source.rank is not None:
-            parts.append(f"{name} #{source.rank} ({source.scale} {source.score:.3g})")
-        elif source.last_score is None:
-            parts.append(f"{name}: found nothing")
-        else:
-            parts.append(f"{name}: not in its list, which ends at {source.last_score:.3g}")
+    """Return `a.md#b: fused #12, a candidate, below top_k`."""
     fused = "" if loss.stage is Stage.NOT_FOUND else f"fused #{loss.rank}, "
-    return f"{loss.node_id}: {fused}{'; '.join([STAGES[loss.stage].label, *parts])}"
+    return f"{loss.node_id}: {fused}{STAGES[loss.stage].label}"

@@ -44,14 +44,14 @@ class Difference:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of at least one value, and its percentile bootstrap interval (Efron and Tibshirani, 1993, ch. 13)."""
+    """Return the mean of the values and its percentile bootstrap interval (Efron and Tibshirani, 1993, ch. 13)."""
     array = np.asarray(values, np.float64)
     low, high = find_interval(resample_means(array, 0))
     return Estimate(float(array.mean()), low, high, len(array))
 
 
 def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
-    """The mean of the means of several sets of questions, whatever their sizes; each set is resampled on its own."""
+    """Return the mean of the means of several sets of questions; each set is resampled on its own."""
     arrays = [np.asarray(values, np.float64) for values in sets]
     means = sum(resample_means(array, number) for number, array in enumerate(arrays)) / len(arrays)
     low, high = find_interval(np.asarray(means))
@@ -60,7 +60,7 @@ def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """The paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test."""
+    """Return the paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test."""
     # Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
     # Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
     # Evaluation", CIKM 2007. Two-sided, over 10,000 random assignments of signs, the observed one counted among them.
@@ -74,13 +74,13 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The smallest of the values, at least one, that `percent` of 100 do not exceed (nearest rank)."""
+    """Return the smallest of the values, at least one, that `percent` of 100 do not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
 
 
 def auroc(higher: Sequence[float], lower: Sequence[float]) -> float:
-    """How often a value of the first kind is above one of the second, ties counted half (Mann and Whitney, 1947).
+    """Return how often a value of the first kind is above one of the second, ties half (Mann and Whitney, 1947).
 
     1 tells the two kinds apart, .5 is a coin; each kind has at least one value.
     """

@@ -42,8 +42,8 @@ from retriever.evaluation.statistics import (
     percentile,
 )
 
-SECTION_HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
-FILE_HEADLINES = ("file nDCG@10", "file hit@1", "file hit@5", "file hit@10", "file recall@10", "file MRR@10")
+MEASURES = (*SECTION_NAMES, *BUDGET_NAMES, *FILE_NAMES)
+HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
 COMPARED = 3  # of the headline measures: these are compared for each pair of systems, and kept in a baseline
 
 
@@ -77,7 +77,6 @@ class SystemSummary:
     # How well its confidence tells answerable questions from the others; None without both kinds, or without one.
     auroc: float | None
     llm_calls: int
-    llm_tokens: int
     losses: Mapping[Stage, int]  # how many answerable questions ended at each stage; empty where no trace is known
 
 
@@ -101,34 +100,19 @@ class Summary:
     systems: tuple[SystemSummary, ...]  # in the order of the runs
     comparisons: tuple[Comparison, ...]
 
-    @property
-    def headlines(self) -> tuple[str, ...]:
-        return choose_headlines(self.questions)
-
-
-def choose_headlines(questions: QuestionSet) -> tuple[str, ...]:
-    """The measures of most interest: of sections, or of files where no lines are known."""
-    return SECTION_HEADLINES if questions.has_lines else FILE_HEADLINES
-
-
-def list_measures(questions: QuestionSet) -> tuple[str, ...]:
-    return (*SECTION_NAMES, *BUDGET_NAMES, *FILE_NAMES) if questions.has_lines else FILE_NAMES
-
 
 def summarize(questions: QuestionSet, runs: Sequence[Run], sections: Sections) -> Summary:
-    """Measures every run, and compares every pair; `sections` are not read where the questions have no lines."""
+    """Measure every run, and compare every pair."""
     systems = tuple(summarize_run(questions, run, sections) for run in runs)
-    return Summary(
-        questions, sections, tuple(runs), systems, tuple(compare(systems, choose_headlines(questions)[:COMPARED]))
-    )
+    return Summary(questions, sections, tuple(runs), systems, tuple(compare(systems, HEADLINES[:COMPARED])))
 
 
 def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> SystemSummary:
-    """All measures of one run; a question with a failed stage says nothing of the ranking and is in none of them."""
+    """Return all measures of one run; a question with a failed stage is in none of them."""
     outcomes = [run.outcomes[question.id] for question in questions.questions]
     whole = [question for question in questions.questions if not run.outcomes[question.id].failures]
     answerable = [question for question in whole if question.is_answerable]
-    values = measure_questions(questions, run, answerable, sections)
+    values = measure_questions(run, answerable, sections)
     times = [item.milliseconds for item in outcomes if item.milliseconds is not None]
     losses = [loss for item in answerable if (loss := run.outcomes[item.id].loss)]
     abstained: dict[bool, list[bool]] = {True: [], False: []}  # by whether the documents hold an answer
@@ -152,37 +136,30 @@ def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> Syste
         remarks=Counter(sentence for item in outcomes for sentence in item.remarks),
         failed=len(outcomes) - len(whole),
         latency=Latency(percentile(times, 50), percentile(times, 95)) if times else None,
-        tokens_to_answer=measure_reading(run, answerable, sections) if questions.has_lines else None,
+        tokens_to_answer=measure_reading(run, answerable, sections),
         abstention=fmean(abstained[False]) if abstained[False] else None,
         false_abstention=fmean(abstained[True]) if abstained[True] else None,
         auroc=auroc(confidence[True], confidence[False]) if all(confidence.values()) else None,
         llm_calls=sum(item.llm_calls for item in outcomes),
-        llm_tokens=sum(item.llm_tokens for item in outcomes),
         losses={stage: sum(loss.stage is stage for loss in losses) for stage in Stage} if losses else {},
     )
 
 
-def measure_questions(
-    questions: QuestionSet, run: Run, answerable: Sequence[Question], sections: Sections
-) -> dict[str, Values]:
-    """All measures of these questions, by id; no `answered@n` where the run does not say how long its sections are."""
+def measure_questions(run: Run, answerable: Sequence[Question], sections: Sections) -> dict[str, Values]:
+    """Return all measures of these questions, by id."""
     # Each file once, where it first stands.
     files = {item.id: list(dict.fromkeys(found.file for found in run.outcomes[item.id].found)) for item in answerable}
     values = measure_files(files, {item.id: find_right_files(item) for item in answerable})
-    if not questions.has_lines:
-        return values
     right = {item.id: find_right_sections(item, sections) for item in answerable}
     nodes = {item.id: [found.node_id for found in run.outcomes[item.id].found] for item in answerable}
     for key, by_section in measure(nodes, right, SECTION_NAMES).items():
-        found = run.outcomes[key].found
-        is_counted = not found or any(item.tokens for item in found)
-        within = measure_budgets(*read_tokens(run.outcomes[key], right[key])) if is_counted else {}
+        within = measure_budgets(*read_tokens(run.outcomes[key], right[key]))
         values[key] = {**by_section, **within, **values[key]}
     return values
 
 
 def measure_reading(run: Run, answerable: Sequence[Question], sections: Sections) -> float | None:
-    """The median of the tokens that are read until the answer is; None where most questions have none."""
+    """Return the median of the tokens that are read until the answer is; None where most questions have none."""
     needed = [
         count_tokens_needed(*read_tokens(run.outcomes[item.id], find_right_sections(item, sections)))
         for item in answerable
@@ -202,7 +179,7 @@ def estimate_measures(values: Iterable[Values]) -> dict[str, Estimate]:
 
 
 def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterable[Comparison]:
-    """Every pair, the later system against the earlier one, by each measure; a change against its base alone."""
+    """Compare the later system of each pair with the earlier one; a change with its base alone."""
     for before, after in combinations(systems, 2):
         if before.base or after.base not in ("", before.system):
             continue
@@ -246,7 +223,7 @@ def dump_summary(summary: Summary) -> dict[str, Any]:
                 "tokens_to_answer": system.tokens_to_answer,
                 "abstention": {"unanswerable": system.abstention, "answerable": system.false_abstention},
                 "confidence_auroc": system.auroc,
-                "llm": {"calls": system.llm_calls, "tokens": system.llm_tokens},
+                "llm": {"calls": system.llm_calls},
                 "lost": {str(stage): count for stage, count in system.losses.items()},
                 "per_question": {key: dict(values) for key, values in system.per_question.items()},
             }
@@ -300,8 +277,8 @@ class Verdict:
 
 
 def format_baseline(summary: Summary) -> str:
-    """The file of a baseline: the compared measures of every question, with the text that was asked."""
-    kept = summary.headlines[:COMPARED]
+    """Return the file of a baseline: the compared measures of every question, with the text that was asked."""
+    kept = HEADLINES[:COMPARED]
     content = {
         "format": FORMAT,
         "questions": {item.id: item.text for item in summary.questions.questions if item.is_answerable},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
 from retriever.evaluation.ask import in_last_order
-from retriever.evaluation.runs import Stage, find_loss, find_place
+from retriever.evaluation.runs import Stage, find_loss
 from retriever.rerank.stage import SCALE as RERANKED
 from retriever.searching.fusion import Fusion, fuse
 from retriever.types import Degradation, Ranking, Source
@@ -83,7 +83,7 @@ def why_not(retriever: "Retriever", deep: "Retriever", question: str, reference:
     candidates = fuse(answer.trace.rankings, profile.part(Fusion))
     cap = max(profile.candidate_cap, profile.top_k)
     last = in_last_order(candidates, answer.trace)
-    loss = find_loss(nodes, answer.trace.rankings, last, profile.top_k, cap)
+    loss = find_loss(nodes, last, profile.top_k, cap)
     # The same question without limits says where a section stands that no list had room for.
     whole = deep.search(question).trace.rankings
     node_id = loss.node_id
@@ -124,3 +124,11 @@ def compare_lists(node_id: str, ranking: Ranking, whole: Sequence[Ranking]) -> I
         first_score=ranking.items[0].score if ranking.items else None,
         last_score=ranking.items[-1].score if ranking.items else None,
     )
+
+
+def find_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | None]:
+    """Return the rank, from 1, and the score of a section in a ranking; None twice where it is not there."""
+    for rank, item in enumerate(ranking.items, start=1):
+        if item.node_id == node_id:
+            return rank, item.score
+    return None, None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
+from pageindex.document import parse_document
 from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import QuestionSet
@@ -14,6 +15,7 @@ from retriever.evaluation.runs import Stage
 from retriever.evaluation.summary import Summary, compare_to_baseline, read_baseline, summarize
 from retriever.query import AskRequest, Expansion
 from retriever.types import Source
+from scripts.make_questions import format_question, make_own_questions
 from tests.program import Cli
 
 SET = Path(__file__).parents[1] / "eval_corpus"
@@ -93,31 +95,36 @@ def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(ind
     assert expanded[Source.SEMANTIC] == alone[Source.SEMANTIC]
 
 
-def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path, cli: Cli) -> None:
+def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
-    cli("questions", DOCS, "--out", path)
+    made = make_own_questions(
+        [parse_document(file.name, file.read_text(encoding="utf-8")) for file in DOCS.glob("*.md")]
+    )
+    path.write_text("".join(f"{format_question(question)}\n" for question in made), encoding="utf-8")
     questions = read_questions(path)
     copied = replace(questions, questions=tuple(item for item in questions.questions if item.excluded))
     assert len(copied.questions) >= 3
     run = ask_all(System("fast", "fast", {}), Asked(copied, index=index))
     for question in copied.questions:
         (source,) = question.excluded
-        assert source.span is not None
         spans = [item.span for item in run.outcomes[question.id].found if item.file == source.file]
         assert source.span not in spans
         assert run.outcomes[question.id].found
 
 
-def test_the_command_writes_runs_that_score_the_same(index: str, tmp_path: Path, cli: Cli) -> None:
-    questions, run, expansions = SET / "larder.jsonl", tmp_path / "run.jsonl", tmp_path / "expansions.jsonl"
-    expansions.write_text("".join(json.dumps({"id": item.id}) + "\n" for item in QUESTIONS.questions))
-    ask = ["eval", str(questions), "--index", index, "--json"]
-    asked = json.loads(cli(*ask, "--profiles", "fast", "--run", run, "--expansions", expansions).out)["systems"][0]
-    scored = json.loads(cli(*ask, "--score", run).out)["systems"][0]
-    for name in ("nDCG@10", "hit@5", "AP", "file recall@10"):
-        assert scored["measures"][name] == asked["measures"][name]
+def test_the_command_writes_what_it_found(index: str, tmp_path: Path, cli: Cli) -> None:
+    run, baseline = tmp_path / "run.jsonl", tmp_path / "baseline.json"
+    questions = SET / "larder.jsonl"
+    ask = ["eval", str(questions), "--index", index, "--profiles", "fast"]
+    content = json.loads(cli(*ask, "--json", "--run", run, "--save-baseline", baseline).out)
+    (asked,) = content["systems"]
     assert asked["latency_ms"]["p50"] > 0
-    assert asked["abstention"]["unanswerable"] is not None
+    lines = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
+    assert [line["id"] for line in lines] == [item.id for item in QUESTIONS.questions]
+    assert lines[0]["hits"][0].keys() >= {"node_id", "file", "start_line", "end_line", "score"}
+    assert "means with 95 % intervals" in cli(*ask, "--baseline", baseline).out
+    error = cli(*ask, "--keyword-weight", "0", "--semantic-weight", "0", "--baseline", baseline, code=1).err
+    assert "error: fast: nDCG@10 fell from" in error
 
 
 def test_ablation_measures_each_part(index: str, few: Path, cli: Cli) -> None:
@@ -142,21 +149,3 @@ def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:
     assert there["node_id"] == "configuration.md#configuration/limiting-bandwidth-and-processor-use"
     cli(*ask, "configuration.md#nonsense", code=2)
     assert "stages" in cli("explain", question, "--index", index).out
-
-
-def test_a_folder_of_beir_is_indexed_and_asked(tmp_path: Path, cli: Cli) -> None:
-    folder = tmp_path / "tiny"
-    (folder / "qrels").mkdir(parents=True)
-    documents = {
-        "tea": "Green tea is steeped for two minutes in water of seventy degrees.",
-        "iron": "Cast iron is seasoned with oil in a hot oven.",
-        "moss": "Moss grows on the shaded side of a trunk.",
-    }
-    lines = [json.dumps({"_id": key, "title": key, "text": text}) for key, text in documents.items()]
-    (folder / "corpus.jsonl").write_text("\n".join(lines))
-    (folder / "queries.jsonl").write_text('{"_id": "1", "text": "how hot should water for tea be"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ttea\t1\n")
-    (system,) = json.loads(cli("eval", folder, "--json").out)["systems"]
-    assert system["measures"]["file hit@1"]["mean"] == 1.0
-    assert "hit@1" not in system["measures"]
-    cli("eval", folder, "--docs", folder, code=2)

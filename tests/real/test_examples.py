@@ -1,6 +1,7 @@
 """Every command of a --help page, of the README and of docs/cli.md runs as it stands: in a clone, in their order."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -68,6 +69,8 @@ def clone(shared_clone: Path) -> Path:
         elif path.name != "docs":
             shutil.rmtree(path)
     assert main(["index", "docs", "-q"]) == 0
+    question = {"id": "1", "question": "run it", "gold": [{"file": "plans.md", "start_line": 5, "end_line": 5}]}
+    (shared_clone / "questions.jsonl").write_text(json.dumps(question), encoding="utf-8")
     return shared_clone
 
 
@@ -142,7 +145,6 @@ def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixt
 
 
 PREPARED = {
-    "--batch questions": ["questions docs --out questions.jsonl --limit 3"],
     "history 12": ['ask --record "how many?"'] * 11,
     "index docs": ["forget docs/drafts/"],
     "indexes --drop": ["indexes --drop docs+notes --yes", "index ../notes"],

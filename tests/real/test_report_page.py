@@ -13,9 +13,8 @@ import pytest
 from pageindex.node import Span
 from retriever.evaluation.questions import Gold, Question, QuestionSet, Section, Sections
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage
+from retriever.evaluation.runs import Found, Loss, Outcome, Run, Stage
 from retriever.evaluation.summary import summarize
-from retriever.types import Source
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 
@@ -73,7 +72,7 @@ def page() -> str:
     )
     runs = [Run(name, {item.id: outcome(item.id, n, shift) for n, item in enumerate(questions)})
             for name, shift in (("balanced", 4), ("balanced - evidence weights of the ranking", 9))]  # fmt: skip
-    return render_report(summarize(QuestionSet("a set", questions, has_lines=True), runs, sections))
+    return render_report(summarize(QuestionSet("a set", questions), runs, sections))
 
 
 def gold(number: int) -> tuple[Gold, ...]:
@@ -83,9 +82,8 @@ def gold(number: int) -> tuple[Gold, ...]:
 def outcome(key: str, number: int, shift: int) -> Outcome:
     names = [f"guide.md#part-{(number + place * place) % 30}" for place in range(number % shift, number % shift + 12)]
     found = tuple(Found(name, "guide.md", Span(1, 2), 1.0, 80) for name in dict.fromkeys(names))
-    sources = (SourceRank(Source.SEMANTIC, 3, 0.4, "cosine", 0.2), SourceRank(Source.KEYWORD, None, None, "bm25", 1.5))
     stages = list(Stage)
-    loss = Loss(stages[number % 4], f"guide.md#part-{number}", 3 if number % 4 else None, sources)
+    loss = Loss(stages[number % 4], f"guide.md#part-{number}", 3 if number % 4 else None)
     answer = Outcome(key, found, abstained=False, milliseconds=5.0 + number, loss=loss)
     return answer if number != 5 else replace(answer, loss=None)
 

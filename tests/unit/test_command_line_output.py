@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.node import Span
 from retriever.command_line.console import Console, json_line, shorten_path
 from retriever.command_line.render import Page, show_answer
 from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
@@ -19,7 +18,6 @@ from retriever.display.json import add_version, dump, dump_answer, dump_expansio
 from retriever.display.phrases import find_highlights, format_size
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import UsageError
-from retriever.evaluation.runs import Found
 from retriever.query import Dropped, ExpansionReport, Query
 from retriever.retriever import Retriever
 from retriever.serving.json_schema import AnswerJson
@@ -330,12 +328,6 @@ def test_an_answer_comes_back_from_its_json() -> None:
     back = load(Answer, json.loads(json.dumps(content)))
     assert dump_answer(back, SPENT, full=True, explain=True, hypothetical=True) == content
     assert (back.hits, back.index, back.trace) == (given.hits, given.index, given.trace)
-
-
-def test_a_section_of_a_run_may_have_no_lines() -> None:
-    found = Found("a.md", "a.md", None, 1.0)
-    assert dump(found)["start_line"] is None
-    assert dump(replace(found, span=Span(2, 5)))["end_line"] == 5
 
 
 LINK = re.compile(r"\x1b\]8;;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")

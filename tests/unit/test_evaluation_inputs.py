@@ -1,19 +1,18 @@
-"""Files of questions: each format as it is written elsewhere, and every mistake named with its line."""
+"""Files of questions and expansions: every mistake is named with its line."""
 
 import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from pageindex.document import parse_document
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.formats import check_expansions, open_source, read_expansions, read_questions
-from retriever.evaluation.own_questions import format_question, make_own_questions, sample
+from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
 from retriever.evaluation.questions import Gold, Question
-from retriever.evaluation.runs import Found, Outcome, Run, check_runs, format_run, read_runs
 from retriever.query import Expansion
-from tests.program import Cli
+from scripts.make_questions import format_question, main, make_own_questions, sample
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 
@@ -32,10 +31,9 @@ def test_questions_with_gold_lines(tmp_path: Path) -> None:
         "",
         {"id": "x", "question": "is it?", "gold": []},
     )
-    with open_source(path) as source:
-        assert source.questions.name == "set"
-        assert source.questions.has_lines
-        first, second = source.questions.questions
+    questions = read_questions(path)
+    assert questions.name == "set"
+    first, second = questions.questions
     assert first == Question("7", "why?", "direct", (Gold("a.md", Span(3, 9)),), (Gold("b.md", Span(3, 9)),))
     assert not second.is_answerable
 
@@ -54,85 +52,6 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
     assert [line.removeprefix(f"{path}:").split(":")[0] for line in lines] == [str(number) for number in range(2, 10)]
     for part in ("not JSON", "line 1 already", "question must be", "gold is missing", "not a span", "whole numbers"):
         assert part in str(caught.value)
-
-
-def test_a_folder_of_beir(tmp_path: Path) -> None:
-    folder = tmp_path / "scifact"
-    write(
-        folder / "corpus.jsonl",
-        {"_id": "d/1", "title": 'On "tea"', "text": "# Not a heading.\nTea is\n\n## hot."},
-        {"_id": "d2", "title": "", "text": "Coffee: cold."},
-    )
-    write(folder / "queries.jsonl", {"_id": "q1", "text": "hot drinks"}, {"_id": "q2", "text": "not judged"})
-    write(folder / "qrels" / "dev.tsv", "query-id\tcorpus-id\tscore", "q1\td2\t1")
-    write(folder / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td/1\t2", "q1\td2\t0")
-    with open_source(folder) as source:
-        assert source.documents is not None
-        documents = source.documents
-        pages = {path.relative_to(documents).as_posix(): path.read_text() for path in documents.rglob("*.md")}
-        assert source.questions.questions == (Question("q1", "hot drinks", gold=(Gold("0000/0000000.md", gain=2),)),)
-        assert not source.questions.has_lines
-    assert pages == {
-        "0000/0000000.md": '---\ntitle: "On \\"tea\\""\n---\n\n\\# Not a heading. Tea is ## hot.\n',
-        "0000/0000001.md": "Coffee: cold.\n",
-    }
-    assert not documents.exists(), "the temporary folder is gone"
-
-
-def test_mistakes_in_a_folder_of_beir(tmp_path: Path) -> None:
-    folder = tmp_path / "set"
-    write(folder / "corpus.jsonl", {"_id": "d1", "text": "x"}, {"_id": "d1", "text": "y"}, {"_id": "d3"})
-    write(folder / "queries.jsonl", {"_id": "q1", "text": "q"})
-    write(folder / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td1\t1")
-    with pytest.raises(UsageError, match=r"(?s)corpus.jsonl:2: .*corpus.jsonl:3: "), open_source(folder):
-        pass
-    write(folder / "corpus.jsonl", {"_id": "d1", "text": "x"})
-    write(folder / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td1\tmuch", "q9\td1\t1", "q1\td1")
-    with pytest.raises(UsageError) as caught, open_source(folder):
-        pass
-    assert [line.rpartition(".tsv:")[2][0] for line in str(caught.value).splitlines()] == ["2", "3", "4"]
-
-
-def test_a_fixture_of_qmd(tmp_path: Path) -> None:
-    query = {"id": "q", "query": "trust", "type": "alias", "expected_files": ["qmd://wiki/a/b.md", "c.md"]}
-    path = tmp_path / "wiki.json"
-    path.write_text(json.dumps({"version": 1, "queries": [query]}, indent=2), encoding="utf-8")
-    with open_source(path) as source:
-        assert source.questions.questions == (Question("q", "trust", "alias", (Gold("a/b.md"), Gold("c.md"))),)
-    path.write_text(json.dumps({"queries": [query, query, {"id": "r", "query": "x"}]}), encoding="utf-8")
-    with pytest.raises(UsageError, match=r"(?s)query 2: .*query 3: expected_files is missing"), open_source(path):
-        pass
-
-
-def test_trec_judgements_and_runs(tmp_path: Path) -> None:
-    path = write(tmp_path / "robust.qrels", "301 0 d1 1", "301 0 d2 0", "302 0 d3 2")
-    with open_source(path) as source:
-        assert not source.can_be_asked
-        assert [item.gold for item in source.questions.questions] == [(Gold("d1"),), (Gold("d3", gain=2),)]
-    run = write(tmp_path / "bm25.run", "301 Q0 d2 2 1.5 tag", "301 Q0 d1 1 7.25 tag", "302 Q0 d9 1 3 tag")
-    (read,) = read_runs(run)
-    assert read.system == "bm25"
-    assert [found.node_id for found in read.outcomes["301"].found] == ["d1", "d2"]
-    with pytest.raises(UsageError, match="bm25: answers 1 of the questions not: 303"):
-        check_runs([read], ["301", "303"])
-    write(run, "301 Q0 d2 2 1.5 tag", "301 Q0 d1 1 high tag", "301 Q0 d2 1 1 tag", "301 Q0 d2")
-    with pytest.raises(UsageError, match=r"(?s)run:2: the score is no number.*run:3: ranks 'd2'.*run:4: not `query Q0"):
-        read_runs(run)
-
-
-def test_our_runs_are_read_as_they_are_written(tmp_path: Path) -> None:
-    found = (Found("a.md#x", "a.md", Span(1, 4), 0.5), Found("b.md", "b.md", Span(1, 2), 0.25))
-    runs = [
-        Run(
-            "one", {"1": Outcome("1", found, abstained=False), "2": Outcome("2", (), True, failures=("semantic: no",))}
-        ),
-        Run("two", {"1": Outcome("1", found[:1], abstained=False), "2": Outcome("2", (), abstained=True)}),
-    ]
-    path = write(tmp_path / "runs.jsonl", *[line for run in runs for line in format_run(run, 2)])
-    assert list(read_runs(path)) == runs
-    alone = write(tmp_path / "alone.jsonl", *format_run(runs[0], 1))
-    assert "system" not in alone.read_text()
-    assert [run.system for run in read_runs(alone)] == ["alone"]
 
 
 def test_expansions(tmp_path: Path) -> None:
@@ -155,10 +74,8 @@ def test_expansions(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty.jsonl").write_text("\n\n")
     (tmp_path / "latin.jsonl").write_bytes('{"id": "é"}'.encode("latin-1"))
-    with pytest.raises(UsageError, match=name), open_source(tmp_path / name):
-        pass
-    with pytest.raises(UsageError, match=r"corpus\.jsonl"), open_source(tmp_path):
-        pass
+    with pytest.raises(UsageError, match=name):
+        read_questions(tmp_path / name)
 
 
 GUIDE = """# Guide
@@ -224,22 +141,13 @@ def test_a_sample_keeps_the_order_and_is_always_the_same() -> None:
     assert set(sample(questions, 1)) <= set(two), "fewer are a part of more"
 
 
-def test_the_command_writes_what_eval_reads(tmp_path: Path, cli: Cli) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "guide.md").write_text(GUIDE, encoding="utf-8")
-    (docs / "storage.md").write_text(STORAGE, encoding="utf-8")
-    (docs / "bad.md").write_bytes(b"\0\0")
-    out = tmp_path / "questions.jsonl"
-    error = cli("questions", docs, "--out", out, "--limit", "3").err
-    assert len(read_questions(out).questions) == 3
-    assert "made 3 questions of 4" in error
-    assert "skipped bad.md" in error
-    assert len(cli("questions", docs).out.splitlines()) == 4
-
-
-def test_wishes_that_cannot_be_met(tmp_path: Path, cli: Cli) -> None:
-    cli("questions", tmp_path / "missing", code=1)
-    (tmp_path / "a.md").write_text("Nothing to ask.\n")
-    error = cli("questions", tmp_path, code=1).err
-    assert "no heading or link of it makes a question" in error
+def test_the_script_prints_what_eval_reads(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
+    (tmp_path / "docs" / "storage.md").write_text(STORAGE, encoding="utf-8")
+    (tmp_path / "docs" / "bad.md").write_bytes(b"\0\0")
+    done = CliRunner().invoke(main, [str(tmp_path / "docs"), "--limit", "3"])
+    assert done.exit_code == 0
+    assert "skipped bad.md" in done.stderr
+    path = write(tmp_path / "questions.jsonl", *done.stdout.splitlines())
+    assert len(read_questions(path).questions) == 3

@@ -23,7 +23,7 @@ from retriever.evaluation.questions import (
     find_right_sections,
 )
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage, find_loss
+from retriever.evaluation.runs import Found, Loss, Outcome, Run, Stage, find_loss
 from retriever.evaluation.summary import (
     Summary,
     compare_to_baseline,
@@ -35,7 +35,7 @@ from retriever.evaluation.summary import (
 from retriever.evaluation.why_not import Bar, InRanking, WhyNot
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile, merge
-from retriever.types import Candidate, Ranked, Ranking, Source
+from retriever.types import Candidate, Source
 from tests.program import Cli
 
 SECTIONS = Sections(
@@ -50,7 +50,6 @@ QUESTIONS = QuestionSet(
         Question("q2", "second?", "overview", (Gold("b.md", Span(1, 1)),)),
         Question("q3", "none?", "unanswerable"),
     ),
-    has_lines=True,
 )
 
 
@@ -78,7 +77,7 @@ def summary(*runs: Run) -> Summary:
 
 
 def test_sections_are_right_by_their_own_lines_and_left_out_by_those_they_were_copied_from() -> None:
-    assert find_right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1": 1, "a.md#s2": 1}
+    assert find_right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1", "a.md#s2"}
     check_gold(QUESTIONS.questions, SECTIONS)
     stale = Question("q9", "?", gold=(Gold("a.md", Span(51, 60)), Gold("c.md", Span(1, 1)), Gold("a.md", Span(1, 1))))
     with pytest.raises(UsageError, match=r"q9: a.md:51-60 is not in the index\nquestion q9: c.md:1") as caught:
@@ -151,7 +150,7 @@ def many(right: int) -> Summary:
     answers = {
         item.id: outcome(item.id, "a.md#s0" if number < right else "b.md#s0") for number, item in enumerate(questions)
     }
-    return summarize(QuestionSet("set", questions, has_lines=True), [Run("one", answers)], SECTIONS)
+    return summarize(QuestionSet("set", questions), [Run("one", answers)], SECTIONS)
 
 
 def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> None:
@@ -183,11 +182,6 @@ def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
         read_baseline(path)
 
 
-RANKINGS = (
-    Ranking(Source.SEMANTIC, "cosine", 1.0, (Ranked("a", 0.9), Ranked("b", 0.5))),
-    Ranking(Source.KEYWORD, "bm25", 1.0, (Ranked("b", 7.0), Ranked("c", 3.0), Ranked("d", 1.0))),
-    Ranking(Source.NEIGHBORS, "decayed rrf", 0.1, ()),
-)
 CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
 
 
@@ -201,16 +195,8 @@ CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
     ],
 )
 def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: str, rank: int | None) -> None:
-    loss = find_loss(right, RANKINGS, CANDIDATES, top_k=2, cap=3)
+    loss = find_loss(right, CANDIDATES, top_k=2, cap=3)
     assert (loss.stage, loss.node_id, loss.rank) == (stage, node_id, rank)
-
-
-def test_each_arm_says_what_it_knows() -> None:
-    assert find_loss({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources == (
-        SourceRank(Source.SEMANTIC, None, None, "cosine", 0.5),
-        SourceRank(Source.KEYWORD, 2, 3.0, "bm25", 1.0),
-        SourceRank(Source.NEIGHBORS, None, None, "decayed rrf", None),
-    )
 
 
 class Tags(HTMLParser):
@@ -236,7 +222,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
-    lost = Loss(Stage.BELOW, "b.md#s0", 12, find_loss({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources)
+    lost = Loss(Stage.BELOW, "b.md#s0", 12)
     traced = replace(POOR, outcomes={**POOR.outcomes, "q2": replace(POOR.outcomes["q2"], loss=lost)})
     page = render_report(summary(GOOD, traced))
     tags = Tags()
@@ -248,9 +234,7 @@ def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
     assert len(tags.ids) == len(set(tags.ids))
     assert not re.search(r"url\(|@import|https?:|//[a-z]", page)
     assert "default-src 'none'" in page
-    assert (
-        "fused #12, a candidate, below top_k; semantic: not in its list, which ends at 0.5; keyword #2 (bm25 3)" in page
-    )
+    assert "b.md#s0: fused #12, a candidate, below top_k" in page
     assert render_report(summary(GOOD, traced)) == page
 
 
@@ -264,14 +248,6 @@ def test_no_text_becomes_markup() -> None:
     page = render_report(summarize(questions, [Run(attack, answers), Run("b", {attack: outcome(attack)})], sections))
     assert "<script>alert" not in page
     assert page.count("<script>") == 1
-
-
-def test_files_alone_can_be_right() -> None:
-    questions = QuestionSet("files", (Question("q1", "?", gold=(Gold("b.md"),)),), has_lines=False)
-    result = summarize(questions, [run("one", q1=outcome("q1", "a.md#s0", "a.md#s1", "b.md#s2"))], SECTIONS)
-    assert result.systems[0].overall["file MRR@10"].mean == 0.5
-    assert "hit@1" not in result.systems[0].overall
-    assert "Answers are judged by file." in render_report(result)
 
 
 def test_every_part_that_can_be_taken_away_is_a_setting() -> None:
@@ -292,48 +268,10 @@ def test_ablation_takes_away_what_is_there() -> None:
     assert "balanced - expansion" in [item.name for item in without_each_part(system, Profile(), expanded=True)]
 
 
-@pytest.fixture
-def trec(tmp_path: Path) -> tuple[str, str, str]:
-    """Judgements of 20 questions; a run that has them all right, and one that has none."""
-    qrels, good, poor = tmp_path / "set.qrels", tmp_path / "good.run", tmp_path / "poor.run"
-    qrels.write_text("".join(f"q{number} 0 right 1\n" for number in range(20)))
-    good.write_text("".join(f"q{number} Q0 right 1 2.0 x\nq{number} Q0 wrong 2 1.0 x\n" for number in range(20)))
-    poor.write_text("".join(f"q{number} Q0 wrong 1 2.0 x\n" for number in range(20)))
-    return str(qrels), str(good), str(poor)
-
-
-def test_runs_of_other_systems_are_measured_and_compared(trec: tuple[str, str, str], cli: Cli) -> None:
-    qrels, good, poor = trec
-    content = json.loads(cli("eval", qrels, "--score", good, "--score", poor, "--json").out)
-    assert content["schema_version"] == 2
-    assert [system["measures"]["file hit@1"]["mean"] for system in content["systems"]] == [1.0, 0.0]
-    pair = content["comparisons"][0]
-    assert (pair["first"], pair["second"], pair["mean"]) == ("poor", "good", -1.0)
-    assert pair["significant"]
-    lines = cli("eval", qrels, "--score", good, "--score", poor).out.splitlines()
-    assert lines[0] == "set: 20 questions; means with 95 % intervals"
-    assert lines[2].split()[:2] == ["good", "1.000"]
-    assert any(line.split()[:3] == ["poor", "good", "file"] and " * " in line for line in lines)
-
-
-def test_a_fall_below_the_baseline_is_an_error(trec: tuple[str, str, str], tmp_path: Path, cli: Cli) -> None:
-    qrels, good, poor = trec
-    baseline = tmp_path / "baseline.json"
-    run = tmp_path / "run.run"
-    run.write_text(Path(good).read_text())
-    cli("eval", qrels, "--score", run, "--save-baseline", baseline)
-    cli("eval", qrels, "--score", run, "--baseline", baseline)
-    run.write_text(Path(poor).read_text())
-    error = cli("eval", qrels, "--score", run, "--baseline", baseline, code=1).err
-    assert "error: run: file nDCG@10 fell from 1.000 to 0.000" in error
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["{qrels}"], "--score"),
-        (["{questions}", "--top-k", "3"], "--depth"),
-        (["{questions}", "--score", "{run}", "--ablate"], "leave out --ablate"),
+        (["{questions}", "--top-k", "3"], "--top-k"),
         (["{questions}", "--profiles", ","], "--profiles names none"),
         (["{questions}", "--expansions", "{expansions}"], "no expansion of 1 questions: a"),
         (["{questions}", "--baseline", "{questions}"], "--save-baseline"),
@@ -341,12 +279,12 @@ def test_a_fall_below_the_baseline_is_an_error(trec: tuple[str, str, str], tmp_p
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    arguments: list[str], says: str, trec: tuple[str, str, str], tmp_path: Path, library: object, cli: Cli
+    arguments: list[str], says: str, tmp_path: Path, library: object, cli: Cli
 ) -> None:
     questions, expansions = tmp_path / "questions.jsonl", tmp_path / "expansions.jsonl"
     questions.write_text('{"id": "a", "question": "q", "gold": []}\n')
     expansions.write_text('{"id": "b"}\n')
-    names = {"qrels": trec[0], "run": trec[1], "questions": str(questions), "expansions": str(expansions)}
+    names = {"questions": str(questions), "expansions": str(expansions)}
     assert says in cli("eval", *[argument.format(**names) for argument in arguments], code=2).err
 
 

@@ -43,7 +43,6 @@ DOORS: dict[str, str | tuple[str, ...]] = {
 DISTRIBUTIONS = {
     "llama_index": "llama-index-core",
     "markdown_it": "markdown-it-py",
-    "pytrec_eval": "pytrec-eval-terrier",
     "yaml": "pyyaml",
 }
 """Packages whose distributions have other names."""

@@ -1,4 +1,7 @@
-"""Questions out of the documents themselves, without a model: for a first measurement of one's own folder.
+"""Make questions for `eval` out of the documents themselves, without a model: for a first measurement of your folder.
+
+    uv run scripts/make_questions.py docs --limit 50 > questions.jsonl
+    uv run hybrid_retrieve.py eval questions.jsonl --docs docs
 
 A heading is asked as it stands; its section answers. A link is asked with the sentence that holds it; what it leads to
 answers, and the section it stands in is left out, because the question was copied from there. (Anchor texts as queries
@@ -9,19 +12,28 @@ cannot be found at all; they do not say how good the answers to real questions a
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from urllib.parse import unquote
 
-from pageindex.document import Document, resolve_links
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pageindex.document import Document, parse_document, resolve_links
+from pageindex.files import UnreadableDocumentError, read_document
 from pageindex.links import Broken, Link
 from pageindex.markdown import References
 from pageindex.node import Node, NodeKind
 from pageindex.summary import prose_sentences
 from retriever.evaluation.questions import Gold, Question
+from retriever.indexing.changes import list_documents
 from retriever.lexical.tokens import tokenize
+from retriever.settings.layers import load_profile
 
 MIN_HEADING_WORDS = 2  # a heading with fewer words that say something (`Usage`, `See also`) asks nothing
 MIN_SECTION_WORDS = 20  # a section with fewer answers nothing
@@ -37,7 +49,7 @@ _LINK = re.compile(
 
 
 def make_own_questions(documents: Sequence[Document]) -> list[Question]:
-    """All questions that the documents make, by file and line: headings (`heading`), then links (`link`)."""
+    """Return all questions that the documents make, by file and line: headings (`heading`), then links (`link`)."""
     nodes = {placed.node.id: placed.node for document in documents for placed in document.nodes}
     seen: Counter[str] = Counter()
     questions = []
@@ -49,7 +61,7 @@ def make_own_questions(documents: Sequence[Document]) -> list[Question]:
 
 
 def ask_headings(nodes: Iterable[Node]) -> Iterator[Question]:
-    """Sections with enough to say, under a heading that is there once and says what they are about."""
+    """Ask sections with enough to say, under a heading that is there once and says what they are about."""
     listed = [node for node in nodes if node.kind is NodeKind.SECTION and node.span]
     times = Counter(node.title.casefold() for node in listed)
     for node in listed:
@@ -60,7 +72,7 @@ def ask_headings(nodes: Iterable[Node]) -> Iterator[Question]:
 
 
 def ask_links(documents: Sequence[Document], nodes: Mapping[str, Node]) -> Iterator[Question]:
-    """Sentences with links to other sections, each once in its section; any of its targets answers."""
+    """Ask sentences with links to other sections, each once in its section; any of its targets answers."""
     first_section: dict[str, Node] = {}
     for node in nodes.values():
         if node.span:
@@ -81,7 +93,7 @@ def ask_links(documents: Sequence[Document], nodes: Mapping[str, Node]) -> Itera
 
 
 def find_sentence(source: Node, link: Link) -> str:
-    """The sentence that holds the link, as plain text; empty where it is not found, or is too short or too long."""
+    """Return the sentence that holds the link, as plain text; empty where it is too short or too long, or not found."""
     if source.span is None:
         return ""
     # The paragraph: the lines around the link, up to the next blank ones.
@@ -113,16 +125,16 @@ def find_sentence(source: Node, link: Link) -> str:
 
 
 def sample(questions: Sequence[Question], limit: int) -> list[Question]:
-    """At most `limit` of them, in their order: those with the lowest hashes, so that an edit changes few of them."""
+    """Return at most `limit` of them, in their order: those with the lowest hashes; an edit changes few of them."""
     chosen = sorted(questions, key=lambda item: sha256(item.id.encode("utf-8", "surrogatepass")).digest())[:limit]
     kept = {question.id for question in chosen}
     return [question for question in questions if question.id in kept]
 
 
 def format_question(question: Question) -> str:
+    """Return its line of JSON."""
 
     def as_lines(gold: Gold) -> dict[str, object]:
-        assert gold.span is not None, "questions are made of sections"
         return {"file": gold.file, "start_line": gold.span.first, "end_line": gold.span.last}
 
     item: dict[str, object] = {"id": question.id, "question": question.text, "kind": question.kind}
@@ -135,3 +147,23 @@ def format_question(question: Question) -> str:
 def _gold(node: Node) -> Gold:
     assert node.span is not None, "only nodes with lines answer"
     return Gold(node.path, node.span)
+
+
+@click.command()
+@click.argument("docs", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="How many at most.")
+def main(docs: Path, limit: int) -> None:
+    """Print questions about the documents below DOCS: their headings, and their links with the sentence around them."""
+    limits = load_profile().documents
+    documents = []
+    for file in list_documents(docs, limits).files:
+        try:
+            documents.append(parse_document(file.path, read_document(file, limits.max_file_bytes).text))
+        except UnreadableDocumentError as error:
+            click.echo(f"skipped {file.path}: {error.reason}", err=True)
+    for question in sample(make_own_questions(documents), limit):
+        click.echo(format_question(question))
+
+
+if __name__ == "__main__":
+    main()
