@@ -170,6 +170,20 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})")
+
+
+def fence_after(fence: str, line: str) -> str:
+    """Return the fence of code that is open after a line, empty if none; `fence` is what was open before it."""
+    mark = _FENCE.match(line)
+    if mark is None:
+        return fence
+    if not fence:
+        return mark[1]
+    # Closed by as many marks as it was opened with, or more.
+    return "" if mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
+
+
 def split_attributes(content: str) -> tuple[str, str | None]:
     """A heading's Markdown without a closing `{#id .class key=value}`, and the id in it."""
     start = content.rfind("{")

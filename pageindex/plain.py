@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator
 
 from pageindex.front_matter import read_front_matter
-from pageindex.markdown import References, drop_icons
+from pageindex.markdown import References, drop_icons, fence_after
 
 CELL = " · "  # between two cells of a table
 
-_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})")
 _CODE_SPAN = re.compile(r"(`[^`\n]*`)")
 _COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)|%%[^%\n]{0,500}%%", re.DOTALL)
 # What programs that make pages add to Markdown, and no page shows.
@@ -56,7 +55,7 @@ def drop_unseen(text: str) -> str:
         text = text.split("\n", lines)[-1] if text.count("\n") >= lines else ""
     kept, fence = [], ""
     for line in (_COMMENT.sub("", text) if "<!--" in text or "%%" in text else text).split("\n"):
-        before, fence = fence, _fence_after(fence, line)
+        before, fence = fence, fence_after(fence, line)
         if before or fence or not _SUSPECT.search(line):
             kept.append(line)
             continue
@@ -74,21 +73,11 @@ def plain_lines(text: str) -> Iterator[str]:
     """The lines of Markdown that `drop_unseen` gave, as plain text; without headings and lines that show nothing."""
     fence = ""
     for line in text.split("\n"):
-        before, fence = fence, _fence_after(fence, line)
+        before, fence = fence, fence_after(fence, line)
         is_code = bool(before and fence)
         shown = line if is_code else "" if before or fence else _plain_line(line)
         if shown := _SPACES.sub(" ", shown).strip():
             yield shown
-
-
-def _fence_after(fence: str, line: str) -> str:
-    """The fence of code that is open after a line, empty if none."""
-    mark = _FENCE.match(line)
-    if mark is None:
-        return fence
-    if not fence:
-        return mark[1]
-    return "" if mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
 
 
 def _plain_line(line: str) -> str:

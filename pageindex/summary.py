@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import log2
 
-from pageindex.markdown import ATTRIBUTES, MAX_INLINE_CHARS, References, drop_icons
+from pageindex.markdown import ATTRIBUTES, MAX_INLINE_CHARS, References, drop_icons, fence_after
 from pageindex.node import Node
 
 MAX_SUMMARY_CHARS = 420
@@ -21,7 +21,6 @@ REPEATS_OF_A_LOG = 256
 _LINK = re.compile(r"\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)|https?://[^\s<>]{1,500}")
 _SPACE = re.compile(r"\s+")
 
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _NOT_PROSE = re.compile(
     r"""[ ]{0,3}(?:
           \#{1,6}(?:[ \t]|$)                  # a heading
@@ -110,13 +109,8 @@ def _find_prose_lines(text: str) -> Iterator[str]:
     waiting: str | None = None  # one line behind: the second line of a table tells that the first one belongs to it
     in_table = False
     for line in _drop_comments(text):
-        mark = _FENCE.match(line)
-        if fence or mark:
-            if not fence:
-                fence = mark[1] if mark else ""
-            elif mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
-                fence = ""  # closed by as many marks as it was opened with, or more
-            line = ""
+        before, fence = fence, fence_after(fence, line)
+        line = "" if before or fence else line
         in_table = bool(line.strip()) and (in_table or bool(_TABLE_RULE.match(line)))
         if waiting is not None:
             yield "" if in_table else waiting

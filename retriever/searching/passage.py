@@ -8,8 +8,10 @@ stands out, the chunk is the passage; where a section has nothing else, the sect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
+from pageindex.markdown import BlockKind, fence_after, read_blocks
 from pageindex.node import Node, NodeKind, Span
 from retriever.lexical.tokens import TermFinder
 from retriever.store.reading import StoredChunk
@@ -22,7 +24,6 @@ MAX_READ_CHARS = 20_000
 MAX_SENTENCE_CHARS = 300
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
-_FENCE = re.compile(r"[ \t>]*(?:`{3}|~{3})")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")  # of a heading
 _ROW = re.compile(r"\s*\|\s*")
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$")
@@ -78,7 +79,7 @@ def find_passage(node: Node, chunk: StoredChunk | None, rarity: Mapping[str, flo
     header = (
         chunk.text.split("\n", 2)[:2] if chunk.text.startswith("|") and not body.startswith(chunk.text[:80]) else []
     )
-    is_code = sum(bool(_FENCE.match(line)) for line in lines[: matched.first - top]) % 2
+    is_code = reduce(fence_after, lines[: matched.first - top], "")
     parts = [] if is_code else list(split_parts("\n".join([*header, body]), matched.first - len(header)))
     chosen = Span(parts[0].span.first, parts[-1].span.last) if parts else matched
     weights = [weigh(text_of(part.span), rarity, terms) for part in parts]
@@ -99,8 +100,6 @@ def split_parts(body: str, first: int) -> Iterator[Part]:
 
     A paragraph that ends with a colon introduces the list or table that follows it, and is one part with code.
     """
-    from pageindex.markdown import BlockKind, read_blocks  # as `split_sentences`: only an answer needs the parser
-
     lines = body.split("\n")
     blocks = read_blocks(body, first)
     introduction: Span | None = None
@@ -128,11 +127,11 @@ def find_starts(kind: str, lines: Sequence[str]) -> list[int]:
     """The first line of each item of a `list` or row of a `table`, counted from 0; of another block, its own."""
     if kind == "table":
         return list(range(2, len(lines))) or [0]  # below the header and its dashes
-    starts, in_code = [0], False
+    starts, fence = [0], ""
     if kind == "list":
         for number, line in enumerate(lines):
-            in_code ^= bool(_FENCE.match(line))
-            if number and not in_code and _ITEM.match(line):
+            fence = fence_after(fence, line)
+            if number and not fence and _ITEM.match(line):
                 starts.append(number)
     return starts
 
