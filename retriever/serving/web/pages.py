@@ -96,7 +96,7 @@ def _read_lines(given: object) -> Span | None:
 class PassagePageParameters(ReadPageParameters):
     """Of /read."""
 
-    passage: Annotated[Span | None, BeforeValidator(_read_lines), SkipValidation] = None  # where the page opens
+    passage: Annotated[SkipValidation[Span | None], BeforeValidator(_read_lines)] = None  # where the page opens
 
 
 class TreePageParameters(ReadPageParameters):
