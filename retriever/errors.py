@@ -31,7 +31,6 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── OutOfTimeError              the budget of a question has no time for a stage, which is skipped
 ├── ServingError                nothing can be served: the port is taken, or the address is not this machine's
 └── NotReadyError               the documents are still being indexed
-    └── BusyError               too many questions are being answered
 
 Each may carry a `hint`: what to do. `str(error)` is the whole text for a Python program or a log; the command line, the
 page and the MCP server take `message` and `hint` apart, and say the hint in their own way.
@@ -248,7 +247,3 @@ class ServingError(RetrieverError):
 
 class NotReadyError(RetrieverError):
     """The documents are still being indexed; nothing can be answered yet."""
-
-
-class BusyError(NotReadyError):
-    """Too many questions are being answered; the same one can be asked again in a moment."""

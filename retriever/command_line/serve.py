@@ -15,6 +15,7 @@ from retriever.command_line.options import ExitCode, Opening
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from retriever.serving.guard import ServerAddress
     from retriever.serving.pool import ServedIndex, ServedIndexes
 
 about_option = click.option(
@@ -84,15 +85,15 @@ def serve(
     from retriever.serving.guard import ServerAddress
     from retriever.settings.layers import load_profile
 
-    token = http.read_token(Path(token_file).expanduser()) if token_file else ""
+    token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token or roles_file or "")
     public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(http.listen(host, port))
-        app = open_app(opening, about, roles_file, token_file, stack, mcp=mcp, web=web)
         address = ServerAddress(host, listener.getsockname()[1], token, public_url)
+        app = open_app(opening, about, roles_file, address, stack, mcp=mcp, web=web)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
         if web:
@@ -144,7 +145,7 @@ def open_app(
     opening: Opening,
     about: str,
     roles_file: str | None,
-    token_file: str | None,
+    address: "ServerAddress",
     stack: contextlib.ExitStack,
     *,
     mcp: bool,
@@ -160,15 +161,15 @@ def open_app(
         served = open_served(opening, about)
         stack.enter_context(served)
         served.begin()
-        return make_application(served, mcp=mcp, web=web)
+        return make_application(served, address, mcp=mcp, web=web)
     index = read_address(opening.index or os.environ.get(INDEX_VARIABLE) or "")
-    if index is None or opening.several or opening.docs or token_file:
+    if index is None or opening.several or opening.docs or address.token:
         raise click.UsageError("--roles is for one --index postgresql://..., without --docs and --token-file")
     roles, apps = read_roles(Path(roles_file).expanduser()), {}
     for role in roles.names:
         served = open_served(replace(opening, index=str(index.with_role(role))), about)
         stack.enter_context(served)
-        apps[role] = make_application(served, mcp=mcp, web=web)
+        apps[role] = make_application(served, address, mcp=mcp, web=web)
     return route_roles(roles, apps)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio
+from anyio import CapacityLimiter, to_thread
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -29,8 +30,8 @@ from starlette.routing import Route
 
 from retriever import errors
 from retriever.errors import NotReadyError, RetrieverError, UsageError
+from retriever.serving.guard import ServerAddress
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
-from retriever.serving.turns import Turns
 from retriever.store import reading
 
 if TYPE_CHECKING:
@@ -72,12 +73,12 @@ NEXT_STEPS: dict[type[Exception], str] = {
 
 
 def make_mcp_server(index: "ServedIndex | ServedIndexes") -> Server:
-    turns = Turns(MAX_CALLS)
+    limiter = CapacityLimiter(MAX_CALLS)
 
     async def run_in_thread(work: Callable[[], Result]) -> Result:
         try:
             # A client that cancels its call does not wait for the end of it.
-            return await turns.run(work, abandon_on_cancel=True)
+            return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
         except Exception as error:  # the server goes on, whatever it is
             raise MCPError(code=types.INVALID_PARAMS, message=describe_error(error)) from None
 
@@ -229,13 +230,16 @@ def read_resource(index: "ServedIndex | ServedIndexes", uri: str) -> types.ReadR
 # HTTP: one POST for each message, one JSON answer, no sessions to keep.
 
 
-def make_mcp_app(index: "ServedIndex | ServedIndexes") -> Starlette:
-    """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
+def make_mcp_app(index: "ServedIndex | ServedIndexes", address: ServerAddress) -> Starlette:
+    """Return the application of a server at that address."""
+    origins = address.origins
     app = make_mcp_server(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,
         json_response=True,
         stateless_http=True,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=list(origins), allowed_origins=list(origins.values())
+        ),
     )
     endpoint = next(route.endpoint for route in app.routes if isinstance(route, Route))
 

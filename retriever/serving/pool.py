@@ -1,10 +1,7 @@
 """Open retrievers, shared by everything that a process serves."""
 
-import ctypes
 import logging
-import sys
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,12 +16,10 @@ from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
-from retriever.store.address import read_address
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from retriever.indexing.queue import Queue
     from retriever.indexing.request import IndexRequest
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
@@ -73,7 +68,6 @@ class RetrieverPool(Closing):
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()  # the one used last at the end
         self._lock = threading.Lock()
         self._opening = threading.Lock()
-        self._freed_memory = _FreedMemory()
 
     @contextmanager
     def borrow(
@@ -84,7 +78,6 @@ class RetrieverPool(Closing):
         Raises:
             NotReadyError: it is not open after `wait_s`; None for the pool's own.
         """
-        self._freed_memory.give_back()
         with self._lock:
             entry = self._entries.get(key)
             if entry is None or entry.has_failed:
@@ -189,20 +182,6 @@ class ServedIndex(Closing):
             self._trouble = None
         except RetrieverError as error:
             self._trouble = error
-
-    def read_queues(self) -> "dict[str, Queue]":
-        """What waits for workers, by the address of the index; nothing of an index in a folder.
-
-        Raises:
-            IndexUnusableError: the database cannot be read.
-        """
-        address = read_address(self._index or "")
-        if address is None:
-            return {}
-        from retriever.indexing.queue import read_queue
-
-        queue = read_queue(address)
-        return {str(address): queue} if queue else {}
 
     def check_ready(self) -> None:
         """Whether a question can be answered now: the index and its model are open, and its database answers.
@@ -318,10 +297,6 @@ class ServedIndexes(Closing):
         for index in self._indexes.values():
             index.begin()
 
-    def read_queues(self) -> "dict[str, Queue]":
-        """As `ServedIndex.read_queues`, of all."""
-        return {name: queue for name, index in self._indexes.items() for queue in index.read_queues().values()}
-
     def check_ready(self) -> None:
         """As `ServedIndex.check_ready`, of all."""
         for index in self._indexes.values():
@@ -415,27 +390,3 @@ class LastProgress:
         """` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
         name = STAGES.get(self.stage, self.stage)
         return f" ({name}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
-
-
-class _FreedMemory:
-    """Memory that was freed goes back to the system, also where many threads took it."""
-
-    # glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came
-    # to hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
-
-    def __init__(self) -> None:
-        self._given_back = time.monotonic()
-        self._lock = threading.Lock()
-        libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-        self._libc = libc if hasattr(libc, "gnu_get_libc_version") else None
-        if self._libc is not None:
-            # M_ARENA_MAX of malloc.h: one arena for all threads, as a retriever lets its callers take turns anyway
-            self._libc.mallopt(-8, 1)
-
-    def give_back(self) -> None:
-        """Gives back what is free, unless that was done in the last 5 seconds: it takes some milliseconds."""
-        with self._lock:
-            if self._libc is None or time.monotonic() - self._given_back < 5.0:
-                return
-            self._given_back = time.monotonic()
-        self._libc.malloc_trim(0)

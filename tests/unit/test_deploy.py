@@ -12,7 +12,7 @@ import yaml
 
 from retriever.command_line.program import command_line
 from retriever.serving import http
-from retriever.serving.guard import DEFAULT_LIMITS
+from retriever.serving.guard import MAX_BODY_BYTES
 from tests.program import PROJECT
 
 DEPLOY = PROJECT / "deploy"
@@ -71,6 +71,5 @@ def test_the_proxy_leaves_the_servers_their_limits() -> None:
     assert upstreams == [f"{name}:{http.DEFAULT_PORT}" for name in SERVICES if name.startswith("server")]
     assert {*re.findall(r"\{\$(\w+)\}", PROXY)} == SERVICES["proxy"]["environment"].keys()
     most = {name: float(value) for name, value in re.findall(r"^\s+(\w+) ([\d.]+)(?:s|MB)$", PROXY, re.MULTILINE)}
-    assert most["max_size"] * 1_000_000 == DEFAULT_LIMITS.body_bytes
-    assert most["response_header_timeout"] > DEFAULT_LIMITS.seconds
+    assert most["max_size"] * 1_000_000 == MAX_BODY_BYTES
     assert most["keepalive"] < http.KEEP_ALIVE_SECONDS

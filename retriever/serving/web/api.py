@@ -250,15 +250,11 @@ def describe_api(described: Iterable[Endpoint[Any]], profiles: Sequence[str]) ->
     _, schemas = models_json_schema([(model, "validation") for model in models], by_alias=False, ref_template=template)
     alive, unready = {"200": ("It does.", "HealthJson")}, {"503": ("It cannot; the message says why.", "ErrorJson")}
     progress = {"200": ("This far.", "ProgressJson"), "422": ("It takes no parameters.", "ErrorJson")}
-    metrics = _describe("/metrics", "How many questions were answered, and in which time.", {})
-    text = {"text/plain": {"schema": {"type": "string"}}}
-    metrics["responses"] = {"200": {"description": "In Prometheus' text format.", "content": text}}
     operations = {
         **{item.path: item.describe(profiles) for item in described},
         "/api/progress": _describe("/api/progress", "How far indexing has come; it waits for no search.", progress),
         "/healthz": _describe("/healthz", "Whether this process answers; it waits for nothing.", alive),
         "/readyz": _describe("/readyz", "Whether it can answer questions: index, database, model.", alive | unready),
-        "/metrics": metrics,
     }
     about = "Sections of a folder of Markdown that answer a question, each cited as file:first-last."
     return {

@@ -5,9 +5,10 @@ Searches run in threads of their own, few at a time; what needs no index is answ
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, quote
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -20,7 +21,6 @@ from starlette.staticfiles import StaticFiles
 from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.display.json import add_version
 from retriever.errors import (
-    BusyError,
     NotReadyError,
     ParametersError,
     QuestionError,
@@ -28,7 +28,6 @@ from retriever.errors import (
     ScopeError,
     UsageError,
 )
-from retriever.serving.turns import Turns
 from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
@@ -39,7 +38,9 @@ if TYPE_CHECKING:
 
     from retriever.serving.pool import ServedIndex
 
-# Threads that wait for a retriever, or work for one; further requests wait without a thread, for a while.
+Result = TypeVar("Result")
+
+# Threads that wait for a retriever, or work for one; further requests wait without a thread.
 SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
 PICTURE_SECONDS = 60  # a document and its pictures are edited together
@@ -95,29 +96,32 @@ class Handlers:
         self.endpoints = list_endpoints(site)
         self._description = describe_api(self.endpoints, site.profiles)
         # Threads of their own for searches: what needs no index is answered beside them.
-        self._turns = Turns(SEARCHES_AT_ONCE)
+        self._searches = CapacityLimiter(SEARCHES_AT_ONCE)
+
+    async def _run(self, work: Callable[..., Result], *arguments: object) -> Result:
+        return await to_thread.run_sync(work, *arguments, limiter=self._searches)
 
     def route_page(self, path: str, make: Callable[[bytes, Preferences], str]) -> Route:
         async def answer(request: Request) -> Response:
             query, preferences = request.scope["query_string"], read_preferences(request)
-            return HTMLResponse(await self._turns.run(make, query, preferences))
+            return HTMLResponse(await self._run(make, query, preferences))
 
         return Route(path, answer)
 
     async def answer_in_pieces(self, request: Request) -> Response:
         query, preferences = request.scope["query_string"], read_preferences(request)
-        pieces = await self._turns.run(self.pages.answer, query, preferences)
+        pieces = await self._run(self.pages.answer, query, preferences)
         return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
         async def answer(request: Request) -> Response:
             given = read_parameters(request.scope["query_string"], endpoint.parameters, self._site.profiles)
-            return AsciiJson(add_version(await self._turns.run(endpoint.answer, given)))
+            return AsciiJson(add_version(await self._run(endpoint.answer, given)))
 
         return Route(endpoint.path, answer)
 
     async def answer_picture(self, request: Request) -> Response:
-        picture = await self._turns.run(self.pages.picture, request.scope["query_string"])
+        picture = await self._run(self.pages.picture, request.scope["query_string"])
         headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
         if picture.media_type == SVG_TYPE:
             headers["Content-Security-Policy"] = SVG_POLICY
@@ -162,7 +166,7 @@ class Handlers:
             response = AsciiJson({"error": message, **given}, status)
         else:
             visit = request.url.path, request.scope["query_string"], read_preferences(request)
-            is_early = isinstance(error, NotReadyError) and not isinstance(error, BusyError)
+            is_early = isinstance(error, NotReadyError)
             response = HTMLResponse(
                 self.pages.waiting(*visit) if is_early else self.pages.failure(message, *visit), status
             )
