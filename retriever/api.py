@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.arguments import check_arguments
-from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError
+from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
 from retriever.indexing.request import IndexRequest, absolute, remember
@@ -27,14 +27,14 @@ from retriever.trace import NoProgress
 from retriever.types import IndexReport
 
 if TYPE_CHECKING:
-    from retriever.archive import Manifest
-    from retriever.doctor import CheckUp
     from retriever.expansion.cache import CacheContent
     from retriever.history import QuestionLog
     from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
+    from retriever.upkeep.archive import ExportReport
+    from retriever.upkeep.doctor import CheckUp
     from retriever.watch import WatchEvent
 
 
@@ -153,7 +153,7 @@ def watch_folders(
 
 
 @check_arguments
-def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> "Manifest":
+def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> "ExportReport":
     """Writes an index into one file, in the state of this moment.
 
     Args:
@@ -165,12 +165,14 @@ def export_index(file: str | Path, index: str | Path | None = None, *, replace: 
         What the archive holds.
 
     Raises:
-        UsageError: the file is there already.
+        UsageError: the file is there already, or, with `replace`, holds something else than an exported index.
         IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
     """
-    from retriever.archive import export_index as export
+    from retriever.upkeep.archive import export_index as export
 
-    return export(find_index((), index).index, absolute(file), replace=replace)
+    # The folders above are resolved, the name itself is not: a link is never written through.
+    target = Path(file).expanduser()
+    return export(find_index((), index).index, absolute(target.parent) / target.name, replace=replace)
 
 
 @check_arguments
@@ -199,15 +201,11 @@ def import_index(
         IndexVersionError: a version with another format made it.
         UsageError: there is an index already; its folders are others; it names a server on another machine.
     """
-    from retriever.archive import ImportOptions, import_archive, open_archive
+    from retriever.upkeep.archive import import_index as import_file
 
     folders = tuple(map(absolute, docs))
-    with open_archive(absolute(file)) as archive:
-        known = folders or tuple(map(Path, archive.manifest.folders))
-        if not known and index is None:
-            raise UsageError(f"{file} holds an index of no folders; name its place with --index")
-        place = choose_new_place(known, index)
-        import_archive(archive, ImportOptions(place, folders, replace, encoder_url))
+    place = choose_new_place(folders, index)
+    place = import_file(absolute(file), place, folders, replace=replace, encoder_url=encoder_url)
     remember(place)
     return place
 
@@ -258,8 +256,8 @@ def check_up(
     Raises:
         RetrieverError: a repair failed; the message says what to do.
     """
-    from retriever.doctor import CheckUp, examine
-    from retriever.repair import repair_index
+    from retriever.upkeep.doctor import CheckUp, examine
+    from retriever.upkeep.repair import repair_index
 
     try:
         place: Path | None = find_index((), index).index

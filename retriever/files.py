@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from retriever.errors import StorageError
+from retriever.errors import StorageError, UsageError
 
 # numpy reports a short write as an OSError without a number: the disk took no more.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, None})
@@ -64,6 +65,25 @@ def measure_folder(folder: Path) -> int:
             with suppress(FileNotFoundError):
                 size += Path(place, name).stat().st_size
     return size
+
+
+def check_new(path: Path) -> None:
+    """Raise UsageError where something has the name of a file that is to be written: it is not ours."""
+    if os.path.lexists(path):
+        raise UsageError(f"{path} is there already; remove it, or name another file")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a small file for this user alone, whole or not at all; a link under its name is replaced, not followed."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+        draft = Path(file.name)
+        try:
+            file.write(text)
+            file.flush()
+            draft.replace(path)
+        except BaseException:
+            draft.unlink()
+            raise
 
 
 def sync(path: Path) -> None:

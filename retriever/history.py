@@ -22,12 +22,12 @@ from retriever.store.database import (
     create_database,
     open_database,
     read_index,
-    remove_aside,
     transaction,
     translate_sqlite_errors,
     truncate_log,
     write_index,
 )
+from retriever.store.own_files import remove_aside
 from retriever.store.queries import StoredQuery
 from retriever.types import Answer, Degradation, StageName
 

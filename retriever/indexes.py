@@ -1,6 +1,5 @@
 """All indexes of this user: what each holds, and how one is deleted."""
 
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,7 @@ from retriever.indexing.request import LAST_NAME, absolute, home_folder, is_own
 from retriever.store.address import read_address
 from retriever.store.database import FILE_NAME, is_index
 from retriever.store.locks import writer_lock
-
-# What an index's folder holds; where somebody chose the folder, nothing else in it is deleted.
-OWN_FILES = (FILE_NAME, f"{FILE_NAME}[-.]*", "snapshot-*", "writer.lock", "writer.pid")
+from retriever.store.own_files import remove_files, require_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +61,10 @@ def drop_index(name: str) -> Path:
             f"{address} is in a database, and others may use it",
             hint=f"where it is to go, run there: DROP SCHEMA {address.schema} CASCADE",
         )
+    require_own(place)
     with writer_lock(place, 0.0), writing_to(place):
         forget_named(place)
-        if is_own(place):
-            shutil.rmtree(place)
-        else:
-            for path in [found for pattern in OWN_FILES for found in place.glob(pattern)]:
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink(missing_ok=True)
-    with suppress(OSError):  # other files are in it
-        place.rmdir()
+        remove_files(place)
     with suppress(OSError, UsageError):
         last = home_folder() / LAST_NAME
         if last.read_text(encoding="utf-8").strip() == place.name and is_own(place):

@@ -224,7 +224,10 @@ def match_tokens(
             return []
         # It reads the question alone, so beside other wordings it weighs what the question weighs among them.
         share = encoded.trust * question.semantic_weight
-        ranking = rank_token_match(view, encoded.tokens, candidates, settings, share)
+        ranking, lost = rank_token_match(view, encoded.tokens, candidates, settings, share)
+        if lost and view.embedded_share == 1:
+            text = f"{lost} passages are compared without their tokens, which are lost; index the documents again"
+            recorder.degrade(StageName.TOKEN_MATCH, text)
         note.text = f"{len(ranking.items)} sections"
         return [ranking]
 

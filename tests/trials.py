@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from retriever.api import check_up
-from retriever.doctor import examine_index
 from retriever.errors import RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.upkeep.doctor import examine_index
 from tests.damage import damage, flipped
 from tests.scenarios import Scenario, SlowEncoder, pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found
@@ -123,7 +123,7 @@ def is_partial(sentence: str) -> bool:
 
 def problems(shelf: Shelf) -> list[str]:
     """What the doctor finds; copies kept on purpose aside."""
-    kept = ("the damaged database that the last repair kept", "kept out by `forget`")
+    kept = ("the damaged database that a repair kept", "kept out by `forget`")
     return [
         f"doctor: {item.name}: {item.says}"
         for item in examine_index(shelf.index)

@@ -1,6 +1,7 @@
 """`skill`: a file that tells a coding agent when to ask the documents, and by which commands."""
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -114,7 +115,10 @@ def write_skill(file: str, docs: tuple[str, ...], index: str | None, about: str,
         raise UsageError(f"{file} is there already, and `skill` did not write it; --force writes over it")
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        # A new file, or the one that was read, and no link to another.
+        flags = os.O_CREAT | os.O_WRONLY | (os.O_EXCL if known is None else os.O_TRUNC) | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(path, flags, 0o666), "w", encoding="utf-8") as out:
+            out.write(text)
     done = f"{'wrote' if known is None else 'wrote anew'} {file}: what is indexed, and how to ask it"
     return done if is_indexed else f"{done}; nothing is yet: index {shlex.join(docs)}, then run this again"
 

@@ -16,12 +16,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
 
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import RetrieverError
+from retriever.files import check_new
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Display
@@ -118,26 +120,38 @@ def json_line(content: dict[str, Any]) -> str:
     return text if is_unicode(sys.stdout) else json.dumps(content, allow_nan=False)
 
 
+def check_output(target: str | None) -> None:
+    """Raise UsageError where a file that a command is to write is there already: it is not ours."""
+    if target is not None and target != STANDARD_STREAM:
+        path = Path(target)
+        if path.is_file() or not path.exists():  # else a pipe or a device, or a folder, which cannot be opened
+            check_new(path)
+
+
 @contextmanager
 def write_whole(target: str) -> Iterator[IO[str]]:
-    """A file that appears when all of it is written; `-`, a pipe or /dev/null is written as the text comes."""
+    """Open a new file that appears when all of it is written; `-`, a pipe or /dev/null is written as the text comes."""
     if target == STANDARD_STREAM:
         yield sys.stdout
         return
-    # Who reads the file while it is written, or after a failure, finds the one that was there before, and no half.
-    path = Path(target).resolve()  # through a link: what is replaced is the file, not the link
-    is_special = path.exists() and not path.is_file()
-    partial = path if is_special else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    path = Path(target)
+    check_output(target)
+    is_special = path.exists()
+    partial = path if is_special else path.with_name(f".{path.name}.{token_hex(8)}.partial")
+    is_made = False
     try:
         with partial.open("w" if is_special else "x", encoding="utf-8", newline="\n") as out:
+            is_made = not is_special
             yield out
-        if not is_special:
+        if is_made:
+            check_output(target)  # again: somebody may have made one meanwhile
             partial.replace(path)
+            is_made = False
     except OSError as error:
         raise RetrieverError(f"{target}: cannot be written: {error.strerror}") from error
     finally:
-        if not is_special:
-            partial.unlink(missing_ok=True)
+        if is_made:
+            partial.unlink()
 
 
 # Notes and progress.

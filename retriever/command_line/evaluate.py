@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json, write_whole
+from retriever.command_line.console import Console, check_output, print_json, write_whole
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize
@@ -82,6 +82,8 @@ def evaluate(
     """
     names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
     before = read_baseline(Path(baseline)) if baseline else None
+    for target in (run, report, save_baseline):
+        check_output(target)
     # Files first: what took minutes to measure is kept even where the terminal is gone by then.
     with console.show_progress() as progress:
         summary = measure(Path(questions), opening, names, expansions, progress, ablate=ablate)

@@ -2,21 +2,25 @@
 
 Not in the index: an index may be read-only, and what is written for a question depends on the index only by the
 vocabulary that the model was given, which is part of the key. The file is bounded, private and dispensable: when it
-cannot be read or written, nothing is cached; a damaged one is made anew.
+cannot be read or written, nothing is cached; a damaged one of ours is made anew.
 """
 
 import contextlib
+import errno
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from pageindex.files import open_regular
 from retriever.errors import StorageError
 from retriever.expansion.prompt import WrittenExpansion
 from retriever.files import find_cache_file, make_private_folder
@@ -27,6 +31,7 @@ log = logging.getLogger(__name__)
 FILE_NAME = "expansions.sqlite"
 MAX_CHARS = 50_000  # of an entry; no question needs a longer answer
 _FORMAT = 2
+_OWNER = 0x48524554  # SQLite's application_id of this file: others are neither used nor removed
 _SCHEMA = "CREATE TABLE expansions (key TEXT PRIMARY KEY, content TEXT NOT NULL, written INTEGER NOT NULL);"
 
 
@@ -77,7 +82,7 @@ class ExpansionCache:
         with self._logging_failures():
             make_private_folder(self._path.parent)
             # The words of questions are nobody else's to read, whatever the umask says.
-            self._path.touch(mode=0o600)
+            FileIO(open_regular(self._path, os.O_CREAT | os.O_RDONLY), "r").close()
             with self._connect() as connection, connection:
                 connection.execute("INSERT OR REPLACE INTO expansions VALUES (?, ?, ?)", (key, content, time.time_ns()))
                 connection.execute(
@@ -94,9 +99,11 @@ class ExpansionCache:
 
     def clear(self) -> None:
         """Remove the file; StorageError where that fails."""
-        if self._path is not None:
+        if self._path is not None and os.path.lexists(self._path):
             try:
-                self._path.unlink(missing_ok=True)
+                if not self._is_own():
+                    raise StorageError(f"{self._path} is no cache of this program; remove it yourself")
+                self._path.unlink()
             except OSError as error:
                 raise StorageError(f"{self._path} cannot be deleted: {error.strerror}") from error
 
@@ -109,17 +116,21 @@ class ExpansionCache:
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
         assert self._path
+        if not self._is_own():
+            raise OSError(errno.EEXIST, "it is no cache of ours")
         with closing(sqlite3.connect(self._path, timeout=1.0)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version not in (0, _FORMAT):
                 raise sqlite3.DatabaseError(f"it has format {version}")
             if not version:
-                connection.executescript(f"{_SCHEMA} PRAGMA user_version = {_FORMAT};")
+                connection.executescript(
+                    f"{_SCHEMA} PRAGMA application_id = {_OWNER}; PRAGMA user_version = {_FORMAT};"
+                )
             yield connection
 
     @contextmanager
     def _logging_failures(self) -> Iterator[None]:
-        """Log a failure in place of raising it; a file that is no database of ours is removed."""
+        """Log a failure in place of raising it; a damaged file of ours is removed."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -128,7 +139,15 @@ class ExpansionCache:
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
                 assert self._path
                 with contextlib.suppress(OSError):
-                    self._path.unlink()
+                    if self._is_own():
+                        self._path.unlink()
+
+    def _is_own(self) -> bool:
+        """Return whether the file is ours by its first bytes, or new; OSError for a link."""
+        assert self._path
+        with FileIO(open_regular(self._path), "r") as file:
+            head = file.read(72)
+        return not head or head[68:] == _OWNER.to_bytes(4, "big")  # where SQLite keeps the application_id
 
 
 def cache_key(model: str, task: Task[WrittenExpansion]) -> str:

@@ -35,7 +35,7 @@ def update_clone(address: str) -> Path:
         )
     if (folder / ".git").is_dir():
         _run_git(address, "-C", str(folder), "fetch", "--quiet", "--depth", "1", "--", address, "HEAD")
-        _run_git(address, "-C", str(folder), "reset", "--quiet", "--hard", "FETCH_HEAD")
+        _run_git(address, "-C", str(folder), "checkout", "--quiet", "--detach", "FETCH_HEAD")  # which loses no work
         return folder
     draft = folder.with_name(f"{folder.name}.{os.getpid()}")  # another process may clone it, too
     with writing_to(folder):

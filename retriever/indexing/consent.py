@@ -6,7 +6,6 @@ looked at only when this user has named them for it, which a file in the user's 
 
 import contextlib
 import json
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 from pageindex.files import MAX_FILE_BYTES, CorpusOptions, read_file
 from pageindex.formats import READERS
 from retriever.errors import Command, UsageError
-from retriever.files import make_private_folder, writing_to
+from retriever.files import make_private_folder, write_file, writing_to
 from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
@@ -73,11 +72,8 @@ def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, A
     try:
         file = named_file(index)
         make_private_folder(file.parent)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.touch(mode=0o600)
         content = {"index": str(index), "folders": named.folders, "documents": named.documents}
-        draft.write_text(json.dumps(content), encoding="utf-8")
-        draft.replace(file)
+        write_file(file, json.dumps(content))
     except (OSError, UsageError):
         _unwritten[index] = named
 

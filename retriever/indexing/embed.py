@@ -45,9 +45,10 @@ def hash_texts(chunks: Sequence[Chunk]) -> dict[bytes, str]:
     return {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
 
 
-def find_missing(connection: Connection, fingerprint: str, texts: Mapping[bytes, str]) -> dict[bytes, str]:
-    """Those of the texts that have no vector of the model yet."""
-    known = text_vectors.known_hashes(connection, fingerprint, texts)
+def find_missing(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> dict[bytes, str]:
+    """Those of the texts that lack a vector of the model, or its tokens if it gives any."""
+    with_tokens = as_token_encoder(encoder) is not None
+    known = text_vectors.known_hashes(connection, encoder.fingerprint, texts, with_tokens=with_tokens)
     return {key: text for key, text in texts.items() if key not in known}
 
 
@@ -113,7 +114,7 @@ def encode_missing(
     connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], known: Collection[bytes] = ()
 ) -> list[EncodedTexts]:
     """What the encoder makes of those texts that have no vector yet, and are not among the known ones; in batches."""
-    found = find_missing(connection, encoder.fingerprint, texts)
+    found = find_missing(connection, encoder, texts)
     missing = [item for item in found.items() if item[0] not in known]
     batches = (missing[start : start + TEXTS_AT_ONCE] for start in range(0, len(missing), TEXTS_AT_ONCE))
     return [encode_texts(encoder, dict(batch)) for batch in batches]

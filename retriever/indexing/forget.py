@@ -21,7 +21,8 @@ from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
 from retriever.store.address import read_address
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, truncate_log, write_index
+from retriever.store.database import FILE_NAME, is_index, transaction, truncate_log, write_index
+from retriever.store.own_files import list_snapshots, remove_aside
 from retriever.store.reading import StoredFolder
 
 KEPT_BY_SERVER = (
@@ -181,6 +182,4 @@ def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterat
     connection.execute("VACUUM")  # in PostgreSQL of what this role owns, which an administrator's autovacuum does too
     if not truncate_log(connection):
         yield f"{request.index / FILE_NAME}-wal"
-    yield from (
-        str(folder) for folder in sorted(request.index.glob("snapshot-*")) if folder.name != f"snapshot-{number}"
-    )
+    yield from (str(folder) for folder in list_snapshots(request.index) if folder.name != f"snapshot-{number}")

@@ -82,10 +82,12 @@ def choose_index(docs: Sequence[Path], index: str | Path | None) -> Choice:
     return _choose_for_folders(docs) if docs else _choose_here()
 
 
-def choose_new_place(docs: Sequence[Path], index: str | Path | None) -> Path:
-    """Where an index of just these folders (absolute) is, or would be made."""
+def choose_new_place(docs: Sequence[Path], index: str | Path | None) -> Path | None:
+    """Return where an index of just these folders (absolute) is, or would be made; None where nothing is named."""
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
-    return resolve_name(named, is_asked=False) if named else home_folder() / name_index(docs)
+    if named:
+        return resolve_name(named, is_asked=False)
+    return home_folder() / name_index(docs) if docs else None
 
 
 def find_holder(path: str) -> Path | None:

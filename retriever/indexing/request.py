@@ -11,7 +11,7 @@ from typing import Any
 from retriever.embedding import card_digest
 from retriever.embedding.prefixes import served_prefixes
 from retriever.errors import UsageError
-from retriever.files import writing_to
+from retriever.files import write_file, writing_to
 from retriever.protocols import Encoder
 from retriever.settings.schema import Profile
 from retriever.store import reading
@@ -82,10 +82,7 @@ def remember(index: Path) -> None:
     with writing_to(last):
         if last.is_file() and last.read_bytes() == os.fsencode(index.name):
             return
-        draft = last.with_suffix(f".{os.getpid()}")
-        draft.touch(mode=0o600)
-        draft.write_text(index.name, encoding="utf-8")
-        draft.replace(last)
+        write_file(last, index.name)
 
 
 def is_own(index: Path) -> bool:

@@ -41,6 +41,7 @@ from retriever.store.manifest import (
     check_sizes,
     describe_files,
 )
+from retriever.store.own_files import list_snapshots, make_draft, next_snapshot
 from retriever.trace import NoProgress
 from retriever.vectors.manifest import VectorsManifest
 
@@ -228,18 +229,18 @@ def build_snapshot(
     """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
 
     In the transaction that names the new snapshot. `difference` is what is new since the one in force; None to build
-    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. What a dead writer
-    left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
+    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. Raises
+    StorageError; SnapshotError when what was built does not add up.
     """
     if read_address(index):
         return build_parts(connection, fingerprint, difference, progress)
     from retriever.lexical.bm25 import LexicalIndex, patch_lexical
     from retriever.lexical.spelling import patch_spellings
 
-    number = reading.snapshot_number(connection) + 1
-    folder, previous = locate_snapshot(index, number), locate_snapshot(index, number - 1)
+    current = reading.snapshot_number(connection)
+    number = max(current + 1, next_snapshot(index))  # a name that nothing has
+    folder, previous = locate_snapshot(index, number), locate_snapshot(index, current)
     with writing_to(folder):
-        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         (folder / READERS_NAME).touch(mode=0o600)
     try:
@@ -385,7 +386,7 @@ def update_chroma(connection: Connection, index: Path, progress: Progress = NO_P
     if not number or not fingerprint or text_vectors.pending_count(connection):  # they would lack the vectors to come
         return
     folder = locate_snapshot(index, number) / CHROMA
-    if not has_chroma(index, number, manifest_hash):
+    if folder.parent.is_dir() and not has_chroma(index, number, manifest_hash):
         progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
         with _replace(folder) as draft:
             make_chroma(connection, folder, draft, fingerprint, manifest_hash)
@@ -395,13 +396,12 @@ def update_chroma(connection: Connection, index: Path, progress: Progress = NO_P
 @contextlib.contextmanager
 def _replace(folder: Path) -> Iterator[Path]:
     """A folder to be made in place of an older one, which nobody has open in this snapshot."""
-    draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
-    yield draft
-    with writing_to(folder):
-        settle(draft)
-        shutil.rmtree(folder, ignore_errors=True)
-        draft.rename(folder)
+    with writing_to(folder), make_draft(folder.parent, f"{folder.name}.draft-") as place:
+        yield place / folder.name
+        settle(place / folder.name)
+        if not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
+        (place / folder.name).rename(folder)
         sync(folder.parent)
 
 
@@ -419,13 +419,14 @@ def mark_unusable(index: Path, number: int) -> None:
     snapshot = locate_snapshot(index, number)
     for folder in (snapshot, snapshot / CHROMA):
         with contextlib.suppress(OSError):
-            (folder / MANIFEST_NAME).unlink()
+            if not (snapshot.is_symlink() or folder.is_symlink()):  # a link leads out of the index
+                (folder / MANIFEST_NAME).unlink()
 
 
 def remove_old_snapshots(index: Path, current: int) -> None:
     """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
     folder = locate_snapshot(index, current)
-    for older in sorted(index.glob("snapshot-*")):
+    for older in list_snapshots(index):
         if older == folder or is_read(older):
             continue
         if (older / CHROMA).exists() and folder.exists() and not (folder / CHROMA).exists():

@@ -92,8 +92,10 @@ def update_index(
         if request.docs:
             name_folders(request.index, request.docs, request.settings.get("documents", {}))
         remove_old_snapshots(request.index, reading.snapshot_number(connection))
-        is_anew = reading.meta(connection, "index_config") != request.index_config or serves_another_model(
-            connection, request
+        is_anew = (
+            reading.meta(connection, "index_config") != request.index_config
+            or has_lost_texts(connection, request)
+            or serves_another_model(connection, request)
         )
         changes = find_changes(connection, request, listings, progress, is_anew=is_anew)
         encoder, embedded = request.encoder, EmbedCounts()
@@ -251,6 +253,12 @@ def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:
     return encoder is not None and encoder.fingerprint != reading.meta(connection, "fingerprint")
 
 
+def has_lost_texts(connection: Connection, request: IndexRequest) -> bool:
+    """Return whether chunks lack a vector or tokens that they had: what is there is not made again."""
+    fingerprint = reading.meta(connection, "fingerprint")
+    return bool(request.docs and fingerprint and text_vectors.count_lost(connection, fingerprint))
+
+
 def serves_another_model(connection: Connection, request: IndexRequest) -> bool:
     """Whether a server has another model behind the name by now; of local ones the index config knows."""
     # Ollama can bring another model under an old name; vectors of two models do not compare.
@@ -311,7 +319,7 @@ def index_words_first(
         for chunks in cut_chunks(nodes, encoder, request.profile.chunks, progress):
             writing.put_chunks(connection, chunks)
             texts |= hash_texts(chunks) if encoder else {}
-        missing = find_missing(connection, fingerprint, texts)
+        missing = find_missing(connection, encoder, texts) if encoder else {}
         writing.put_pending(connection, fingerprint, missing)
         renew_background(connection, encoder)
         remember_settings(connection, request)
@@ -332,7 +340,7 @@ def index_changes(
     chunks = list(chain.from_iterable(cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, progress)))
     texts, missing = hash_texts(chunks) if encoder else {}, {}
     if encoder is not None:
-        missing = find_missing(connection, encoder.fingerprint, texts)
+        missing = find_missing(connection, encoder, texts)
         embed_texts(connection, encoder, missing, progress)
     with transaction(connection):  # the new rows and the name of the snapshot that is made of them, or neither
         # Their keys are needed after the rows are gone: the postings are patched by them.

@@ -74,15 +74,15 @@ class StoredTree:
         for node in reading.outlines(self._connection, new):
             if node.id in self._nodes:
                 raise ValueError(f"two nodes with one id: {node.id}")
+            if node.parent_id is not None:  # before the node itself is known: none is below itself
+                family = self._families.setdefault(self._nodes[node.parent_id].id, [])
+                self._places[node.id] = len(family)
+                family.append(node)
             self._nodes[node.id] = node
             self._keys[node.id], self._boilerplate[node.id] = node.key, node.boilerplate
             sections = self._sections.setdefault(node.document_key, [])
             if node.span:
                 sections.append(node)
-            if node.parent_id is not None:
-                family = self._families.setdefault(self._nodes[node.parent_id].id, [])
-                self._places[node.id] = len(family)
-                family.append(node)
 
     def load_nodes(self, node_ids: Iterable[str]) -> None:
         """Reads the documents of these nodes."""

@@ -283,8 +283,8 @@ class TokenMatchSettings:
 
 def rank_token_match(
     view: View, question: TokenBits, candidates: Sequence[Candidate], settings: TokenMatchSettings, share: float
-) -> Ranking:
-    """The candidates by late interaction with the question; the evidence of each is its score beside the best one's.
+) -> tuple[Ranking, int]:
+    """Rank the candidates by late interaction with the question; the evidence of each is its score beside the best's.
 
     Args:
         view: the index.
@@ -292,14 +292,17 @@ def rank_token_match(
         candidates: sections.
         settings: how many chunks of each are read, and what the ranking weighs.
         share: of that weight, what the ranking gets, 0 to 1.
+
+    Returns:
+        The ranking, and how many of the candidates' chunks have no tokens.
     """
     ids = [candidate.node_id for candidate in candidates]
     # One read for all candidates: sixty single ones would take longer than the comparison.
-    tokens = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
+    tokens, lost = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
     scores = max_similarities(question, [found[: settings.token_match_chunks] for found in tokens.values()])
     items = penalize_boilerplate(view, map(Ranked, tokens, scores), settings.page_prior)
     items = weigh_evidence(items, settings.rank_weighting)
-    return Ranking(Source.TOKEN_MATCH, "MaxSim", settings.token_match_weight * share, items)
+    return Ranking(Source.TOKEN_MATCH, "MaxSim", settings.token_match_weight * share, items), lost
 
 
 # What several of them do

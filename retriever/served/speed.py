@@ -7,11 +7,12 @@ minute on another. The server says with each answer how long it took, so the nex
 import contextlib
 import json
 import logging
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.files import find_cache_file, make_private_folder
+from retriever.files import find_cache_file, make_private_folder, write_file
 
 log = logging.getLogger(__name__)
 
@@ -94,16 +95,14 @@ class SpeedFile:
 
     def write(self, key: str, speed: Speed) -> None:
         """Keep the speed of a model."""
-        if self._path is None:
+        if self._path is None or (os.path.lexists(self._path) and not self._content()):  # it is not ours
             return
         entries = dict(list(self._content().items())[-50:]) | {
             key: [round(speed.reads, 1), round(speed.writes, 1), round(time.time())]
         }
-        draft = self._path.with_suffix(".new")
         try:
             make_private_folder(self._path.parent)
-            draft.write_text(json.dumps(entries), encoding="utf-8")
-            draft.replace(self._path)
+            write_file(self._path, json.dumps(entries))
         except OSError as error:
             log.info("%s: %s", self._path, error)
 

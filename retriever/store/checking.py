@@ -1,5 +1,6 @@
 """Whether index.sqlite can be used: its pages, its tables, and whether each row reads as a search reads it.
 
+Damage and other people's indexes are found by the same look, so nothing is checked again while a question is answered.
 SQLite has no checksum of what it stores: a bit that flips inside a text or a number is not found.
 """
 
@@ -9,24 +10,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
 from pageindex.links import LinkKind
+from pageindex.node import NodeKind, Span, file_id
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection
 from retriever.store.database import make_schema
+from retriever.store.reading import StoredNode
 
 MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
 MAX_CHARS = 160
+YEARS_S = (-62_135_596_800, 253_402_300_799)  # seconds since 1970 of the years 1 to 9999, which a date can have
 
 
 def find_damage(connection: Connection) -> Iterator[str]:
-    """Everything that is wrong, a clause each; nothing for an index that can be used. Reads all of it."""
+    """Yield everything that is wrong, a clause each; nothing for an index that can be used. Reads all of it."""
     try:
         if isinstance(connection, sqlite3.Connection):  # PostgreSQL looks after its own pages
-            broken = [found for (found,) in connection.execute(f"PRAGMA integrity_check({MAX_NAMED})") if found != "ok"]
-            for found in broken:
-                yield " ".join(str(found).removeprefix("*** in database main ***").split())[:MAX_CHARS]
-            if broken:
-                return
-            yield from _compare_schema(connection)
+            for find in (_compare_schema, _check_pages, _check_keys):
+                found = list(find(connection))
+                yield from found
+                if found:
+                    return
         for table, read in _READERS.items():
             try:
                 read(connection)
@@ -37,9 +40,7 @@ def find_damage(connection: Connection) -> Iterator[str]:
 
 
 def _compare_schema(connection: sqlite3.Connection) -> Iterator[str]:
-    for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
-        yield f"a row of {table} belongs to no row of {parent}"
-    # SQLite believes what its schema says: it is compared with a new one.
+    """First of all: SQLite believes what a schema says, and would run the triggers and functions in it."""
     query = "SELECT name, sql FROM sqlite_master"
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         make_schema(new)
@@ -49,8 +50,20 @@ def _compare_schema(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"{name} is not defined as it should be"
 
 
+def _check_pages(connection: sqlite3.Connection) -> Iterator[str]:
+    for (found,) in connection.execute(f"PRAGMA integrity_check({MAX_NAMED})"):
+        if found != "ok":
+            yield " ".join(str(found).removeprefix("*** in database main ***").split())[:MAX_CHARS]
+
+
+def _check_keys(connection: sqlite3.Connection) -> Iterator[str]:
+    for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
+        yield f"a row of {table} belongs to no row of {parent}"
+
+
 def _read_meta(connection: Connection) -> None:
     reading.snapshot_number(connection)
+    text_vectors.token_words(connection, "")
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
     for key in ("index_config", "background"):
@@ -58,16 +71,59 @@ def _read_meta(connection: Connection) -> None:
 
 
 def _read_documents(connection: Connection) -> None:
-    for row in connection.execute("SELECT aliases, warnings FROM documents"):
-        for text in row:
+    for aliases, warnings, boilerplate, mtime_ns, dated in connection.execute(
+        "SELECT aliases, warnings, boilerplate, mtime_ns, dated FROM documents"
+    ):
+        for text in (aliases, warnings):
             if not all(isinstance(item, str) for item in json.loads(text)):
                 raise ValueError(text)
+        if not (
+            0 <= boilerplate <= 1 and all(YEARS_S[0] <= time <= YEARS_S[1] for time in (mtime_ns // 10**9, dated or 0))
+        ):
+            raise ValueError(f"{boilerplate}, {mtime_ns}, {dated}")
 
 
-def _read_nodes(connection: Connection) -> None:
-    for stored in reading.nodes_of_documents(connection, _keys(connection, "documents", "document_key")):
-        if not all(isinstance(title, str) for title in stored.node.breadcrumb):
-            raise ValueError(stored.node.breadcrumb)
+def _read_sections(connection: Connection) -> None:
+    """Read the nodes, each document a tree whose lines follow one another, and the chunks, each within its node."""
+    prefixes, spans = reading.prefixes(connection), dict[int, Span | None]()
+    document: list[StoredNode] = []
+    for stored in reading.nodes_of_documents(connection, prefixes):
+        if document and document[0].document_key != stored.document_key:
+            _check_document(document, prefixes[document[0].document_key])
+            document = []
+        document.append(stored)
+        spans[stored.key] = stored.node.span
+    if document:
+        _check_document(document, prefixes[document[0].document_key])
+    for chunk in reading.chunks(connection, _keys(connection, "chunks", "chunk_key")).values():
+        span = spans[chunk.node_key]
+        if span is None or not span.first <= chunk.span.first <= chunk.span.last <= span.last:
+            raise ValueError(f"chunk {chunk.key} has the lines {chunk.span} of {chunk.node_id}, which has {span}")
+
+
+def _check_document(nodes: list[StoredNode], prefix: str) -> None:
+    """Raise ValueError unless the first node is the file, each other one is below an earlier one, and lines fit."""
+    above: set[str] = set()
+    shown = {stored.node.id for stored in nodes if stored.node.span}
+    lines = 0
+    for stored in nodes:
+        node = stored.node
+        is_file = not above
+        if (node.kind is NodeKind.FILE) != is_file or (stored.parent_id not in above and not is_file):
+            raise ValueError(f"{node.id} is below no section that comes before it")
+        if is_file and (stored.parent_id is not None or node.id != file_id(prefix, node.path)):
+            raise ValueError(f"{node.id} is not the id of {node.path}")
+        above.add(node.id)
+        if not all(isinstance(title, str) for title in node.breadcrumb):
+            raise ValueError(node.breadcrumb)
+        if stored.holder_id is not None and stored.holder_id not in shown:
+            raise ValueError(f"{stored.holder_id}, which is to be shown for {node.id}, has no lines")
+        held = node.text.count("\n") + (not node.text.endswith("\n")) if node.text else 0
+        if node.span and (node.span.first, node.span.last) != (lines + 1, lines + held):
+            raise ValueError(f"{node.id} has the lines {node.span}, and a text of {held} after line {lines}")
+        if not 0 <= node.front_matter_lines <= held or (held and not node.span):
+            raise ValueError(f"{node.id} has a text of {held} lines, {node.front_matter_lines} of them front matter")
+        lines += held
 
 
 def _keys(connection: Connection, table: str, key: str) -> list[int]:
@@ -79,13 +135,22 @@ def _read_vectors(connection: Connection) -> None:
         text_vectors.chunk_vectors(connection, fingerprint)
 
 
+def _read_tokens(connection: Connection) -> None:
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    width = 8 * text_vectors.token_words(connection, fingerprint)
+    for owner, bits in connection.execute("SELECT fingerprint, bits FROM tokens"):
+        is_odd = width and owner == fingerprint and len(bits) % width != text_vectors.CHECKSUM
+        if is_odd or not text_vectors.is_as_written(bits):
+            raise ValueError("it is not as it was written")
+
+
 # By table, what reads every row of it.
 _READERS: Mapping[str, Callable[[Connection], object]] = {
     "meta": _read_meta,
     "documents": _read_documents,
-    "nodes": _read_nodes,
-    "chunks": lambda connection: reading.chunks(connection, _keys(connection, "chunks", "chunk_key")),
+    "nodes or chunks": _read_sections,
     "links": lambda connection: [LinkKind(kind) for (kind,) in connection.execute("SELECT DISTINCT kind FROM links")],
     "vectors": _read_vectors,
+    "tokens": _read_tokens,
     "queries": lambda connection: [json.loads(text) for (text,) in connection.execute("SELECT record FROM queries")],
 }

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +18,8 @@ BUSY_TIMEOUT_S = 10.0
 MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps at most; what is beyond is read
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
-INDEX_FORMAT = 3
+INDEX_FORMAT = 4
+OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not replaced
 
 
 def create_database(folder: Path) -> Connection:
@@ -73,7 +73,8 @@ def read_index(folder: Path) -> Iterator[Connection]:
 
 def make_schema(connection: sqlite3.Connection) -> None:
     """Makes the tables of an empty database, all or none."""
-    connection.executescript(f"BEGIN IMMEDIATE;\n{read_schema()}\nPRAGMA user_version = {INDEX_FORMAT};\nCOMMIT;")
+    numbers = f"PRAGMA application_id = {OWNER};\nPRAGMA user_version = {INDEX_FORMAT};"
+    connection.executescript(f"BEGIN IMMEDIATE;\n{read_schema()}\n{numbers}\nCOMMIT;")
 
 
 def read_schema() -> str:
@@ -163,19 +164,6 @@ def truncate_log(connection: Connection) -> bool:
         return True
     (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
-
-
-def list_aside(folder: Path) -> list[Path]:
-    """The damaged database that the last repair kept, and the draft of one that was killed."""
-    return sorted(folder.glob(f"{FILE_NAME}.*"))
-
-
-def remove_aside(folder: Path) -> None:
-    for path in list_aside(folder):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def identify_database(folder: Path) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
 """Who may write to an index, and which snapshots are being read. Locks die with the process that held them."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,8 +26,7 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
     lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
     try:
         make_private_folder(index)
-        with contextlib.suppress(FileNotFoundError):
-            require_regular(index / LOCK_NAME)  # a pipe would block filelock
+        _require_own(index)  # a pipe would block filelock, and it empties what it opens
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -51,15 +51,29 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
 
 
 def _blamed(index: Path) -> str:
-    """The lock's file that is none, to be named in a message; empty when both are."""
+    """Return which of the lock's files is none of ours, to be named in a message; empty when both are."""
+    try:
+        _require_own(index)
+    except OSError as error:
+        return f"{error.filename} is to be removed: " if error.filename else ""
+    return ""
+
+
+def _require_own(index: Path) -> None:
+    """Raise OSError for a lock's file that somebody else made: ours are empty, or begin with a process's number."""
     for name in (LOCK_NAME, HOLDER_NAME):
         try:
             require_regular(index / name)
+            # Read only where it is not empty: Windows lets nobody read a lock that is held.
+            content = read_file(index / name, MAX_HOLDER_BYTES) if (index / name).stat().st_size else b""
         except FileNotFoundError:
             continue
-        except OSError:
-            return f"{name} is to be removed: "
-    return ""
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, name) from error
+        # Where the system has no such locks, filelock writes the process's number and more into a file of its own.
+        number = content.split(maxsplit=1)[0] if content.strip() and name == LOCK_NAME else content.strip()
+        if content and not number.isdigit():
+            raise OSError(errno.EEXIST, "it holds something else", name)
 
 
 def writer_of(index: Path) -> str:

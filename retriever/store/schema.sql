@@ -100,7 +100,7 @@ CREATE TABLE vectors (
 CREATE TABLE tokens (
     fingerprint TEXT NOT NULL,
     text_hash BLOB NOT NULL,
-    bits BLOB NOT NULL,          -- of each token the signs of its vector, in words of 64 bits, little-endian
+    bits BLOB NOT NULL,          -- of each token the signs of its vector, in words of 64 bits, as `pack_tokens` writes them
     PRIMARY KEY (fingerprint, text_hash)
 ) STRICT;
 

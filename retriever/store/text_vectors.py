@@ -1,5 +1,6 @@
 """What is kept by the text that the encoder read: vectors and tokens, and which chunks share a text."""
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -39,9 +40,15 @@ def add_checksum(numbers: bytes) -> "PackedVector":
     return PackedVector(numbers + crc32(numbers).to_bytes(CHECKSUM, "little"))
 
 
-def is_as_written(vector: object) -> bool:
-    """Whether these are bytes as `pack_vectors` wrote them."""
-    return isinstance(vector, bytes) and crc32(vector[:-CHECKSUM]).to_bytes(CHECKSUM, "little") == vector[-CHECKSUM:]
+def is_as_written(packed: object) -> bool:
+    """Return whether these are bytes as `pack_vectors` or `pack_tokens` wrote them."""
+    return isinstance(packed, bytes) and crc32(packed[:-CHECKSUM]).to_bytes(CHECKSUM, "little") == packed[-CHECKSUM:]
+
+
+def pack_tokens(tokens: TokenBits) -> bytes:
+    """Return the words of all tokens, little-endian, and their CRC-32."""
+    bits = tokens.astype("<u8").tobytes()
+    return bits + crc32(bits).to_bytes(CHECKSUM, "little")
 
 
 def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
@@ -67,12 +74,34 @@ def check_vector(vector: bytes, length: int) -> None:
         raise sqlite3.DatabaseError("a vector is not as it was written")
 
 
-def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
-    """At least those of the hashes whose texts have a vector; of a file it costs no more to read all that have one."""
-    query = "SELECT text_hash FROM vectors WHERE fingerprint = ?"
+def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes], *, with_tokens: bool) -> set[bytes]:
+    """At least those of the hashes whose texts have a vector, and tokens where the encoder gives any.
+
+    Of a file it costs no more to read all that have one.
+    """
+    query, values = "SELECT text_hash FROM {} WHERE fingerprint = ?", list[object]([fingerprint])
     if not isinstance(connection, sqlite3.Connection):
-        return {row[0] for row in connection.execute(f"{query} AND text_hash = ANY(?)", (fingerprint, list(hashes)))}
-    return {row[0] for row in connection.execute(query, (fingerprint,))}
+        query, values = f"{query} AND text_hash = ANY(?)", [*values, list(hashes)]
+    tables = ("vectors", "tokens") if with_tokens else ("vectors",)
+    return set.intersection(*({row[0] for row in connection.execute(query.format(table), values)} for table in tables))
+
+
+def token_words(connection: Connection, fingerprint: str) -> int:
+    """Return how many words of bits each token of this encoder has; 0 for one that gives no tokens."""
+    owner, words = json.loads(meta(connection, "tokens") or '["", 0]')
+    if not isinstance(words, int) or words < 0:
+        raise ValueError(f"tokens of {words} words")
+    return words if owner == fingerprint else 0
+
+
+def count_lost(connection: Connection, fingerprint: str) -> int:
+    """Return how many chunks lack what the encoder made of their texts, and do not wait for it either."""
+    tables = ["vectors", "tokens"] if token_words(connection, fingerprint) else ["vectors"]
+    made = "SELECT count(*) FROM chunks JOIN {0} ON {0}.text_hash = chunks.text_hash"
+    (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
+    (waiting,) = connection.execute(made.format("pending")).fetchone()
+    found = (connection.execute(f"{made.format(table)} AND fingerprint = ?", (fingerprint,)) for table in tables)
+    return int(max(0, chunks - waiting - min(rows.fetchone()[0] for rows in found)))
 
 
 def alike(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, list[int]]:
@@ -197,21 +226,25 @@ def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int
 
 def tokens_of_nodes(
     connection: Connection, fingerprint: str, node_ids: Iterable[str], width: int
-) -> dict[str, list[TokenBits]]:
-    """Node ids to the tokens of their chunks, (t, width) each, in the order of the text."""
+) -> tuple[dict[str, list[TokenBits]], int]:
+    """Return node ids to the tokens of their chunks, (t, width) each, in their order; and how many chunks lack them."""
     import numpy as np
 
     # CROSS JOIN is SQLite's word for "in this order": it would begin with the tokens of all texts, 250 ms for 60,000.
     query = (
         "WITH wanted AS (SELECT node_key, node_id, CAST(? AS text) AS fingerprint FROM nodes"
         f" WHERE node_id {GIVEN}) SELECT chunk_key, node_id, bits FROM wanted CROSS JOIN chunks USING (node_key)"
-        " CROSS JOIN tokens ON tokens.text_hash = chunks.text_hash AND tokens.fingerprint = wanted.fingerprint"
+        " LEFT JOIN tokens ON tokens.text_hash = chunks.text_hash AND tokens.fingerprint = wanted.fingerprint"
     )
     rows = select(connection, query, node_ids, fingerprint)
     found: dict[str, list[TokenBits]] = {}
+    lost = 0
     for _, node_id, bits in sorted(rows, key=itemgetter(0)):  # SQLite, to sort, would copy half a megabyte of bits
-        found.setdefault(node_id, []).append(np.frombuffer(bits, dtype="<u8").reshape(-1, width))
-    return found
+        if bits is None or len(bits) % (8 * width) != CHECKSUM:  # checked when read: a stranger's have any length
+            lost += 1
+        else:
+            found.setdefault(node_id, []).append(np.frombuffer(bits[:-CHECKSUM], dtype="<u8").reshape(-1, width))
+    return found, lost
 
 
 # As in `reading`: some rows first.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pageindex.files import Skipped
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredDocument, StoredFolder, keys_of_nodes
-from retriever.store.text_vectors import pack_vectors
+from retriever.store.text_vectors import pack_tokens, pack_vectors
 from retriever.types import Chunk, FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
@@ -239,7 +239,9 @@ def remove_other_models(connection: Connection, fingerprint: str) -> None:
 
 def put_tokens(connection: Connection, fingerprint: str, hashes: Sequence[bytes], tokens: Sequence[TokenBits]) -> None:
     """The tokens of texts by the hashes of the texts; those that are there already stay as they are."""
-    rows = ((fingerprint, key, bits.astype("<u8").tobytes()) for key, bits in zip(hashes, tokens, strict=True))
+    if len(tokens):
+        set_meta(connection, "tokens", json.dumps([fingerprint, tokens[0].shape[1]]))  # by which a lost one is missed
+    rows = ((fingerprint, key, pack_tokens(bits)) for key, bits in zip(hashes, tokens, strict=True))
     connection.executemany(
         "INSERT INTO tokens (fingerprint, text_hash, bits) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows
     )

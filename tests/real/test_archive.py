@@ -1,34 +1,25 @@
 """An index as one file: there and back, on another machine, and what damaged or hostile files come to."""
 
 import json
-import os
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
+import tracemalloc
 import zipfile
-from collections.abc import Callable
 from contextlib import closing
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from zlib import crc32
 
 import pytest
 
-from retriever import archive as importing
-from retriever.archive import ImportOptions, Manifest, export_index, import_archive, open_archive
-from retriever.doctor import examine_leftovers
-from retriever.errors import (
-    ArchiveError,
-    DocumentsError,
-    IndexLockedError,
-    IndexVersionError,
-    RetrieverError,
-    UsageError,
-)
-from retriever.store.database import INDEX_FORMAT
+from retriever.api import import_index as import_by_api
+from retriever.errors import ArchiveError, DocumentsError, IndexVersionError, RetrieverError, UsageError
+from retriever.store.checking import find_damage
 from retriever.store.locks import writer_lock
+from retriever.upkeep.archive import export_index, import_index
+from retriever.upkeep.doctor import examine_leftovers
 from tests.program import command, environment, run_command, run_python
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages
 
@@ -43,42 +34,31 @@ def archive(shelf: Shelf, tmp_path: Path) -> Path:
     return tmp_path / "notes.zip"
 
 
-def brought(archive: Path, index: Path, *folders: Path, replace: bool = False, encoder_url: str = "") -> Manifest:
-    with open_archive(archive) as opened:
-        import_archive(opened, ImportOptions(index, folders, replace, encoder_url))
-        return opened.manifest
+def brought(archive: Path, index: Path, *folders: Path, replace: bool = False, encoder_url: str = "") -> Path:
+    return import_index(archive, index, folders, replace=replace, encoder_url=encoder_url)
 
 
-def altered(archive: Path, change: Callable[[sqlite3.Connection], object], **manifest: object) -> Path:
-    """The archive with another database, and a manifest that fits it."""
+def altered(archive: Path, *statements: str) -> Path:
+    """The archive with another database."""
     database = archive.with_suffix(".sqlite")
     with zipfile.ZipFile(archive) as members:
         database.write_bytes(members.read(INDEX))
-        known = json.loads(members.read("manifest.json"))
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-        change(connection)
-    data = database.read_bytes()
-    fitting = known | {"bytes": len(data), "sha256": sha256(data).hexdigest()} | manifest
-    return packed(archive.with_name("altered.zip"), {"manifest.json": json.dumps(fitting), INDEX: data})
+        for statement in statements:
+            connection.execute(statement)
+    return packed(archive.with_name("altered.zip"), {INDEX: database.read_bytes()})
 
 
-def packed(target: Path, members: dict[str, str | bytes]) -> Path:
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+def packed(target: Path, members: dict[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(target, "w", kind) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
     return target
 
 
-def manifest_of(archive: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(archive) as members:
-        content: dict[str, Any] = json.loads(members.read("manifest.json"))
-        return content
-
-
 def test_an_imported_index_answers_alike_and_nothing_is_embedded(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
     index = tmp_path / "far" / "index"
-    manifest = brought(archive, index)
-    assert (manifest.documents, manifest.folders) == (len(PAGES), (str(shelf.docs),))
+    assert brought(archive, index) == index
     before = shelf.encoder.encoded
     for question in QUESTIONS:
         answer = shelf.ask(question, index=index)
@@ -106,9 +86,9 @@ def test_an_export_is_of_one_moment_and_holds_no_deleted_text(tmp_path: Path) ->
     with shelf.rows() as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM documents")
-        manifest = export_index(shelf.index, tmp_path / "notes.zip")
+        report = export_index(shelf.index, tmp_path / "notes.zip")
         writer.execute("ROLLBACK")
-    assert manifest.documents == len(PAGES)
+    assert (report.documents, report.folders) == (len(PAGES), (str(shelf.docs),))
     with zipfile.ZipFile(tmp_path / "notes.zip") as members:
         assert b"xyzzy" not in members.read(INDEX)
 
@@ -153,7 +133,8 @@ def test_nothing_is_replaced_unless_that_is_said(shelf: Shelf, archive: Path, tm
         assert retriever.status().index.documents == 1
         brought(archive, other.index, replace=True)
         assert retriever.search("what pays for a letter?").hits[0].citation == "mail.md:5-8"
-    assert [path.name for path in other.place.iterdir() if path.name.startswith(".")] == []
+    assert sorted(path.name for path in other.place.iterdir()) == ["docs", "index"]
+    assert [path.name for path in other.index.glob("*-*")] == ["snapshot-2"]
     with writer_lock(other.index, 0):
         pass
     (tmp_path / "full").mkdir()
@@ -184,46 +165,47 @@ def test_every_damaged_byte_is_noticed(archive: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path, archive: Path) -> None:
-    known = manifest_of(archive)
     with zipfile.ZipFile(archive) as members:
         database = members.read(INDEX)
-    files: dict[str, dict[str, str | bytes]] = {
-        "holds other files": {"manifest.json": json.dumps(known), INDEX: database, "../../evil": b"x"},
-        "holds other  files": {"../index.sqlite": database, "manifest.json": json.dumps(known)},
-        "manifest makes no sense": {"manifest.json": "[" * 5000, INDEX: database},
-        "manifest  makes no sense": {"manifest.json": json.dumps(known | {"folders": ["\ud800"]}), INDEX: database},
-        "manifest makes  no sense": {"manifest.json": json.dumps(known | {"bytes": "many"}), INDEX: database},
-        "manifest makes no  sense": {"manifest.json": json.dumps(known | {"more": 1}), INDEX: database},
-        "manifest is too large": {"manifest.json": json.dumps(known) + " " * 70_000, INDEX: database},
-        "checksum differs": {"manifest.json": json.dumps(known), INDEX: database[:-4096]},
-        "checksum differs ": {"manifest.json": json.dumps(known), INDEX: database[:-1] + bytes([database[-1] ^ 1])},
-        "checksum  differs": {"manifest.json": json.dumps(known), INDEX: database + b"x"},
-    }
-    for message, content in files.items():
-        with pytest.raises(ArchiveError, match=" ".join(message.split())):
+    for content in (
+        {INDEX: database, "../../evil": b"x"},
+        {"../index.sqlite": database},
+        {"/index.sqlite": database},
+        {},
+    ):
+        with pytest.raises(ArchiveError, match="holds other files"):
             brought(packed(tmp_path / "evil.zip", content), tmp_path / "new")
-    with pytest.raises(ArchiveError, match="not there"):
-        brought(tmp_path / "nothing.zip", tmp_path / "new")
-    with pytest.raises(ArchiveError, match="cannot be read"):
-        brought(tmp_path, tmp_path / "new")
-    for other in ({"archive_format": 2}, {"index_format": INDEX_FORMAT + 1}, {"index_format": 0}):
-        path = packed(tmp_path / "other.zip", {"manifest.json": json.dumps(known | other), INDEX: database})
-        with pytest.raises(IndexVersionError, match=r"another format of the index; .*: hybrid_retrieve\.py index /"):
-            brought(path, tmp_path / "new")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.zip", "notes.zip", "other.zip"]
+    for name, message in (("nothing.zip", "not there"), ("folder.zip", "cannot be read")):
+        (tmp_path / "folder.zip").mkdir(exist_ok=True)
+        with pytest.raises(ArchiveError, match=message):
+            brought(tmp_path / name, tmp_path / "new")
+    with pytest.raises(IndexVersionError, match=r"another format of the index; .*: hybrid_retrieve\.py index FOLDER"):
+        brought(altered(archive, "PRAGMA user_version = 99"), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, archive: Path) -> None:
-    known = manifest_of(archive)
-    zeros = bytes(50_000_000)
-    honest = packed(tmp_path / "bomb.zip", {"manifest.json": json.dumps(known | {"bytes": len(zeros)}), INDEX: zeros})
-    with pytest.raises(ArchiveError, match="which no index does"):
-        brought(honest, tmp_path / "new")
-    lying = packed(tmp_path / "bomb.zip", {"manifest.json": json.dumps(known | {"bytes": 5}), INDEX: zeros})
-    with pytest.raises(ArchiveError, match="checksum differs"):
-        brought(lying, tmp_path / "new")
+@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_bomb_is_not_unpacked(tmp_path: Path, kind: int) -> None:
+    bomb = packed(tmp_path / "bomb.zip", {INDEX: bytes(50_000_000)}, kind)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArchiveError, match=r"more bytes than any index has|packed in another way"):
+            brought(bomb, tmp_path / "new")
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["bomb.zip"]
+
+
+def test_a_member_that_lies_about_its_size_or_comes_twice_is_refused(tmp_path: Path, archive: Path) -> None:
+    data = bytearray(archive.read_bytes())
+    place = data.index(b"PK\x01\x02") + 24  # of the size, in the ZIP's list of members
+    data[place : place + 4] = (5_000).to_bytes(4, "little")
+    (tmp_path / "lying.zip").write_bytes(data)
+    with pytest.raises(ArchiveError, match="damaged"):
+        brought(tmp_path / "lying.zip", tmp_path / "new")
     with zipfile.ZipFile(tmp_path / "twice.zip", "w") as members:
-        members.writestr("manifest.json", b"{}")
         members.writestr(INDEX, b"{}")
         with pytest.warns(UserWarning, match="Duplicate name"):
             members.writestr(INDEX, b"{}")
@@ -234,80 +216,115 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, archive: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("CREATE TRIGGER t AFTER UPDATE ON folders BEGIN DELETE FROM nodes; END", "the trigger t, which is not ours"),
-        ("CREATE VIEW v AS SELECT 1", "the view v, which is not ours"),
-        ("CREATE VIRTUAL TABLE f USING fts5(a)", "which is not ours"),
-        ("PRAGMA user_version = 99", "format 99"),
+        ("CREATE TRIGGER t AFTER UPDATE ON folders BEGIN DELETE FROM nodes; END", "t is not defined as it should be"),
+        ("CREATE VIEW v AS SELECT 1", "v is not defined"),
+        ("CREATE VIRTUAL TABLE f USING fts5(a)", "f is not defined"),
         ("PRAGMA user_version = 0", "no index that can be used"),
         ("UPDATE nodes SET breadcrumb = 'x'", "is damaged: a row of nodes"),
         ("UPDATE vectors SET vector = zeroblob(8)", "is damaged: (a vector|a row of vectors)"),
         ("UPDATE meta SET value = '[]' WHERE key = 'settings'", "is damaged: a row of meta"),
         ("UPDATE meta SET value = '{\"top_k\": \"all\"}' WHERE key = 'settings'", "top_k"),
+        ("UPDATE meta SET value = '{\"x\": 1}' WHERE key = 'background'", "no index that can be used"),
         ("DROP TABLE chunks", "chunks is not defined"),
-        ("INSERT INTO folders (path, prefix) VALUES ('/more', 'more:')", "not those of its manifest"),
+        ("INSERT INTO folders (path, prefix) VALUES ('/more', 'more:')", "has 2 folders, name as many"),
+        # A forest, whose sections partition their file's lines, and hold their chunks.
+        ("UPDATE nodes SET parent_id = node_id WHERE parent_id NOT NULL", "below no section that comes before it"),
+        ("UPDATE nodes SET parent_id = 'kitchen.md' WHERE node_id LIKE 'mail.md#%'", "below no section"),
+        ("UPDATE nodes SET parent_id = NULL", "below no section"),
+        ("UPDATE nodes SET node_id = 'x' || node_id, parent_id = 'x' || parent_id", "is not the id of"),
+        ("UPDATE nodes SET holder_id = 'nothing'", "has no lines"),
+        ("UPDATE nodes SET last_line = last_line + 1", "has the lines"),
+        ("UPDATE nodes SET first_line = first_line + 9, last_line = last_line + 9", "has the lines"),
+        ("UPDATE nodes SET front_matter_lines = 99", "front matter"),
+        ("UPDATE chunks SET last_line = last_line + 1000", "chunk 1 has the lines"),
+        ("UPDATE chunks SET first_line = 0", "a row of nodes or chunks"),
+        ("UPDATE documents SET boilerplate = 1e300", "a row of documents"),
+        ("UPDATE documents SET dated = 1 << 60", "a row of documents"),
+        ("INSERT INTO tokens VALUES ('a', x'00', x'010203')", "a row of tokens"),
     ],
 )
 def test_a_hostile_database_is_refused(archive: Path, tmp_path: Path, statement: str, message: str) -> None:
-    evil = altered(archive, lambda connection: connection.execute(statement))
+    evil = altered(archive, statement)
     with pytest.raises(RetrieverError, match=message):
         brought(evil, tmp_path / "new", tmp_path)
     assert not (tmp_path / "new").exists()
 
 
+def test_tokens_of_an_odd_width_are_refused(archive: Path, tmp_path: Path) -> None:
+    width = "INSERT INTO meta SELECT 'tokens', json_array(value, 2) FROM meta WHERE key = 'fingerprint'"
+    row = "INSERT INTO tokens SELECT value, x'00', x'{}' FROM meta WHERE key = 'fingerprint'"
+    for bits in (bytes(16), bytes(8)):
+        packed_bits = (bits + crc32(bits).to_bytes(4, "little")).hex()
+        evil = altered(archive, "DELETE FROM meta WHERE key = 'tokens'", width, row.format(packed_bits))
+        if len(bits) == 16:
+            brought(evil, tmp_path / "even")
+        else:
+            with pytest.raises(ArchiveError, match="a row of tokens"):
+                brought(evil, tmp_path / "odd")
+
+
+@pytest.mark.parametrize("change", ["parent_id = node_id", "parent_id = (SELECT max(n.node_id) FROM nodes AS n)"])
+def test_a_folder_of_a_stranger_hangs_no_question(shelf: Shelf, tmp_path: Path, change: str) -> None:
+    own = shelf.copied(tmp_path)
+    with own.rows() as rows:
+        rows.execute(f"UPDATE nodes SET {change} WHERE parent_id NOT NULL")
+        assert list(find_damage(rows))
+    with own.open(**NEVER_REFRESH) as retriever, pytest.raises(RetrieverError, match="doctor --repair"):
+        retriever.search(QUESTIONS[0])
+    with own.open(**NEVER_REFRESH) as retriever, pytest.raises(RetrieverError, match="doctor --repair"):
+        retriever.tree()
+
+
 KILLED_IMPORT = """
 import os, signal, sys
 from pathlib import Path
-from retriever import archive as importing
-from retriever.archive import open_archive
+from retriever.upkeep import archive as importing, repair
 
 archive, index, moment = sys.argv[1:]
-rename, kill = Path.rename, lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-if moment == "between its renames":
-    Path.rename = lambda path, target: rename(path, target) if target.name.startswith(".") else kill()
+kill = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+if moment == "before the last step":
+    Path.replace = kill
 else:
-    setattr(importing, {"unpacked": "prepare_index", "made": "put_in_place"}[moment], kill)
-with open_archive(Path(archive)) as opened:
-    importing.import_archive(opened, importing.ImportOptions(Path(index), replace=True))
+    setattr(importing, {"unpacked": "check_index", "made": "put_in_place"}[moment], kill)
+importing.import_index(Path(archive), Path(index), (), replace=True)
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("moment", ["unpacked", "made", "between its renames"])
-def test_what_a_killed_import_left_goes_with_the_next(shelf: Shelf, archive: Path, tmp_path: Path, moment: str) -> None:
+@pytest.mark.parametrize("moment", ["unpacked", "made", "before the last step"])
+def test_a_killed_import_leaves_the_old_index_and_a_draft_that_doctor_names(
+    shelf: Shelf, archive: Path, tmp_path: Path, moment: str
+) -> None:
     index = tmp_path / "far" / "index"
     brought(archive, index)
     before = (index / INDEX).read_bytes()
     assert run_python(KILLED_IMPORT, archive, index, moment).returncode == -signal.SIGKILL
-    draft, _ = importing.name_drafts(index)
+    (draft,) = index.parent.glob(".index.draft-*")
     assert (draft / INDEX).exists()
-    assert [item.says for item in examine_leftovers(index) if str(draft) in item.says] == [
-        f"{draft} is of an import that was killed"
-    ]
-    if moment == "between its renames":
-        assert not index.exists()
-        with pytest.raises(UsageError, match="--force replaces it"):  # the one that was taken away is there again
-            brought(archive, index)
-        assert (index / INDEX).read_bytes() == before
-    else:
-        brought(archive, index, replace=True)
-    assert [path.name for path in index.parent.iterdir()] == ["index"]
+    assert [item.says.partition(" is ")[0] for item in examine_leftovers(index)] == [str(draft)]
+    assert (index / INDEX).read_bytes() == before
+    assert shelf.ask(QUESTIONS[0], index=index, **NEVER_REFRESH).hits
+    brought(archive, index, replace=True)
+    assert (draft / INDEX).exists()
     assert shelf.ask(QUESTIONS[0], index=index, **NEVER_REFRESH).hits
 
 
-def test_an_import_that_goes_on_is_left_alone(archive: Path, tmp_path: Path) -> None:
-    draft, _ = importing.name_drafts(tmp_path / "new")
-    with writer_lock(draft, 0):
-        (draft / INDEX).write_bytes(b"half of it")
-        with pytest.raises(IndexLockedError, match=f"process {os.getpid()} is writing"):
-            brought(archive, tmp_path / "new")
-        assert (draft / INDEX).read_bytes() == b"half of it"
-    brought(archive, tmp_path / "new")
-    assert not draft.exists()
+def test_without_a_place_the_index_comes_where_that_of_its_folders_belongs(
+    shelf: Shelf, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    index = import_by_api(archive)
+    assert index.parent == tmp_path / "data" / "hybrid-retrieve" / "indexes"
+    assert index.name.startswith(f"{shelf.docs.name}-")
+    with pytest.raises(UsageError, match="--force replaces it"):
+        import_by_api(archive)
+    assert import_by_api(archive, replace=True) == index
+    assert [path.name for path in index.parent.iterdir() if path.name != "last"] == [index.name]
 
 
 def test_a_server_that_only_the_index_names_is_not_asked(archive: Path, tmp_path: Path) -> None:
     settings = json.dumps({"encoder": {"kind": "openai", "url": "https://evil.example/v1"}})
-    evil = altered(archive, lambda rows: rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,)))
+    evil = altered(archive, f"UPDATE meta SET value = '{settings}' WHERE key = 'settings'")
     with pytest.raises(UsageError, match="add: --encoder-url https://evil"):
         brought(evil, tmp_path / "new")
     brought(evil, tmp_path / "new", encoder_url="https://evil.example/v1")

@@ -9,21 +9,23 @@ import signal
 import sqlite3
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from retriever.api import check_up
+from retriever.api import check_up, index_folders, open_retriever
 from retriever.command_line.options import ExitCode
-from retriever.doctor import CheckUp
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
 from retriever.indexing.consent import forget_named
 from retriever.store.checking import find_damage
-from retriever.store.database import INDEX_FORMAT, list_aside
+from retriever.store.database import INDEX_FORMAT
 from retriever.store.locks import writer_lock
+from retriever.store.own_files import list_aside
+from retriever.upkeep.doctor import CheckUp
 from tests.program import Cli, run_python, slow
 from tests.scenarios import chapter_pages
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +61,8 @@ def test_a_whole_index_has_neither_problems_nor_notes(shelf: Shelf) -> None:
     found = examined(shelf)
     assert (problems(found), notes(found)) == ([], {})
     names = {item.name for item in found.findings}
-    assert names >= {"Python", "SQLite", "packages", "bundled model", "disk", "permissions", "index.sqlite"}
-    assert names >= {"vectors", "words", "vectors in ChromaDB", "links", "duplicates", "folder", "locks"}
+    assert names >= {"software", "bundled model", "disk", "permissions", "index.sqlite"}
+    assert names >= {"vectors", "words", "vectors in ChromaDB", "folder", "locks"}
     assert examined(shelf, repair=True).repairs == ()
 
 
@@ -125,6 +127,54 @@ def test_a_question_that_meets_such_a_row_names_the_repair(shelf: Shelf, harm: s
         shelf.ask(QUESTIONS[0], **NEVER_REFRESH)
 
 
+@pytest.fixture(scope="module")
+def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of some pages by the bundled encoder, which gives tokens."""
+    place = tmp_path_factory.mktemp("tokens")
+    write_pages(place / "docs", PAGES)
+    index_folders([place / "docs"], place / "index")
+    return place
+
+
+def lose_tokens(index: Path, *, how: str) -> None:
+    with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
+        if how == "rows":
+            rows.execute("DELETE FROM tokens WHERE rowid % 2")
+        elif how == "a bit":
+            rows.execute("UPDATE tokens SET bits = zeroblob(length(bits) + 2) WHERE rowid % 2")
+        else:
+            rows.execute("DELETE FROM tokens")
+
+
+@pytest.mark.parametrize("how", ["rows", "a bit", "all"])
+@pytest.mark.parametrize("repair", ["doctor", "index"])
+def test_tokens_that_are_lost_are_told_and_made_again(
+    with_tokens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, repair: str
+) -> None:
+    if (how, repair) == ("a bit", "index"):
+        pytest.skip("damage is for doctor alone")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    index, docs = tmp_path / "index", with_tokens / "docs"
+    shutil.copytree(with_tokens / "index", index)
+    index_folders([docs], index)  # names the folder
+    with open_retriever(index=index) as retriever:
+        before = [found(retriever.search(question)) for question in QUESTIONS]
+    lose_tokens(index, how=how)
+    with open_retriever(index=index) as retriever:
+        answers = [retriever.search(question) for question in QUESTIONS]
+    assert all("token_match: " in " ".join(map(str, answer.degraded)) for answer in answers)
+    assert "are lost" in problems(check_up(index))[0] or how == "a bit"
+    if repair == "doctor":
+        check_up(index, repair=True)
+    else:
+        index_folders([docs], index)
+    assert problems(check_up(index)) == []
+    with open_retriever(index=index) as retriever:
+        answers = [retriever.search(question) for question in QUESTIONS]
+    assert all(same_hits(found(answer), was) for answer, was in zip(answers, before, strict=True))
+    assert [answer.degraded for answer in answers] == [()] * len(answers)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_broken_pages_cost_only_the_vectors_in_them(shelf: Shelf, good: Shelf, seed: int) -> None:
     path = shelf.index / "index.sqlite"
@@ -142,7 +192,7 @@ def test_broken_pages_cost_only_the_vectors_in_them(shelf: Shelf, good: Shelf, s
     assert shelf.encoder.encoded <= 20, (page, before, repaired.repairs)
     if before:
         (aside,) = list_aside(shelf.index)
-        assert aside.read_bytes() == data
+        assert (aside / "index.sqlite").read_bytes() == data
         assert str(aside) in repaired.repairs[0]
         assert "left over" in notes(repaired)
 
@@ -155,7 +205,6 @@ def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, left: float) -> None:
     if left:
         with pytest.raises(IndexDamagedError, match="doctor --repair"):
             shelf.update()
-    (shelf.index / "index.sqlite.damaged").write_bytes(b"of the repair before")
     repaired = examined(shelf, repair=True)
     if not left:
         assert problems(repaired) or notes(repaired)["index"]
@@ -225,14 +274,14 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
     with pytest.raises(DocumentsError, match="bring it back"):
         examined(shelf, repair=True)
     assert list_aside(shelf.index) == []
-    assert "a row of nodes makes no sense" in problems(examined(shelf))[0]
+    assert "a row of nodes or chunks makes no sense" in problems(examined(shelf))[0]
 
 
 KILLED_AT: Mapping[str, str] = {
-    "salvaging": "retriever.repair.salvage", "indexing": "retriever.repair.update_index",
+    "salvaging": "retriever.upkeep.repair.salvage", "indexing": "retriever.upkeep.repair.update_index",
     "embedding": "retriever.store.writing.put_vectors", "the snapshot": "retriever.indexing.update.build_snapshot",
-    "the swap": "retriever.repair.swap", "keeping the damaged one": "os.link",
-    "the one step": "retriever.repair.sync", "after it": "retriever.repair.remove_old_snapshots",
+    "putting it in place": "retriever.upkeep.repair.put_in_place", "keeping the damaged one": "os.link",
+    "the one step": "retriever.upkeep.repair.sync", "after it": "retriever.upkeep.repair.remove_old_snapshots",
 }  # fmt: skip
 
 
@@ -243,7 +292,7 @@ from unittest.mock import patch
 from retriever.api import check_up
 from tests.shelf import CountingEncoder
 
-import retriever.repair
+import retriever.upkeep.repair
 with patch(sys.argv[2], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
     check_up(Path(sys.argv[1]), repair=True, encoder=CountingEncoder())
 """
@@ -261,10 +310,10 @@ def test_a_killed_repair_leaves_the_damaged_index_or_the_whole_new_one(shelf: Sh
     else:
         with pytest.raises(IndexDamagedError, match="doctor --repair --index"):
             shelf.ask(QUESTIONS[0], **NEVER_REFRESH)
-        assert "a row of nodes makes no sense" in problems(examined(shelf))[0]
+        assert "a row of nodes or chunks makes no sense" in problems(examined(shelf))[0]
     assert any("of a repair that was killed" in item.says for item in examined(shelf).findings)
     assert problems(examined(shelf, repair=True)) == []
-    assert not (shelf.index / "index.sqlite.draft").exists()
+    assert [path.name.partition("-")[0] for path in list_aside(shelf.index)] == ["damaged"]
     assert len(shelf.snapshots()) == 1
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
@@ -288,24 +337,26 @@ def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: 
 
 def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
     shelf.docs = tmp_path / "docs"
-    shelf.write("a.md", "# A\n\n[b](missing.md)\n")
-    shelf.write("copy.md", "# A\n\n[b](missing.md)\n")
+    shelf.write("a.md", "# A\n")
     shelf.update(index=tmp_path / "other")
     shelf.index = tmp_path / "other"
     shelf.write("new.md", "# New\n\nword\n")
-    (shelf.index / "snapshot-7").mkdir()
-    (shelf.index / "index.sqlite.damaged").write_bytes(b"old")
+    shutil.copytree(shelf.index / "snapshot-1", shelf.index / "snapshot-7")
+    shutil.copytree(shelf.index, shelf.index / "damaged-x", ignore=shutil.ignore_patterns("snapshot-*"))
     found = examined(shelf)
     assert problems(found) == []
-    assert notes(found).keys() == {"links", "duplicates", "folder", "left over"}
+    assert notes(found).keys() == {"folder", "left over"}
     assert "1 file changed" in notes(found)["folder"]
+    assert {item.says.partition(" ")[0].strip(",") for item in found.findings if item.name == "left over"} == {
+        "snapshot-7", "damaged-x"
+    }  # fmt: skip
     assert all(item.cure for item in found.findings if item.level == "note")
     shutil.rmtree(shelf.docs)
     assert "kept as they were" in notes(examined(shelf))["folder"]
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.repair.WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr("retriever.upkeep.repair.WAIT_FOR_WRITER_S", 0.1)
     with writer_lock(shelf.index, 0):
         assert f"process {os.getpid()} is writing" in notes(examined(shelf))["locks"]
         with pytest.raises(IndexLockedError, match=f"process {os.getpid()} is writing"):

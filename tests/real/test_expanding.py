@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from retriever.doctor import examine_models
 from retriever.history import QuestionLog
 from retriever.query import AskRequest, Expansion, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
 from retriever.types import Answer
+from retriever.upkeep.doctor import examine_models
 from tests.fake_encoder import FakeEncoder
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, Asked, Model, ScriptedServer, help_and_reverse, status

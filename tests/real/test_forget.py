@@ -1,6 +1,7 @@
 """`forget`: no byte of a text or of its vector stays in any file of the index, and it does not come back by itself."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -76,9 +77,9 @@ def test_recorded_questions_that_quote_it_go_too(shelf: Shelf, reference: str, m
 
 
 def test_copies_kept_aside_go_too(shelf: Shelf) -> None:
-    (shelf.index / "index.sqlite.draft").mkdir()  # of a repair that was killed
-    for name in ("index.sqlite.damaged", "index.sqlite.draft/index.sqlite"):
-        (shelf.index / name).write_bytes((shelf.index / "index.sqlite").read_bytes())
+    for name in ("draft-1", "damaged-1"):  # of a repair that was killed, and of one that was not
+        shutil.copytree(shelf.index, shelf.index.parent / name, ignore=shutil.ignore_patterns("snapshot-*", "draft-*"))
+        (shelf.index.parent / name).rename(shelf.index / name)
     forgotten(shelf, "plans/secret.md")
     assert shelf.files_with(LEFT) == []
 

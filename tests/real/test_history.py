@@ -107,7 +107,9 @@ def test_recording_disturbs_no_reader(shelf: Shelf) -> None:
 @pytest.mark.parametrize("which", ["one", "all"])
 def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
     ask(shelf, "bread over night", SECRET)
-    (shelf.index / "index.sqlite.damaged").write_text(SECRET, encoding="utf-8")  # as a repair leaves one
+    (shelf.index / "damaged-1").mkdir()  # as a repair leaves one
+    (shelf.index / "damaged-1" / "writer.lock").touch()
+    (shelf.index / "damaged-1" / "index.sqlite").write_text(SECRET, encoding="utf-8")
     with closing(open_database(shelf.index)) as other:  # keeps the log alive, and reads nothing just now
         other.execute("SELECT count(*) FROM queries").fetchone()
         assert shelf.files_with("quixotic") != []

@@ -13,12 +13,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from retriever.api import import_index, index_folders, open_retriever
-from retriever.archive import export_index
 from retriever.errors import RetrieverError
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
+from retriever.upkeep.archive import export_index
 from tests.program import Cli, run_python, slow
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE, write_pages
@@ -63,7 +63,7 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
             name = name if "." in name else f"{name}.md"
             rows.execute("UPDATE documents SET path = ?, digest = ? WHERE path = ?", (path, "0" * 64, name))
             begins = f"substr(node_id, 1, {len(name)}) = ?"
-            for column in ("parent_id", "node_id"):
+            for column in ("parent_id", "holder_id", "node_id"):
                 change = f"UPDATE nodes SET {column} = ? || substr({column}, {len(name) + 1})"
                 rows.execute(f"{change} WHERE {begins} AND {column} NOT NULL", (path, name))
     export_index(tmp_path / "made", tmp_path / "hostile.zip")
@@ -234,32 +234,17 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(tmp_path: Pat
 KILLED_EXPORT = """
 import os, signal, sys, zipfile
 from pathlib import Path
-from retriever import archive as exporting
-moment, index, file = sys.argv[1:]
-kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-if moment == "replaced":
-    replace = Path.replace
-    Path.replace = lambda path, target: (replace(path, target), kill())
-elif moment == "packed":
-    zipfile.ZipFile.write = kill
-elif moment == "synced":
-    os.fsync = kill
-else:
-    setattr(exporting, moment, kill)
-exporting.export_index(Path(index), Path(file), replace=True)
+from retriever.upkeep.archive import export_index
+zipfile.ZipFile.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+export_index(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_the_next_export_to_a_folder_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    index, target = indexed(tmp_path, {"a.md": OTTERS}, WORDS_ALONE), tmp_path / "target"
-    target.mkdir()
-    for moment in ("describe_database", "packed", "synced", "replaced"):
-        assert run_python(KILLED_EXPORT, moment, index, target / f"{moment}.zip").returncode == -signal.SIGKILL
-        assert [path.name for path in target.glob(".*")] == [f".{moment}.zip.export"]  # that of the one before is gone
-        assert (target / f".{moment}.zip.export" / INDEX).exists()
-    other = target / ".mine.export"
-    other.mkdir()
-    (other / "letter").touch()
-    export_index(index, target / "notes.zip")
-    assert sorted(path.name for path in target.iterdir()) == [".mine.export", "notes.zip", "replaced.zip"]
+def test_what_a_killed_export_left_is_for_this_user_alone_and_stays(tmp_path: Path) -> None:
+    index, file = indexed(tmp_path, {"a.md": OTTERS}, WORDS_ALONE), tmp_path / "notes.zip"
+    assert run_python(KILLED_EXPORT, index, file).returncode == -signal.SIGKILL
+    (left,) = tmp_path.glob(".notes.zip.*")
+    assert (left.stat().st_mode & 0o077, (left / INDEX).exists()) == (0, True)
+    export_index(index, file)
+    assert (left / INDEX).exists()

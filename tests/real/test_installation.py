@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from retriever.doctor import examine_software
 from retriever.installation import find_conflicts
+from retriever.upkeep.doctor import examine_software
 
 
 def install_other(place: Path, package: str) -> None:

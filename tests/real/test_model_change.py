@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from retriever.api import open_retriever
-from retriever.doctor import examine_index
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
@@ -20,6 +19,7 @@ from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
 from retriever.types import Answer, IndexReport
+from retriever.upkeep.doctor import examine_index
 from tests.scenarios import pages
 from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, FailingEncoder, Shelf, found
 from tests.trials import ended, in_a_child

@@ -262,9 +262,6 @@ def test_the_prefixes_of_a_known_model_are_sent_and_shown(
     cli("how is bread made?", *options(server, tmp_path))
     assert "search_query: how is bread made?" in texts_sent(server)
     assert "'search_query: ' before questions" in cli("status", "--index", tmp_path / "index").out
-    found = json.loads(cli("doctor", "--index", tmp_path / "index", "--json").out)["findings"]
-    (prefixes,) = [item for item in found if item["name"] == "prefixes"]
-    assert (prefixes["level"], "(nomic-embed-text)" in prefixes["says"]) == ("well", True)
 
 
 def test_an_unknown_model_is_named_and_gets_what_is_set(
@@ -274,8 +271,6 @@ def test_an_unknown_model_is_named_and_gets_what_is_set(
     given = options(server, tmp_path, "my-own")
     assert "my-own is not among the known models" in cli("index", docs, *given).out
     assert not any(text.startswith("search_") for text in texts_sent(server))
-    found = json.loads(cli("doctor", "--index", tmp_path / "index", "--json").out)["findings"]
-    assert [item["level"] for item in found if item["name"] == "prefixes"] == ["note"]
     server.requests.clear()
     printed = cli("index", docs, *given, "--encoder-document-prefix", "passage: ", "--encoder-query-prefix", "none")
     assert "not among" not in printed.out

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.doctor import examine_index
+from retriever.upkeep.doctor import examine_index
 from tests.program import command, environment, slow
 from tests.scenarios import pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, write_pages

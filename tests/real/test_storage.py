@@ -197,8 +197,6 @@ def test_what_a_dead_writer_left_is_in_nobodys_way(shelf: Shelf) -> None:
     shelf.write("new.md", "# New\n\nword\n")
     assert shelf.update().snapshot == 2
     assert not (dead / "lexical" / "rubbish").exists()
-    (shelf.index / "snapshot-9").mkdir()
-    shelf.update()
     assert shelf.snapshots() == ["snapshot-2"]
 
 

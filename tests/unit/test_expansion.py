@@ -163,10 +163,12 @@ def test_expansions_are_remembered_and_the_oldest_go(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-@pytest.mark.parametrize("content", [b"no database at all" * 100, b""])
-def test_a_damaged_file_is_no_cache_and_is_made_anew(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("damage", [True, False])
+def test_a_damaged_file_is_no_cache_and_is_made_anew(tmp_path: Path, *, damage: bool) -> None:
     path = tmp_path / "file.sqlite"
-    path.write_bytes(content)
+    if damage:
+        ExpansionCache(path, 10).put("a", CachedExpansion(WrittenExpansion(), 1.0))
+        path.write_bytes(path.read_bytes()[:100] + bytes(5_000))
     cache, entry = ExpansionCache(path, 10), CachedExpansion(WrittenExpansion(queries=["a"]), 5.0)
     assert cache.get("a") is None
     cache.put("a", entry)

@@ -176,8 +176,7 @@ LAYERS = {
         "languages",
         "browse context history indexes overview status similar",
         "answering",
-        "retriever several archive",
-        "repair doctor",
+        "retriever several upkeep",
         "api watch",
         "sharing",
         "evaluation adapters serving",
@@ -217,6 +216,6 @@ def test_databases_are_opened_in_few_places() -> None:
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/expansion/cache.py", "retriever/repair.py", "retriever/store/checking.py",
-        "retriever/store/copying.py", "retriever/store/database.py", "retriever/vectors/chroma.py",
+        "retriever/expansion/cache.py", "retriever/store/checking.py", "retriever/store/copying.py",
+        "retriever/store/database.py", "retriever/upkeep/repair.py", "retriever/vectors/chroma.py",
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Examines the installation and an index, and says what to do about each problem; changes nothing.
 
-`retriever.repair` mends what is broken.
+`retriever.upkeep.repair` mends what is broken.
 """
 
 import os
@@ -15,11 +15,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import ModelCard
-from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import (
     Command,
     DocumentsError,
@@ -29,29 +27,31 @@ from retriever.errors import (
     NoIndexError,
     SnapshotError,
 )
+from retriever.files import measure_folder
 from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
-from retriever.indexing.forget import list_forgotten
+from retriever.indexing.parts import count_sections, is_current
 from retriever.indexing.snapshot import CHROMA, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
+from retriever.rerank import cross_encoder, endpoint, onnx
+from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import ExpansionSettings, Profile, RerankSettings, RerankStageSettings
+from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
 from retriever.store.address import read_address
 from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
+from retriever.store.database import FILE_NAME, INDEX_FORMAT, read_index
 from retriever.store.locks import is_read, writer_of
+from retriever.store.own_files import DAMAGED, DRAFT, list_aside, list_snapshots
 from retriever.vectors.manifest import VectorsManifest
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
 
-OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
 PACKAGES = ("chromadb", "numpy", "onnxruntime", "rank-bm25", "networkx", "markdown-it-py", "ollama")
-LEAST_ROOM = 600  # bytes: a question of some sentences
 LITTLE_SPACE = 50_000_000  # bytes; with less no index can be made
 
 
@@ -75,7 +75,7 @@ class CheckUp:
 
 
 def examine(index: Path | None, models: Profile | None = None) -> Iterator[Finding]:
-    """Examines everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
+    """Examine everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
     yield from examine_software()
     if index is None:
         cure = Command("index FOLDER").render()
@@ -89,27 +89,22 @@ def examine(index: Path | None, models: Profile | None = None) -> Iterator[Findi
 
 
 def judge(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
-    """A finding that is well unless there is something to be done about it."""
+    """Return a finding that is well unless there is something to be done about it."""
     return Finding(area, name, level if cure else "well", says, cure)
 
 
 def examine_software() -> Iterator[Finding]:
-    """Python, SQLite, the packages and the bundled model."""
-    says = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
-    cure = "install Python 3.11 or newer" if sys.version_info < OLDEST_PYTHON else ""
-    yield judge("environment", "Python", says, cure)
+    """Examine Python, SQLite, the packages and the bundled model."""
+    installed = [f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"]
+    installed.append(f"SQLite {sqlite3.sqlite_version}")
     cure = "use a Python that comes with SQLite 3.37 or newer" if sqlite3.sqlite_version_info < OLDEST_SQLITE else ""
-    yield judge("environment", "SQLite", f"SQLite {sqlite3.sqlite_version}", cure)
-
-    # By their metadata: to import them all would take as long as a question.
-    installed = []
     for name in PACKAGES:
         try:
-            installed.append(f"{name} {version(name)}")
+            installed.append(f"{name} {version(name)}")  # not imported: that would take as long as a question
         except PackageNotFoundError:
             installed.append(f"{name} is missing")
-    cure = "install again: uv sync" if any(text.endswith(" is missing") for text in installed) else ""
-    yield judge("environment", "packages", ", ".join(installed), cure)
+            cure = "install again: uv sync"
+    yield judge("environment", "software", ", ".join(installed), cure)
     conflicts = list(find_conflicts())
     for says, is_in_the_way in conflicts:
         yield Finding("environment", "package names", "problem" if is_in_the_way else "note", says, CURE)
@@ -124,82 +119,43 @@ def examine_software() -> Iterator[Finding]:
 
 
 def examine_models(profile: Profile) -> Iterator[Finding]:
-    """The language model, whether it has room for what the profile asks of it, and the profile's cross-encoder."""
-    from retriever.expansion.prompt import (
-        build_instructions,
-        count_answer_tokens,
-        count_usual_tokens,
-        plan_expansion,
-    )
-    from retriever.rerank.llm import estimate_windows
-    from retriever.served.check import check_llm
-    from retriever.served.generator import ServedGenerator
-    from retriever.served.speed import USUAL
-
-    area: Area = "language model"
+    """Examine the language models that this profile asks, and what scores its candidates one after another."""
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
     reranks = profile.use_llm and profile.rerank.kind == "llm"
-    looks_further = profile.use_llm and profile.rounds > 0
-    # Only what this profile will ask is asked: who runs one model is told nothing of another.
-    is_well = True
-    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks), ("", looks_further))
+    others = (profile.use_llm and profile.rounds > 0) or profile.summaries.kind == "llm"
+    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks), ("", others))
     models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
     for model in models or [profile.llm.model]:
         for found in check_llm(replace(profile.llm, model=model), measures=True):
-            is_well = is_well and found.is_well  # what is wrong says what to do in the same sentence
-            yield Finding(area, found.what, "well" if found.is_well else "problem", found.says)
-    if not (expands or reranks or looks_further or profile.summaries.kind == "llm"):
+            # What is wrong says what to do in the same sentence.
+            yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
+    if not models:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
-        yield Finding(area, "stages", "note" if profile.rerank.kind == "none" else "well", says)
-    expander, reranker, _ = (
-        ServedGenerator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted
-    )
-    cure = "a model that reads more, or a larger llm.num_ctx"
-    if is_well and expands:
-        speed = expander.speed or USUAL
-        settings, _ = plan_expansion(profile.part(ExpansionSettings), "", speed, expander.stage_s)
-        room = expander.room(build_instructions(settings), count_answer_tokens(settings))
-        texts = (
-            pluralize(settings.rewordings, "rewording"),
-            pluralize(settings.hyde_variants, "passage"),
-        )
-        # By the plan that a question would make, so that the time named here is the time waited there.
-        seconds = speed.seconds(build_instructions(settings), count_usual_tokens(settings))
-        says = f"{' and '.join(texts)} of a question, in about {seconds:.0f} s"
-        problem = f"{says}, and no room is left for a question" if room < LEAST_ROOM else ""
-        yield judge(area, "expansion", problem or says, cure if problem else "")
-    if is_well and reranks:
-        windows = estimate_windows(reranker, profile.part(RerankStageSettings))
-        says = f"{profile.candidate_cap} candidates in {pluralize(windows, 'window')} of the model's context"
-        yield judge(area, "reranking", says if windows else "no two candidates fit", "" if windows else cure)
-    yield from examine_reranker(profile.rerank)
-
-
-def examine_reranker(settings: RerankSettings) -> Iterator[Finding]:
-    """The model that scores the candidates one after another, if the profile has one; a server is asked about two."""
-    from retriever.rerank import cross_encoder, endpoint, onnx
-
-    area: Area = "language model"
+        yield Finding("language model", "stages", "note" if profile.rerank.kind == "none" else "well", says)
+    settings = profile.rerank
     match settings.kind:
         case "cross-encoder":
             problem, cure = cross_encoder.find_problem(settings)
-            yield judge(area, "cross-encoder", problem or f"{settings.model} is on this machine", cure)
-        case "onnx" | "endpoint":
-            problem = (onnx if settings.kind == "onnx" else endpoint).find_problem(settings)
-            well = f"{settings.model} is there and has its checksums"
-            well = well if settings.kind == "onnx" else f"{settings.url} reranks"
-            yield Finding(area, "reranker", "problem" if problem else "well", problem or well)
+            yield judge("language model", "cross-encoder", problem or f"{settings.model} is on this machine", cure)
+        case "onnx":
+            problem = onnx.find_problem(settings)
+            says = problem or f"{settings.model} is there and has its checksums"
+            yield Finding("language model", "reranker", "problem" if problem else "well", says)
+        case "endpoint":
+            problem = endpoint.find_problem(settings)
+            yield Finding(
+                "language model", "reranker", "problem" if problem else "well", problem or f"{settings.url} reranks"
+            )
 
 
 def examine_disk(index: Path) -> Iterator[Finding]:
-    """Where the index is, whether its disk has room, and whether it can be written."""
+    """Examine where the index is, whether its disk has room, and whether it can be written."""
     yield Finding("environment", "location", "well", f"the index is {index}")
     existing = next(place for place in (index, *index.absolute().parents) if place.exists())
 
     free = shutil.disk_usage(existing).free
-    used = sum(path.stat().st_size for path in index.rglob("*") if path.is_file()) if index.is_dir() else 0
     # A new snapshot lies beside the old one until it is in force, and a vacuum writes the database twice.
-    needed = max(LITTLE_SPACE, 2 * used)
+    needed = max(LITTLE_SPACE, 2 * measure_folder(index))
     more = f"; an update may need {format_size(needed)}" if free < needed else ""
     cure = f"free {format_size(needed - free)}, or keep the index on another disk (--index)" if more else ""
     yield judge("environment", "disk", f"{format_size(free)} free{more}", cure)
@@ -212,7 +168,7 @@ def examine_disk(index: Path) -> Iterator[Finding]:
 
 
 def examine_index(index: Path) -> Iterator[Finding]:
-    """The database, the snapshot, the folders, what is left over, and who uses the index."""
+    """Examine the database, the snapshot, the folders, what is left over, and who uses the index."""
     repair = Command(f"doctor --repair --index {index}").render()
     address = read_address(index)
     try:
@@ -224,9 +180,6 @@ def examine_index(index: Path) -> Iterator[Finding]:
             else:
                 yield from examine_rows(connection)
                 yield from examine_languages(connection, index)
-                says, is_known = describe_prefixes(_index_profile(connection, index).encoder)
-                if says:  # what a served embedding model is given before each text: without it, many find far less
-                    yield Finding("index", "prefixes", "well" if is_known else "note", says)
                 yield from examine_parts(connection) if address else examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
@@ -245,7 +198,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
 
 
 def examine_rows(connection: Connection) -> Iterator[Finding]:
-    """How much a whole database holds: documents, vectors, links, duplicates, and what is kept out."""
+    """Examine how much a whole database holds, and whether every text has its vector."""
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
@@ -253,16 +206,16 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
     where, form = (FILE_NAME, f"format {INDEX_FORMAT}, ") if is_file else ("tables", "")
     yield Finding("index", where, "well", f"{form}{says}; every row can be read")
 
-    # Three states that look alike in the counts: no encoder, a first run that goes on, and vectors that are lost.
+    # Three states that look alike in the counts: no encoder, a first run that goes on, and what is lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""
-    embedded = text_vectors.vector_count(connection, fingerprint) if fingerprint else 0
     if not fingerprint:
         yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
     elif text_vectors.embedded_share(connection) < 1:
+        embedded = text_vectors.vector_count(connection, fingerprint)
         says = f"{embedded:,} of {counts.chunks:,} chunks have a vector; the others are found by words alone"
         yield Finding("index", "vectors", "note", says, Command("index FOLDER", "to go on, run").render())
-    elif embedded < counts.chunks:
-        says = f"{embedded:,} of {counts.chunks:,} chunks have a vector"
+    elif lost := text_vectors.count_lost(connection, fingerprint):
+        says = f"of {lost:,} of {counts.chunks:,} chunks the vector or its tokens are lost"
         yield Finding("index", "vectors", "problem", says, Command("index FOLDER").render())
     else:
         unused = "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
@@ -270,22 +223,9 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
         says = f"; {more:,} more are kept of texts that may come back" if more else ""
         yield Finding("index", "vectors", "well", f"every chunk has one{says}")
 
-    rows = connection.execute("SELECT problem, count(*) FROM links WHERE problem IS NOT NULL GROUP BY problem")
-    broken = ", ".join(f"{number:,} {problem}" for problem, number in rows)
-    says = f"broken links in the documents: {broken}" if broken else "every link leads somewhere"
-    yield judge("index", "links", says, "mend the documents" if broken else "", "note")
-
-    copies = "SELECT count(*) AS n FROM documents GROUP BY digest HAVING count(*) > 1"
-    texts, documents = connection.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({copies}) AS copies").fetchone()
-    says = f"{documents:,} documents have only {texts:,} different texts" if texts else "no two documents are the same"
-    yield judge("index", "duplicates", says, "leave copies out with --ignore" if texts else "", "note")
-
-    if forgotten := list(list_forgotten(connection)):
-        yield Finding("index", "forgotten", "note", f"{pluralize(len(forgotten), 'path')} kept out by `forget`")
-
 
 def examine_languages(connection: Connection, index: Path) -> Iterator[Finding]:
-    """How much of the documents the embedding model knows, where that can be told here."""
+    """Examine how much of the documents the embedding model knows, where that can be told here."""
     survey = survey_texts(connection, _index_profile(connection, index).encoder)
     if survey is not None and reading.meta(connection, "fingerprint"):
         folders = [folder.path for folder in reading.folders(connection)]
@@ -300,7 +240,7 @@ def _index_profile(connection: Connection, index: Path) -> Profile:
 
 
 def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterator[Finding]:
-    """Compares the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
+    """Compare the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
     number = reading.snapshot_number(connection)
     if not number:
         cure = Command("index FOLDER").render()
@@ -321,7 +261,7 @@ def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterat
     except SnapshotError as error:
         yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
 
-    for folder in sorted(index.glob("snapshot-*")):
+    for folder in list_snapshots(index):
         if folder != locate_snapshot(index, number) and not is_read(folder):
             says = f"{folder.name} is not in force, and nobody reads it"
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
@@ -345,9 +285,7 @@ def examine_chroma(connection: Connection, index: Path) -> str:
 
 
 def examine_parts(connection: Connection) -> Iterator[Finding]:
-    """Whether the postings in tables are of all sections, and of this version."""
-    from retriever.indexing.parts import count_sections, is_current
-
+    """Examine whether the postings in tables are of all sections, and of this version."""
     sections, found = reading.counts(connection).sections, count_sections(connection)
     problem = "" if is_current(connection) else "the postings are of another version"
     if found != sections:
@@ -357,7 +295,7 @@ def examine_parts(connection: Connection) -> Iterator[Finding]:
 
 
 def examine_folders(connection: Connection, index: Path) -> Iterator[Finding]:
-    """Each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
+    """Examine each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
     settings = _index_profile(connection, index).documents
     named = read_named_folders(index).folders
     for folder in reading.folders(connection):
@@ -379,15 +317,18 @@ def examine_folders(connection: Connection, index: Path) -> Iterator[Finding]:
 
 
 def examine_leftovers(index: Path) -> Iterator[Finding]:
-    """What a killed run left, which goes with the next one, and what a repair kept on purpose."""
+    """Examine what killed runs left, and what a repair kept on purpose."""
     for path in list_aside(index):
-        if path.is_dir():
-            says = f"{path.name} is of a repair that {'is at work' if writer_of(index) else 'was killed'}"
-            yield Finding("index", "left over", "note", says, "the next `doctor --repair` removes it")
-        else:
-            says = f"{path.name}, {format_size(path.stat().st_size)}: the damaged database that the last repair kept"
+        size = format_size(measure_folder(path))
+        if path.name.startswith(DAMAGED):
+            says = f"{path.name}, {size}: the damaged database that a repair kept"
             cure = "remove it when all is well; it holds texts of documents"
-            yield Finding("index", "left over", "note", says, cure)
-    for path in filter(Path.exists, name_drafts(index)):
-        says = f"{path} is being imported" if writer_of(path) else f"{path} is of an import that was killed"
-        yield Finding("index", "left over", "note", says, "the next `import` to this place removes it")
+        else:
+            says = f"{path.name}, {size}, is of a repair that {'is at work' if writer_of(index) else 'was killed'}"
+            cure = "the next `doctor --repair` removes it"
+        yield Finding("index", "left over", "note", says, cure)
+    for path in sorted(index.parent.glob(f".{index.name}.{DRAFT}*")):
+        says = f"{path} is of an import that is at work, or was killed"
+        yield Finding(
+            "index", "left over", "note", says, "remove it when no import is at work; it holds texts of documents"
+        )

@@ -1,10 +1,11 @@
-"""What `doctor --repair` does: the least that makes an index whole again, nothing where it is whole.
+"""What `doctor --repair` does: make an index anew from its documents, and keep what can be verified of the old one.
 
-Derived parts are made anew from index.sqlite. A damaged index.sqlite stays as it is while a new index is made beside
-it, in a draft folder; then the new one takes its place in one step. A repair that is killed before that step leaves the
+A damaged index.sqlite stays as it is while a new one is made in a draft folder; then the new one takes its place in
+one step, and the damaged one is kept in a folder of its own. A repair that is killed before that step leaves the
 damaged index and the draft, which the next repair removes.
 
-`salvage` reads out of the damaged database what no document can give back, and the vectors.
+Kept are what no document can give back (folders, settings, recorded questions, what was forgotten and opened) and, by
+the hashes of their texts, what would take long to make: vectors, their tokens and written summaries.
 """
 
 import json
@@ -12,13 +13,14 @@ import os
 import shlex
 import shutil
 import sqlite3
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 from retriever.display.phrases import pluralize
-from retriever.doctor import examine_parts, examine_snapshot
+from retriever.embedding import open_encoder
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
 from retriever.indexing.consent import (
@@ -31,9 +33,9 @@ from retriever.indexing.consent import (
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
 from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
-from retriever.protocols import Encoder, Progress
+from retriever.protocols import Encoder, Progress, as_token_encoder
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import reading, writing
+from retriever.store import reading, text_vectors, writing
 from retriever.store.address import read_address
 from retriever.store.checking import find_damage
 from retriever.store.database import (
@@ -41,20 +43,17 @@ from retriever.store.database import (
     FILE_NAME,
     create_file,
     is_index,
-    list_aside,
     open_file,
     transaction,
     translate_sqlite_errors,
     write_index,
 )
-from retriever.store.locks import writer_lock
-from retriever.store.text_vectors import is_as_written
+from retriever.store.locks import LOCK_NAME, writer_lock
+from retriever.store.own_files import DAMAGED, DRAFT, LOGS, make_draft, next_snapshot, remove_aside, require_own
 from retriever.trace import NoProgress
 from retriever.types import IndexReport
+from retriever.upkeep.doctor import examine_parts, examine_snapshot
 
-DRAFT_NAME = f"{FILE_NAME}.draft"
-DAMAGED_NAME = f"{FILE_NAME}.damaged"
-LOGS = ("-wal", "-shm")  # what SQLite keeps beside a database
 # Tables that are saved, what a report calls one of their rows, and the order in which SQLite stores these. Indexing
 # makes the other tables again; of `meta` only the settings are saved.
 SAVED = {
@@ -71,7 +70,7 @@ Row = tuple[object, ...]
 
 
 def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
-    """Makes an index whole; says what was done, a sentence each.
+    """Make an index whole; yield what was done, a sentence each.
 
     Raises DocumentsError when a folder of documents is away, EncoderError when a lost vector cannot be made again: the
     damaged index is then as it was. IndexUnusableError when it is locked, of another format, or cannot be written.
@@ -83,33 +82,24 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
             if any(found.level == "problem" for found in examine_parts(connection)):
                 yield f"the postings were made anew, as part of state {renew_snapshot(connection, index)}"
         return
+    require_own(index)
     with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), translate_sqlite_errors(index):
-        draft = index / DRAFT_NAME
-        shutil.rmtree(draft, ignore_errors=True)  # of a repair that was killed
-        try:
-            with closing(open_file(index)) as connection:
-                is_damaged = next(find_damage(connection), None) is not None
-        except IndexDamagedError:
-            is_damaged = True
-        except NoIndexError:  # a first indexing was killed before it made the tables
-            is_damaged = False
-        if not is_damaged:
+        remove_aside(index, DRAFT)  # of repairs that were killed: this one has the lock
+        if not has_lost_rows(index):
             yield from repair_snapshot(index)
             return
-        empty_log(index)
-        draft.mkdir(mode=0o700)
-        try:
+        with make_draft(index) as draft:
             folders, saved = salvage(index / FILE_NAME, draft)
             # What this user named for the index is known beside it, too; what nobody named is not looked at.
             named = read_named_folders(index).folders
             docs = () if folders else tuple(map(Path, named))
             can_index = set(folders) <= set(named) if folders else bool(docs)
-            report = fill_draft(draft, index, docs, progress, encoder) if can_index else None
-            swap(draft, index)
-        finally:
-            forget_named(draft)
-            shutil.rmtree(draft, ignore_errors=True)
-    yield f"a new index took the place of the damaged one, which was kept as {index / DAMAGED_NAME}"
+            try:
+                report = fill_draft(draft, index, docs, progress, encoder) if can_index else None
+                kept = put_in_place(draft, index, keeps_old=True)
+            finally:
+                forget_named(draft)
+    yield f"a new index took the place of the damaged one, which was kept as {kept}"
     yield saved
     if report is None:
         command = Command(f"index {shlex.join(folders) or 'FOLDER'} --index {shlex.quote(str(index))}")
@@ -119,8 +109,22 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
     yield f"{pluralize(report.documents, 'document')} indexed again: {texts}"
 
 
+def has_lost_rows(index: Path) -> bool:
+    """Return whether index.sqlite is damaged, or lacks vectors or tokens that it had."""
+    try:
+        with closing(open_file(index)) as connection:
+            if next(find_damage(connection), None) is not None:
+                return True
+            fingerprint = reading.meta(connection, "fingerprint")
+            return bool(fingerprint and text_vectors.count_lost(connection, fingerprint))
+    except IndexDamagedError:
+        return True
+    except NoIndexError:  # a first indexing was killed before it made the tables
+        return False
+
+
 def repair_snapshot(index: Path) -> Iterator[str]:
-    """Makes a damaged snapshot anew from the rows, for which nothing is embedded; removes those not in force."""
+    """Make a damaged snapshot anew from the rows, for which nothing is embedded; remove those not in force."""
     with closing(create_file(index)) as connection:
         number = reading.snapshot_number(connection)
         if number and any(found.level == "problem" for found in examine_snapshot(connection, index, "")):
@@ -130,27 +134,20 @@ def repair_snapshot(index: Path) -> Iterator[str]:
         remove_old_snapshots(index, number)
 
 
-def empty_log(index: Path) -> None:
-    """Moves what SQLite's log holds into the damaged database, so that the swap may remove the log."""
-    uri = f"{(index / FILE_NAME).as_uri()}?mode=rw"
-    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")  # passes over a definition that is damaged
-        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
-            raise IndexLockedError(f"a process is reading the index {index}", hint="end it, then run the repair again")
-
-
 def fill_draft(
     draft: Path, index: Path, docs: tuple[Path, ...], progress: Progress | None, encoder: Encoder | None
 ) -> IndexReport:
-    """Indexes `docs` and the folders that a draft was given, with the settings and the consent of the damaged index."""
-    with closing(create_file(draft)) as connection, transaction(connection):
+    """Index `docs` and the folders that a draft was given, with the settings and the consent of the damaged index."""
+    with closing(create_file(draft)) as connection:
         own = drop_widening_settings(index, reading.index_settings(connection))
         given = collect_settings(DEFAULT_PROFILE, None, own)
-        # The new snapshot takes a higher number than those that are there, so that no folder stands in its way.
-        numbers = [folder.name.removeprefix("snapshot-") for folder in index.glob("snapshot-*")]
-        highest = max((int(number) for number in numbers if number.isdecimal()), default=0)
-        writing.set_meta(connection, "snapshot", str(highest))
+        encoder = encoder or open_encoder(given.profile().encoder)
+        if encoder is not None and as_token_encoder(encoder) is not None:  # one comes with the other
+            words = text_vectors.token_words(connection, encoder.fingerprint)
+            of_words = f"length(bits) % {8 * words} = {text_vectors.CHECKSUM}" if words else "false"
+            connection.execute(f"DELETE FROM tokens WHERE NOT ({of_words})")
+            kept = "SELECT fingerprint, text_hash FROM tokens"
+            connection.execute(f"DELETE FROM vectors WHERE (fingerprint, text_hash) NOT IN ({kept})")
     request = IndexRequest(draft, docs, given.profile(), given.for_index(), encoder)
     # The draft may look at what this user has named for the index, not at all that its database names.
     known = read_named_folders(index)
@@ -158,35 +155,51 @@ def fill_draft(
     return update_index(request, progress or NoProgress())
 
 
-def swap(draft: Path, index: Path) -> None:
-    """Puts the draft in the place of the damaged database, which keeps its content under another name."""
-    # The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
+def put_in_place(draft: Path, index: Path, *, keeps_old: bool) -> Path:
+    """Put the finished index of a draft folder in the place of another, in one step; for the one writer of both.
+
+    The old database goes, or is kept in a folder of its own, which is returned. Nothing else in the folder is touched.
+    """
+    empty_log(index)
+    # The new snapshot comes first: the old database does not name it. The one step is the last `replace`.
     with closing(create_file(draft)) as connection:
-        number = reading.snapshot_number(connection)  # 0 where no folder could be read, so that nothing was indexed
+        made, number = reading.snapshot_number(connection), next_snapshot(index)
+        if made:  # 0 where no folder could be read, so that nothing was indexed
+            locate_snapshot(draft, made).rename(locate_snapshot(index, number))
+            writing.set_meta(connection, "snapshot", str(number))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    if number:
-        locate_snapshot(draft, number).rename(locate_snapshot(index, number))
-    for path in list_aside(index):
-        if path != draft:
-            path.unlink()
-    for log in LOGS:  # or SQLite would take them for the new database's
-        (index / f"{FILE_NAME}{log}").unlink(missing_ok=True)
+    old = Path(tempfile.mkdtemp(prefix=DAMAGED, dir=index if keeps_old else draft))
+    (old / LOCK_NAME).touch(mode=0o600)
     try:
-        os.link(index / FILE_NAME, index / DAMAGED_NAME)
+        os.link(index / FILE_NAME, old / FILE_NAME)
     except OSError:  # a file system without hard links
-        shutil.copyfile(index / FILE_NAME, index / DAMAGED_NAME)
-        (index / DAMAGED_NAME).chmod(0o600)
+        shutil.copyfile(index / FILE_NAME, old / FILE_NAME)
+        (old / FILE_NAME).chmod(0o600)
+    for log in LOGS:  # or SQLite would take them for the new database's
+        with suppress(FileNotFoundError):
+            (index / log).rename(old / log)
     sync(index)
     (draft / FILE_NAME).replace(index / FILE_NAME)
     sync(index)
-    remove_old_snapshots(index, number)
+    remove_old_snapshots(index, number if made else 0)
+    return old
 
 
-# Out of a damaged index.sqlite, what no document can give back, and the vectors.
+def empty_log(index: Path) -> None:
+    """Move what SQLite's log holds into the old database; IndexLockedError where somebody is reading it."""
+    uri = f"{(index / FILE_NAME).as_uri()}?mode=rw"
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")  # passes over a definition that is damaged
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise IndexLockedError(f"a process is reading the index {index}", hint="end it, then run this again")
+
+
+# Out of a damaged index.sqlite, what no document can give back, and what takes long to make.
 
 
 def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
-    """Fills the database of a new index in the empty folder `draft`; nothing is written to the damaged one.
+    """Fill the database of a new index in the folder `draft`; nothing is written to the damaged one.
 
     Returns the folders that it names, and how much was saved: a sentence for people.
     """
@@ -197,14 +210,17 @@ def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
         source.execute("PRAGMA writable_schema = ON")
         target.execute("PRAGMA foreign_keys = OFF")
         with transaction(target):
-            settings = "{}"
+            meta = "SELECT value FROM meta WHERE key = ?"
             try:
-                (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
+                (settings,) = source.execute(meta, ("settings",)).fetchone()
                 collect_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
+                writing.set_meta(target, "settings", str(settings))
             except (*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
-                settings = "{}"
                 broken.append("settings")
-            writing.set_meta(target, "settings", str(settings))
+            with suppress(*UNREADABLE, ValueError, TypeError):  # without it all tokens are made again
+                (tokens,) = source.execute(meta, ("tokens",)).fetchone()
+                fingerprint, words = json.loads(tokens)
+                writing.set_meta(target, "tokens", json.dumps([str(fingerprint), int(words)]))
             for table, (name, _) in SAVED.items():
                 before = target.total_changes
                 if not copy_table(source, target, table):
@@ -219,12 +235,12 @@ def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
 
 
 def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> bool:
-    """Copies the rows that can be read and believed; whether that was all of them."""
+    """Copy the rows that can be read and believed; return whether that was all of them."""
     columns = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})")]
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     is_whole = True
     for row in read_rows(source, table, columns):
-        if row is None or (table == "vectors" and not is_as_written(row[-1])):
+        if row is None or (table in {"vectors", "tokens"} and not text_vectors.is_as_written(row[-1])):
             is_whole = False
             continue
         try:
@@ -235,7 +251,7 @@ def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: st
 
 
 def read_rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[Row | None]:
-    """From the first row to the first that cannot be read, then from the last back; None for what lies between."""
+    """Yield the rows to the first that cannot be read, then from the last back; None for what lies between."""
     for direction in ("ASC", "DESC"):
         order = ", ".join(f"{column} {direction}" for column in SAVED[table][1])
         try:
@@ -246,7 +262,7 @@ def read_rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Ite
 
 
 def remove_odd_vectors(target: sqlite3.Connection) -> None:
-    """Removes those that have not as many numbers as most of the same encoder."""
+    """Remove those that have not as many numbers as most of the same encoder."""
     lengths: dict[str, Counter[int]] = {}
     for fingerprint, length, count in target.execute(
         "SELECT fingerprint, length(vector), count(*) FROM vectors GROUP BY 1, 2"

@@ -1,0 +1,97 @@
+"""Which files in an index's folder are ours: nothing else in it is ever removed or overwritten.
+
+An index may be kept in any folder, beside files of its user. What an earlier run left is known by its name and by what
+is in it; whatever is a link, has another name, or lies beside something of another name stays where it is.
+"""
+
+import shutil
+import stat
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+from pageindex.files import open_regular
+from retriever.errors import UsageError
+from retriever.files import make_private_folder
+from retriever.store.database import FILE_NAME, OWNER
+from retriever.store.locks import HOLDER_NAME, LOCK_NAME, READERS_NAME
+from retriever.store.manifest import MANIFEST_NAME
+
+LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
+INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME, HOLDER_NAME})
+SNAPSHOT_PARTS = frozenset({READERS_NAME, MANIFEST_NAME, "lexical", "spellings", "chroma"})
+DRAFT, DAMAGED = "draft-", "damaged-"  # an index that is being made; the database that a repair replaced
+
+
+def list_snapshots(index: Path) -> list[Path]:
+    """Return the snapshots in an index's folder."""
+    return [folder for folder in sorted(index.glob("snapshot-*")) if _is_ours(folder, READERS_NAME, SNAPSHOT_PARTS)]
+
+
+def require_own(index: Path) -> None:
+    """Raise UsageError where index.sqlite is another program's: neither its first bytes nor a snapshot are ours."""
+    try:
+        with FileIO(open_regular(index / FILE_NAME), "r") as file:
+            head = file.read(72)
+    except OSError as error:
+        raise UsageError(f"{index / FILE_NAME} cannot be read: {error.strerror}; name another with --index") from error
+    is_own = not head or head[68:] == OWNER.to_bytes(4, "big")  # where SQLite keeps the application_id
+    if not is_own and not list_snapshots(index):
+        raise UsageError(f"{index / FILE_NAME} belongs to another program; name another folder with --index")
+
+
+def list_aside(index: Path) -> list[Path]:
+    """Return the drafts and the damaged databases in an index's folder: each is a folder with an index of its own."""
+    found = [folder for begin in (DAMAGED, DRAFT) for folder in sorted(index.glob(f"{begin}*"))]
+    return [folder for folder in found if _is_ours(folder, LOCK_NAME, INDEX_FILES)]
+
+
+def remove_aside(index: Path, begin: str = "") -> None:
+    """Remove the drafts and the damaged databases whose names begin so; for the one writer."""
+    for folder in list_aside(index):
+        if folder.name.startswith(begin):
+            shutil.rmtree(folder)
+
+
+def remove_files(index: Path) -> None:
+    """Remove all that is ours from an index's folder, and the folder if nothing else is in it; for the one writer."""
+    for folder in (*list_snapshots(index), *list_aside(index)):
+        shutil.rmtree(folder)
+    for name in INDEX_FILES:
+        if _is_file(index / name):
+            (index / name).unlink()
+    if not any(index.iterdir()):
+        index.rmdir()
+
+
+def next_snapshot(index: Path) -> int:
+    """Return a number above those of all snapshots in a folder, whoever made them."""
+    numbers = [path.name.removeprefix("snapshot-") for path in index.glob("snapshot-*")]
+    return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+@contextmanager
+def make_draft(place: Path, begin: str = DRAFT) -> Iterator[Path]:
+    """Make a folder for an index in the folder `place`, under a name that nothing has; what is left goes at the end."""
+    make_private_folder(place)
+    with tempfile.TemporaryDirectory(prefix=begin, dir=place, ignore_cleanup_errors=True) as name:
+        (Path(name) / LOCK_NAME).touch(mode=0o600)
+        yield Path(name)
+
+
+def _is_ours(folder: Path, mark: str, names: Collection[str]) -> bool:
+    """Return whether this is a folder, not a link, with our `mark` in it and nothing of another name."""
+    if folder.is_symlink() or not folder.is_dir() or not _is_file(folder / mark):
+        return False
+    snapshots = list_snapshots(folder) if mark == LOCK_NAME else []
+    return all(path.name.partition(".draft-")[0] in names or path in snapshots for path in folder.iterdir())
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether this is a regular file, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""What keeps an index well: export and import, the doctor, and the repair."""

@@ -1,0 +1,276 @@
+"""An index as one file, in the state of one moment: written, and read with suspicion.
+
+The file is a ZIP of index.sqlite alone. What searches need is made anew of it, without embedding a text. A file may
+come from anybody: nothing in it names a place where something is written, and all of it is checked before it is used.
+"""
+
+import sqlite3
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pageindex.files import require_regular
+from retriever.errors import (
+    ArchiveError,
+    Command,
+    DocumentsError,
+    IndexDamagedError,
+    IndexUnusableError,
+    IndexVersionError,
+    NoIndexError,
+    UsageError,
+)
+from retriever.files import require_space, sync, writing_to
+from retriever.indexing.background import copy_background, read_background, renew_folder_backgrounds
+from retriever.indexing.consent import check_documents, forget_named, name_folders
+from retriever.indexing.request import WAIT_FOR_WRITER_S, home_folder, name_index
+from retriever.indexing.snapshot import renew_snapshot
+from retriever.served.address import is_this_machine
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.store import reading
+from retriever.store.address import read_address
+from retriever.store.checking import find_damage
+from retriever.store.copying import copy_rows, remove_rows
+from retriever.store.database import (
+    FILE_NAME,
+    create_file,
+    is_index,
+    open_file,
+    read_index,
+    read_transaction,
+    transaction,
+    translate_sqlite_errors,
+    write_index,
+)
+from retriever.store.locks import writer_lock
+from retriever.store.own_files import DRAFT, make_draft, require_own
+from retriever.upkeep.repair import put_in_place
+
+# Packing makes an index about four times smaller; what unpacks to more than this is a bomb. A small index may have
+# SLACK_BYTES above that: empty tables pack well.
+MAX_RATIO = 100
+SLACK_BYTES = 10_000_000
+BLOCK_BYTES = 1 << 20
+ENCRYPTED = 1  # a flag of a ZIP's member
+SPACE_FACTOR = 3  # an import writes the database, its log, and the snapshot that is made of it
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """What an archive holds."""
+
+    folders: tuple[str, ...]  # the indexed folders as this machine names them, in the order in which they came
+    documents: int
+    questions: int  # how many recorded questions are in it
+    bytes: int  # of index.sqlite
+
+
+def export_index(index: Path, file: Path, *, replace: bool = False) -> ExportReport:
+    """Write an index into one file, in the state of this moment, whatever a writer does meanwhile."""
+    check_target(file, replace=replace)
+    with writing_to(file.parent), tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as place:
+        database, draft = Path(place) / FILE_NAME, Path(place) / file.name
+        with read_index(index) as source:
+            if read_address(index):
+                with closing(create_file(database.parent)) as target:
+                    with read_transaction(source), transaction(target):
+                        copy_rows(source, target)
+                        copy_background(source, target)
+                    target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+            else:
+                # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
+                source.execute("VACUUM INTO ?", (str(database),))
+        with read_index(database.parent) as copied:
+            folders = tuple(folder.path for folder in reading.folders(copied))
+            (questions,) = copied.execute("SELECT count(*) FROM queries").fetchone()
+            report = ExportReport(folders, reading.document_count(copied), questions, database.stat().st_size)
+        draft.touch(mode=0o600)
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(database, FILE_NAME)
+        sync(draft)
+        check_target(file, replace=replace)  # again: somebody may have made one meanwhile
+        draft.replace(file)
+    return report
+
+
+def check_target(file: Path, *, replace: bool) -> None:
+    """Raise UsageError unless nothing has the file's name, or an exported index that is to be replaced."""
+    try:
+        require_regular(file)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{file} is a folder, a link or a device; name another file") from error
+    if not replace:
+        raise UsageError(f"{file} is there already; --force replaces it")
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
+        if archive.namelist() == [FILE_NAME]:
+            return
+    raise UsageError(f"{file} holds something else than an exported index; name another file")
+
+
+def import_index(
+    file: Path, place: Path | None, docs: Sequence[Path], *, replace: bool = False, encoder_url: str = ""
+) -> Path:
+    """Check everything, make an index in a draft folder, and put it in its place as a whole; see `api.import_index`.
+
+    Without a `place`, the index comes where that of its folders belongs; returned is where it is.
+    """
+    for folder in docs:
+        if not folder.is_dir():
+            raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
+    if place is not None:
+        check_place(place, replace=replace)
+    with make_import_draft(place) as name, writing_to(Path(name)):
+        draft = Path(name)
+        unpack(file, draft / FILE_NAME)
+        documents = check_index(file, draft, docs, encoder_url)
+        with closing(create_file(draft)) as connection:
+            if docs:
+                move_folders(connection, docs)
+            folders = [Path(folder.path) for folder in reading.folders(connection)]
+            if place is None and not folders:
+                raise UsageError(f"{file} holds an index of no folders; name its place with --index")
+            place = place or home_folder() / name_index(folders)
+            connection.execute("PRAGMA journal_mode = WAL")
+            if reading.snapshot_number(connection) and not read_address(place):
+                with transaction(connection):
+                    renew_snapshot(connection, draft)
+        check_place(place, replace=replace)  # again: another one may have made an index by now
+        if read_address(place):
+            import_rows(draft, place)
+        elif is_index(place):
+            with writer_lock(place, WAIT_FOR_WRITER_S), writing_to(place):
+                put_in_place(draft, place, keeps_old=not is_readable(place))
+        else:
+            with suppress(FileNotFoundError):
+                place.rmdir()  # an empty folder
+            draft.rename(place)
+        forget_named(place)  # the consent was given to another index at this place
+    if docs:
+        name_folders(place, docs, documents)
+    return place
+
+
+def make_import_draft(place: Path | None) -> AbstractContextManager[str | Path]:
+    """Make a folder on the disk where the index comes; in a database, any."""
+    if place is None:
+        return make_draft(home_folder(), f".{DRAFT}")
+    if read_address(place):
+        return tempfile.TemporaryDirectory(prefix="hybrid-retrieve-")
+    return make_draft(place.parent, f".{place.name}.{DRAFT}")
+
+
+def check_place(place: Path, *, replace: bool) -> None:
+    """Raise UsageError where there is an index that is not to be replaced, or something else."""
+    if read_address(place):
+        with read_index(place) as connection:
+            if reading.document_count(connection) and not replace:
+                raise UsageError(f"there is an index in {place}; --force replaces it, ?schema=NAME is another")
+    elif is_index(place):
+        if not replace:
+            raise UsageError(f"there is an index in {place}; --force replaces it, --index names another place")
+        require_own(place)
+    elif place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise UsageError(f"{place} holds something else than an index; name another place with --index")
+
+
+def is_readable(index: Path) -> bool:
+    """Return whether the index can be opened: then it is ours, and `--force` says that it may go."""
+    try:
+        open_file(index).close()
+    except IndexUnusableError:
+        return False
+    return True
+
+
+def import_rows(draft: Path, place: Path) -> None:
+    """Copy the rows of an index in a folder into PostgreSQL, in place of those that are there, all or none."""
+    with (
+        write_index(place, WAIT_FOR_WRITER_S) as (target, _),
+        closing(open_file(draft)) as source,
+        transaction(target),
+    ):
+        remove_rows(target)
+        copy_rows(source, target)
+        if reading.snapshot_number(source):
+            renew_snapshot(target, place)
+            renew_folder_backgrounds(target)
+
+
+# An archive that may come from anybody: nothing in it is trusted.
+
+
+def unpack(file: Path, target: Path) -> None:
+    """Write the database of an archive, which nobody has looked into yet; ArchiveError unless it is one."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            if archive.namelist() != [FILE_NAME]:
+                raise ArchiveError(f"{file} is no exported index: it holds other files than {FILE_NAME}")
+            (info,) = archive.infolist()
+            # bzip2 and lzma unpack a kilobyte to gigabytes before anything of it can be counted.
+            if info.flag_bits & ENCRYPTED or info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise ArchiveError(f"{file} is no exported index: it is encrypted, or packed in another way")
+            limit = min(info.file_size, MAX_RATIO * info.compress_size + SLACK_BYTES)
+            require_space(target.parent, SPACE_FACTOR * limit)
+            with archive.open(info) as source, target.open("xb") as out:
+                target.chmod(0o600)
+                while block := source.read(BLOCK_BYTES):
+                    limit -= len(block)
+                    if limit < 0:
+                        raise ArchiveError(f"{file} unpacks to more bytes than any index has")
+                    with writing_to(target):
+                        out.write(block)
+    except FileNotFoundError as error:
+        raise ArchiveError(f"{file} is not there") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ArchiveError(f"{file} is no exported index, or a damaged one: {error}") from error
+    except OSError as error:
+        raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def check_index(file: Path, draft: Path, docs: Sequence[Path], encoder_url: str) -> Mapping[str, Any]:
+    """Check every row and setting of an unpacked index; return the settings of its documents.
+
+    Refuses a server on another machine, and files of other kinds, that the index alone names.
+    """
+    try:
+        with translate_sqlite_errors(draft), closing(open_file(draft)) as connection:
+            if (found := next(find_damage(connection), None)) is not None:
+                raise ArchiveError(f"{file} is damaged: {found}")
+            read_background(connection)
+            settings, folders = reading.index_settings(connection), reading.folders(connection)
+            given = collect_settings(DEFAULT_PROFILE, None, settings)
+    except IndexVersionError as error:
+        cure = Command("index FOLDER", "make it again from the documents; run")
+        raise IndexVersionError(f"{file} was made by a version with another format of the index", hint=cure) from error
+    except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:
+        raise ArchiveError(f"{file} holds no index that can be used: {error.__cause__ or error}") from error
+    if docs and len(docs) != len(folders):
+        listed = ", ".join(folder.path for folder in folders) or "none"
+        raise UsageError(f"the index has {len(folders)} folders, name as many, in this order: {listed}")
+    url = given.profile().encoder.url
+    if url and url != encoder_url and not is_this_machine(url):
+        raise UsageError(
+            f"the index names the server {url}, which would read questions and documents:"
+            f" if that is meant, add: --encoder-url {url}"
+        )
+    if docs:
+        check_documents(file, settings, given, anew=True)
+    return dict(given.for_index().get("documents", {}))
+
+
+def move_folders(connection: sqlite3.Connection, docs: Sequence[Path]) -> None:
+    """Let the index look for its folders where they are on this machine."""
+    move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
+    folders = reading.folders(connection)
+    with transaction(connection):  # in two steps: two may change places
+        for folder in folders:
+            connection.execute(move_folder, (f"\0{folder.key}", folder.key))
+        for folder, moved in zip(folders, docs, strict=True):
+            connection.execute(move_folder, (str(moved), folder.key))

@@ -1,0 +1,197 @@
+"""Nothing that this program did not make is removed or overwritten, whatever stands in the place of what it writes."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from retriever.expansion.cache import FILE_NAME, CachedExpansion, ExpansionCache
+from retriever.expansion.prompt import WrittenExpansion
+from retriever.indexing.request import named_file
+from retriever.served.speed import FILE_NAME as SPEED_NAME
+from retriever.served.speed import Speed, SpeedFile
+from retriever.upkeep.archive import export_index
+from tests.program import Cli
+from tests.shelf import PAGES, write_pages
+
+THESIS = "years of work\n"
+ALONE = ("--encoder-kind", "none")
+
+
+class Strangers:
+    """Files that somebody else made, and links to more of them elsewhere."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.kept: dict[Path, str] = {}
+
+    def file(self, path: Path, content: str = THESIS) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        self.kept[path] = content
+        return path
+
+    def folder(self, path: Path) -> Path:
+        self.file(path / "thesis.txt")
+        self.file(path / "index.sqlite", "their own database")
+        return path
+
+    def link(self, path: Path, *, folder: bool) -> Path:
+        target = self.place / "elsewhere" / f"{len(self.kept)}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(self.folder(target) if folder else self.file(target))
+        return path
+
+    def check(self) -> None:
+        found = {path: path.read_bytes() for path in self.kept if path.exists()}
+        assert found == {path: content.encode() for path, content in self.kept.items()}
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Iterator[Strangers]:
+    found = Strangers(tmp_path)
+    yield found
+    found.check()
+
+
+@pytest.fixture
+def place(tmp_path: Path, cli: Cli) -> Path:
+    """A folder with documents and an index of them."""
+    write_pages(tmp_path / "docs", PAGES)
+    cli("index", tmp_path / "docs", "--index", tmp_path / "idx", *ALONE)
+    return tmp_path
+
+
+def surround(strangers: Strangers, index: Path) -> list[Path]:
+    """Strangers' folders, files and links beside an index and in it, under every name that was or is ours."""
+    links = []
+    beside = [index.with_name(f".{index.name}.{end}") for end in ("import", "replaced", "export", "draft-1")]
+    inside = [index / name for name in ("snapshot-3", "draft-a", "damaged-a", "index.sqlite.draft", "chroma")]
+    for path in (*beside, *inside):
+        strangers.folder(path)
+        links.append(strangers.link(path.with_name(f"{path.name}0"), folder=True))
+    links.append(strangers.link(index / "snapshot-99", folder=True))
+    for name in ("index.sqlite.damaged", "index.sqlite.backup", "index.sqlite-old", "thesis.md"):
+        strangers.file(index / name)
+        links.append(strangers.link(index / f"{name}.link", folder=False))
+    return links
+
+
+@pytest.mark.parametrize("harm", [None, "UPDATE nodes SET kind = 'none'"])
+def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, harm: str | None) -> None:
+    index, docs = place / "idx", place / "docs"
+    export_index(index, place / "notes.zip")
+    links = surround(strangers, index)
+    if harm:
+        with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
+            rows.execute(harm)
+    commands: list[list[str | Path]] = [
+        ["doctor", "--repair"], ["index", docs, *ALONE], ["ask", "bread", *ALONE], ["history", "--delete", "all"],
+        ["forget", docs / "mail.md"], ["import", place / "notes.zip", "--force"], ["doctor"],
+        ["export", place / "more.zip"],
+    ]  # fmt: skip
+    for command in commands:
+        cli(*command, "--index", index, code=range(3))
+        strangers.check()
+    cli("indexes", "--drop", index, "--yes")
+    strangers.check()
+    assert not (index / "index.sqlite").exists()
+    assert not list(index.glob("snapshot-[12]"))
+    assert all(link.is_symlink() for link in links)
+
+
+def test_a_folder_of_somebody_with_our_names_in_it(place: Path, cli: Cli, strangers: Strangers) -> None:
+    for name in ("writer.lock", "writer.pid"):
+        index = place / f"of-{name}"
+        strangers.file(index / name)
+        assert f"{name} is to be removed" in cli("index", place / "docs", "--index", index, *ALONE, code=1).err
+    index = place / "theirs"
+    strangers.file(index / "index.sqlite", "no database")
+    cli("index", place / "docs", "--index", index, *ALONE, code=1)
+    commands: list[list[str | Path]] = [["doctor", "--repair", "--index", index], ["indexes", "--yes", "--drop", index]]
+    for command in commands:
+        assert "belongs to another program" in cli(*command, code=range(1, 3)).err
+
+
+def test_an_import_into_a_folder_or_a_link_of_somebody(place: Path, cli: Cli, strangers: Strangers) -> None:
+    cli("export", place / "notes.zip", "--index", place / "idx")
+    strangers.file(place / "full" / "thesis.txt")
+    for target in (place / "full", strangers.link(place / "linked", folder=True), strangers.file(place / "a file")):
+        cli("import", place / "notes.zip", "--index", target, "--force", code=range(1, 3))
+    strangers.folder(place / ".new.import")
+    strangers.link(place / ".new.replaced", folder=True)
+    cli("import", place / "notes.zip", "--index", place / "new")
+
+
+def outputs(place: Path) -> Mapping[str, list[str | Path]]:
+    """Commands that write a file, each up to that file."""
+    questions = place / "questions.jsonl"
+    gold = '{"file": "kitchen.md", "start_line": 5, "end_line": 7}'
+    questions.write_text(f'{{"id": "1", "question": "bread", "gold": [{gold}]}}\n', encoding="utf-8")
+    asked: list[str | Path] = [
+        "eval",
+        questions,
+        "--docs",
+        place / "docs",
+        "--index",
+        place / "idx",
+        "--profiles",
+        "fast",
+    ]
+    return {
+        "x.zip": ["export", "--force", "--index", place / "idx"],
+        "SKILL.md": ["skill", "--index", place / "idx"],
+        "run.trec": [*asked, "--run"],
+        "report.html": [*asked, "--report"],
+        "baseline.json": [*asked, "--save-baseline"],
+    }
+
+
+@pytest.mark.parametrize("name", ["x.zip", "SKILL.md", "run.trec", "report.html", "baseline.json"])
+def test_a_file_or_a_link_in_the_place_of_what_a_command_writes(
+    place: Path, cli: Cli, strangers: Strangers, name: str
+) -> None:
+    command = outputs(place)[name]
+    link = strangers.link(place / "out" / name, folder=False)
+    cli(*command, link, code=range(1, 3))
+    assert link.is_symlink()
+    cli(*command, strangers.file(place / "other" / name), code=range(1, 3))
+    strangers.folder(place / "folder" / name)
+    cli(*command, place / "folder" / name, code=range(1, 3))
+    strangers.file(place / "new" / f".{name}.partial")
+    cli(*command, place / "new" / name)
+    assert (place / "new" / name).is_file()
+
+
+def test_in_the_places_of_caches(tmp_path: Path, strangers: Strangers) -> None:
+    entry = CachedExpansion(WrittenExpansion(), 1.0)
+    for path in (strangers.file(tmp_path / "a" / FILE_NAME), strangers.link(tmp_path / "b" / FILE_NAME, folder=False)):
+        cache = ExpansionCache(path, 10)
+        cache.put("key", entry)
+        assert cache.get("key") is None
+        with pytest.raises(Exception, match=r"remove it yourself|cannot be deleted"):
+            cache.clear()
+    other = tmp_path / "c" / FILE_NAME
+    other.parent.mkdir()
+    with closing(sqlite3.connect(other)) as rows:
+        rows.executescript("CREATE TABLE letters (text); PRAGMA user_version = 7;")
+    before = other.read_bytes()
+    ExpansionCache(other, 10).put("key", entry)
+    assert other.read_bytes() == before
+    taken = SpeedFile(strangers.file(tmp_path / "e" / SPEED_NAME))
+    taken.write("model", Speed(1.0, 1.0))
+    speeds = tmp_path / "d" / SPEED_NAME
+    strangers.link(speeds.with_suffix(".new"), folder=False)
+    SpeedFile(speeds).write("model", Speed(1.0, 1.0))
+    assert SpeedFile(speeds).read("model") == Speed(1.0, 1.0)
+
+
+def test_what_this_user_named_is_not_written_through_links(
+    place: Path, cli: Cli, strangers: Strangers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getpid", lambda: 4711)  # in names that were once the same for each process
+    strangers.link(named_file(place / "idx").with_suffix(".4711"), folder=False)
+    write_pages(place / "more", PAGES)
+    cli("index", place / "more", "--index", place / "idx", *ALONE)
