@@ -69,7 +69,7 @@ def clone(shared_clone: Path) -> Path:
         elif path.name != "docs":
             shutil.rmtree(path)
     assert main(["index", "docs", "-q"]) == 0
-    question = {"id": "1", "question": "run it", "gold": [{"file": "plans.md", "start_line": 5, "end_line": 5}]}
+    question = {"id": "1", "question": "run it", "gold": [{"file": "guide/mail.md", "start_line": 5, "end_line": 5}]}
     (shared_clone / "questions.jsonl").write_text(json.dumps(question), encoding="utf-8")
     return shared_clone
 
