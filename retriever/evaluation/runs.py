@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from pageindex.node import Span
+from retriever.display.json import dump
 from retriever.types import Candidate
 
 # At which stage of a search the right section was lost.
@@ -76,8 +77,6 @@ class Run:
 
 def format_run(run: Run, systems: int) -> Iterator[str]:
     """Yield one line for each question: id and hits, best first; with the system's name where a file holds several."""
-    from retriever.display.json import dump
-
     for outcome in run.outcomes.values():
         name = {"system": run.system} if systems > 1 else {}
         hits = [dump(item, "tokens") for item in outcome.found]

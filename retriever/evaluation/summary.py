@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from retriever.display.json import dump
 from retriever.errors import UsageError
 from retriever.evaluation.formats import json_object, read_text
 from retriever.evaluation.measures import (
@@ -192,55 +193,20 @@ def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterab
             yield Comparison(after.system, before.system, name, difference(ours, theirs), won, lost)
 
 
-# A summary as one JSON object, for programs: exact, keys in a fixed order.
-
-
 def dump_summary(summary: Summary) -> dict[str, Any]:
+    """Return a summary as one JSON object, for programs: exact, keys in a fixed order."""
     questions = summary.questions.questions
     answerable = [item for item in questions if item.is_answerable]
-    kinds = {kind: sum(item.kind == kind for item in answerable) for kind in summary.questions.kinds}
     return {
         "questions": {
             "name": summary.questions.name,
             "count": len(questions),
             "unanswerable": len(questions) - len(answerable),
-            "kinds": kinds,
+            "kinds": {kind: sum(item.kind == kind for item in answerable) for kind in summary.questions.kinds},
         },
         "statistics": {"confidence": CONFIDENCE, "resamples": RESAMPLES, "permutations": PERMUTATIONS},
-        "systems": [
-            {
-                "name": system.system,
-                **system.settings,
-                "measures": {name: asdict(value) for name, value in system.overall.items()},
-                "kinds": {
-                    kind: {name: asdict(value) for name, value in measures.items()}
-                    for kind, measures in system.by_kind.items()
-                },
-                "failed_questions": system.failed,
-                "failures": dict(system.failures),
-                "remarks": dict(system.remarks),
-                "latency_ms": asdict(system.latency) if system.latency else None,
-                "tokens_to_answer": system.tokens_to_answer,
-                "abstention": {"unanswerable": system.abstention, "answerable": system.false_abstention},
-                "confidence_auroc": system.auroc,
-                "llm": {"calls": system.llm_calls},
-                "lost": {str(stage): count for stage, count in system.losses.items()},
-                "per_question": {key: dict(values) for key, values in system.per_question.items()},
-            }
-            for system in summary.systems
-        ],
-        "comparisons": [
-            {
-                "first": item.first,
-                "second": item.second,
-                "measure": item.measure,
-                **asdict(item.difference),
-                "significant": item.difference.is_significant,
-                "won": list(item.won),
-                "lost": list(item.lost),
-            }
-            for item in summary.comparisons
-        ],
+        "systems": dump(summary.systems),
+        "comparisons": dump(summary.comparisons),
     }
 
 

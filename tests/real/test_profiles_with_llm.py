@@ -155,7 +155,7 @@ def test_recorded_expansions_are_replayed_through_full_without_a_server(
     index = ["--index", str(shelf.index), "--encoder-kind", "none", "--llm-url", "http://127.0.0.1:9"]
     printed = cli("eval", questions, "--expansions", recorded, "--profiles", "full", *index, "--json")
     (system,) = json.loads(printed.out)["systems"]
-    assert system["failed_questions"] == 0
+    assert system["failed"] == 0
     assert printed.err.count("no Ollama answers at http://127.0.0.1:9") == 1
     assert "measured without it (2 questions)" in printed.err
 

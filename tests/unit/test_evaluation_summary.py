@@ -139,9 +139,9 @@ def test_sensible_confidence_tells_questions_apart() -> None:
 def test_the_object_for_programs_is_json() -> None:
     content = json.loads(json.dumps(dump_summary(summary(GOOD, POOR)), allow_nan=False))
     assert content["questions"] == {"name": "set", "count": 3, "unanswerable": 1, "kinds": {"direct": 1, "overview": 1}}
-    assert content["systems"][0]["measures"]["hit@1"]["mean"] == 0.5
+    assert content["systems"][0]["overall"]["hit@1"]["mean"] == 0.5
     assert content["systems"][0]["per_question"]["q1"]["hit@1"] == 1.0
-    assert content["systems"][1]["latency_ms"] == {"p50": 1.0, "p95": 2.0}
+    assert content["systems"][1]["latency"] == {"p50": 1.0, "p95": 2.0}
 
 
 def many(right: int) -> Summary:
