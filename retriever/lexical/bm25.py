@@ -214,15 +214,6 @@ class LexicalIndex:
             for place in np.flatnonzero(alike).tolist()
         )
 
-    def verify(self, node_keys: Collection[int]) -> None:
-        """Recomputes all but the spelling of the terms (a checksum covers that); SnapshotError if one differs."""
-        self._postings.check_contents()
-        keys = np.array(sorted(node_keys), np.int64)
-        if not (
-            np.array_equal(self._postings.keys, keys) and np.array_equal(self._weights, compute_weights(self._postings))
-        ):
-            raise SnapshotError("the lexical index is damaged; index the documents again")
-
     def _column(self, number: int | None) -> slice:
         if number is None:
             return slice(0, 0)

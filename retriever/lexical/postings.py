@@ -64,23 +64,6 @@ class Postings:
         if not sound:
             raise SnapshotError("the lexical index does not add up; index the documents again")
 
-    def check_contents(self) -> None:
-        """Checks every number that can be checked without the documents; SnapshotError if one is off."""
-        self.check()
-        terms = self.terms()
-        sound = (
-            bool(np.all(np.diff(self.keys) > 0))
-            and all(first < second for first, second in pairwise(terms))
-            and bool(np.all(np.diff(self.starts) > 0))
-            and bool(np.all((self.rows >= 0) & (self.rows < max(1, len(self.keys))) & (self.counts > 0)))
-        )
-        if sound:
-            codes = _list_terms(self.starts) * len(self.keys) + self.rows
-            sums = np.bincount(self.rows, weights=self.counts, minlength=len(self.keys))
-            sound = bool(np.all(np.diff(codes) > 0)) and np.array_equal(sums, self.lengths)
-        if not sound:
-            raise SnapshotError("the lexical index is damaged; index the documents again")
-
 
 # The columns that are not int64.
 _DTYPES: dict[str, type[np.generic]] = {"vocabulary": np.uint8, "rows": np.int32, "counts": np.int32}

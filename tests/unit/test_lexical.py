@@ -1,6 +1,6 @@
 import random
-import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,7 +79,6 @@ def test_a_patched_index_is_the_one_built_from_scratch(
         patch_lexical(folder / "before", folder / "patched", removed, added)
         build_lexical(folder / "fresh", after)
         assert contents(folder / "patched") == contents(folder / "fresh")
-        LexicalIndex.open(folder / "patched").verify(after)
 
 
 def test_equal_scores_come_in_the_order_of_the_keys_also_at_the_limit(tmp_path: Path) -> None:
@@ -165,35 +164,17 @@ def test_a_damaged_file_is_noticed_on_opening(tmp_path: Path, name: str, harm: s
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_changed_bit_is_found_by_verify_and_no_foreign_error_leaves(tmp_path: Path, name: str) -> None:
+def test_a_changed_bit_raises_no_foreign_error(tmp_path: Path, name: str) -> None:
     build_lexical(tmp_path / "l", {key: ["one", "two", f"w{key}"] for key in range(20)})
     content = (tmp_path / "l" / f"{name}.npy").read_bytes()
     for place in [*range(0, 128, 3), *range(128, len(content), 7)]:
         damaged = bytearray(content)
         damaged[place] ^= 0x80
         (tmp_path / "l" / f"{name}.npy").write_bytes(damaged)
-        try:
+        with suppress(SnapshotError):
             index = LexicalIndex.open(tmp_path / "l")
             index.search(["one", "w3"], 5)
             index.coverage(["one", "w3"], [3])
-        except SnapshotError:
-            continue
-        if place >= 128:  # before that is numpy's header, padded with blanks
-            with pytest.raises(SnapshotError):
-                index.verify(range(20))
-
-
-def test_files_of_two_indexes_do_not_mix(tmp_path: Path) -> None:
-    build_lexical(tmp_path / "a", {1: ["one", "two"], 2: ["three"]})
-    build_lexical(tmp_path / "b", {1: ["one", "two"], 2: ["three", "three"], 3: ["two"]})
-    for name in FILES[1:]:
-        mixed = tmp_path / f"mixed-{name}"
-        shutil.copytree(tmp_path / "a", mixed)
-        shutil.copy(tmp_path / "b" / f"{name}.npy", mixed)
-        if contents(mixed) == contents(tmp_path / "a"):
-            continue
-        with pytest.raises(SnapshotError):
-            LexicalIndex.open(mixed).verify([1, 2])
 
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
