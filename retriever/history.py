@@ -8,7 +8,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,22 +42,7 @@ def record_answer(index: Path, answer: Answer) -> Answer:
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
     # All that the answer said, so that a record explains itself when the documents have changed.
-    record = {
-        "asked_at": now,
-        "question": answer.question,
-        "follow_up": asdict(answer.follow_up) if answer.follow_up else None,
-        "profile": answer.profile,
-        "verdict": answer.verdict,
-        "confidence": answer.confidence,
-        "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
-        "intent": answer.expansion.intent if answer.expansion else "",
-        "entities": list(answer.expansion.entities) if answer.expansion else [],
-        "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
-        "hits": dump(answer.hits),
-        "index": dump(answer.index),
-        "degraded": list(map(str, answer.degraded)),
-        "stages": dump(answer.trace.stages),
-    }
+    record = {"asked_at": now, **dump(answer, "trace"), "stages": dump(answer.trace.stages)}
     citation = answer.hits[0].citation if answer.hits else None
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)
     try:

@@ -79,21 +79,20 @@ def print_record(record: dict[str, Any]) -> None:
     print_line(f"question    {sanitize_line(record['question'])}")
     print_line(f"asked       {record['asked_at']}, profile {sanitize_line(record['profile'])}")
     print_line(f"verdict     {record['verdict']}, confidence {record['confidence']:.2f}")
-    for expansion in record["expansions"]:
-        print_line(f"expansion   {sanitize_line(expansion['text'])}")
-    for name, kept in (("intent", record.get("intent")), ("entities", ", ".join(record.get("entities", ())))):
-        if kept:  # the oldest records have none
-            print_line(f"{name:<11} {sanitize_line(kept)}")
+    if expansion := record["expansion"]:
+        for text in (*expansion["rewordings"], *expansion["passages"]):
+            print_line(f"expansion   {sanitize_line(text)}")
+        for name, kept in (("intent", expansion["intent"]), ("entities", ", ".join(expansion["entities"]))):
+            if kept:
+                print_line(f"{name:<11} {sanitize_line(kept)}")
     for sentence in record["degraded"]:
         print_line(f"degraded    {sanitize_line(sentence)}")
     for hit in record["hits"]:
         sources = ", ".join(f"{SOURCES[item['source']]} #{item['rank']}" for item in hit["evidence"])
-        state = sanitize_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
-        cited = f"{sanitize_line(hit['citation'])}{format_doubt(state)}"
+        cited = f"{sanitize_line(hit['citation'])}{format_doubt(hit['citation_state'])}"  # as it was then
         print_line(f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({sources})")
         print_line(f"     {sanitize_line(hit['snippet'])}")
-        if "reasons" in hit:  # the oldest records have none
-            print_line(f"     because: {sanitize_line(because(hit['words'], hit['reasons']))}")
+        print_line(f"     because: {sanitize_line(because(hit['words'], hit['reasons']))}")
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     print_line(f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms")
 

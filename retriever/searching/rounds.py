@@ -146,15 +146,11 @@ def build_task(
     instructions = _INSTRUCTIONS.format(left=MAX_ACTIONS - len(done), searches=searches, nonce=nonce)
     view.tree.load_nodes(shown)  # to go on from
     nodes = view.tree.read(shown)
+    lines = [json_line({"question": question})]
+    for number, node in enumerate((nodes[node_id] for node_id in shown), start=1):
+        titles = cut(" > ".join(filter(None, (*node.breadcrumb, node.title))), SHOWN_CHARS)
+        lines.append(json_line({"section": number, "titles": titles, "text": cut(node.body, SHOWN_CHARS)}))
     room = generator.room(instructions, max_tokens, seconds)
-    # Where there is no room for all, shorter texts, then titles alone: what is there matters more than what it says.
-    for chars in (SHOWN_CHARS, SHOWN_CHARS // 2, 0):
-        lines = [json_line({"question": question})]
-        for number, node in enumerate((nodes[node_id] for node_id in shown), start=1):
-            titles = cut(" > ".join(filter(None, (*node.breadcrumb, node.title))), SHOWN_CHARS)
-            lines.append(json_line({"section": number, "titles": titles, "text": cut(node.body, chars)}))
-        if size(fence_lines(lines, nonce)) <= room:
-            break
     while len(lines) > 1 and size(fence_lines(lines, nonce)) > room:
         lines.pop()
     task = Task(instructions, fence_lines(lines, nonce), Plan, max_tokens, seconds=seconds)

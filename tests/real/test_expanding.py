@@ -287,8 +287,8 @@ def test_a_recorded_question_keeps_intent_and_entities(
     own = Shelf(tmp_path / "own", PAGES)
     own.update()
     asked_of(own, ollama, record=True)
-    record = QuestionLog(own.index).record(1)
-    assert (record["intent"], record["entities"]) == ("MECHANISM", ["red box"])
+    expansion = QuestionLog(own.index).record(1)["expansion"]
+    assert (expansion["intent"], expansion["entities"]) == ("MECHANISM", ["red box"])
     printed = cli("history", "1", "--index", own.index).out
     assert "intent      MECHANISM" in printed
     assert "entities    red box" in printed

@@ -47,9 +47,10 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
     record = QuestionLog(shelf.index).record(query.key)
     assert record["asked_at"] == query.asked_at
     assert answer.expansion is not None
-    texts = [item["text"] for item in (*record["expansions"], *record["dropped"])]
+    kept = record["expansion"]
+    texts = [*kept["rewordings"], *kept["passages"], *(item["text"] for item in kept["dropped"])]
     assert sorted(texts) == ["A parcel is weighed before it travels.", "weigh the parcel"]
-    assert [item["text"] for item in record["expansions"]] == [query.text for query in answer.expansion.queries]
+    assert kept["rewordings"] == list(answer.expansion.rewordings)
     assert [(hit["node_id"], hit["score"]) for hit in record["hits"]] == found(answer)
     assert record["hits"][0]["text"] == answer.hits[0].text
     assert [item["source"] for item in record["hits"][0]["evidence"]] == [

@@ -1,6 +1,5 @@
 """Reranking by a language model behind a real HTTP server: it can reorder, and nothing that goes wrong costs a hit."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,30 +118,6 @@ def test_a_question_that_is_not_expanded_has_its_entities(shelf: Shelf, ollama: 
     assert (answer.expansion.gated, answer.expansion.entities) == (True, ("patience",))
     noted = {hit.node_id: item.note for hit in answer.hits for item in hit.evidence if item.source == "rerank"}
     assert noted["kitchen.md#kitchen"] == "1 of 1 entities"
-
-
-BAD: dict[str, Callable[[Asked], object]] = {
-    "an empty list": lambda asked: {"best_first": []},
-    "the material back": lambda asked: asked.material,
-    "100 KB": lambda asked: json.dumps({"best_first": [1] * 40_000}),
-    "the same passage three times": lambda asked: "\n".join([asked.material.split("\n")[2]] * 3),
-    "numbers out of range": lambda asked: {"best_first": [0, -7, 99, 10**20]},
-    "no whole numbers": lambda asked: '{"best_first": [NaN, 1.5]}',
-    "scores in place of an order": lambda asked: {"scores": {"1": 0.5}},
-}
-"""What only this stage can be told; the faults of a server are in test_served_faults.py."""
-
-
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_a_model_that_fails_leaves_the_list_as_it_was(
-    shelf: Shelf, ollama: ScriptedServer, bad: Callable[[Asked], object]
-) -> None:
-    ollama.answer = bad
-    answer = ask(shelf, ollama)
-    assert answer.hits == shelf.ask(QUESTION).hits
-    (reason,) = map(str, answer.degraded)
-    assert reason.startswith("rerank: ")
-    assert ollama.asked
 
 
 def test_killed_between_two_windows(shelf: Shelf, ollama: ScriptedServer) -> None:
