@@ -22,7 +22,8 @@ from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
-from retriever.store.database import is_index, make_damage_error, read_index
+from retriever.store.database import make_damage_error
+from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.types import IndexReport
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 @check_arguments
 def open_retriever(
     docs: Sequence[str | Path] = (),
-    index: str | Path | None = None,
+    index: str | Path | Store | None = None,
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -75,14 +76,14 @@ def open_retriever(
         likely: list[str] = []
 
         def ask_early() -> None:
-            remember(request.index)
+            remember(request.store)
             if on_words is not None:
                 with Retriever(request, profile) as early:
                     likely.extend(on_words(early) or ())
 
         # ChromaDB is brought up to date by `index` and `watch`: who asks would wait a second for what he does not ask.
         update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early, lambda: likely)
-        remember(request.index)
+        remember(request.store)
     return Retriever(request, profile)
 
 
@@ -116,7 +117,7 @@ def index_folders(
 
     request = index_request(docs, index, profile, settings, None, everything=everything)
     report = update_index(request, progress or NoProgress())
-    remember(request.index)
+    remember(request.store)
     if request.profile.summaries.kind != "llm":
         return report
     from retriever.indexing.summaries import summarize_index  # 400 ms: pydantic and the parser
@@ -183,7 +184,7 @@ def import_index(
     *,
     replace: bool = False,
     encoder_url: str = "",
-) -> Path:
+) -> str:
     """Makes an index of an exported one; nothing is embedded.
 
     Args:
@@ -194,7 +195,7 @@ def import_index(
         encoder_url: the server on another machine that the index may go on sending texts to.
 
     Returns:
-        The index's folder.
+        The index's folder, or the address of its database.
 
     Raises:
         ArchiveError: the file is no archive, or a damaged one.
@@ -207,7 +208,7 @@ def import_index(
     place = choose_new_place(folders, index)
     place = import_file(absolute(file), place, folders, replace=replace, encoder_url=encoder_url)
     remember(place)
-    return place
+    return str(place)
 
 
 @check_arguments
@@ -260,7 +261,7 @@ def check_up(
     from retriever.upkeep.repair import repair_index
 
     try:
-        place: Path | None = find_index((), index).index
+        place: Store | None = find_index((), index).index
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
@@ -360,7 +361,7 @@ def open_history(index: str | Path | None = None) -> "QuestionLog":
 
 def index_request(
     docs: Sequence[str | Path],
-    index: str | Path | None,
+    index: str | Path | Store | None,
     profile: str,
     settings: Mapping[str, Any] | None,
     encoder: Encoder | None = None,
@@ -372,9 +373,9 @@ def index_request(
     choice = find_index(folders, index)
     place, folders = choice.index, choice.docs
     remembered: dict[str, object] = {}
-    if is_index(place):
+    if place.exists():
         try:
-            with read_index(place) as connection:
+            with place.read() as connection:
                 content: object = reading.index_settings(connection)
         except NoIndexError:  # another process has just begun to make it, and not said with which settings
             if not folders:

@@ -18,7 +18,6 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   └── StorageError            the disk is full, read-only or failing
 ├── ArchiveError                a file is no exported index, or a damaged one
 ├── SnapshotError               a derived folder (lexical, Chroma) cannot be opened: it is rebuilt
-│   └── ChangedSnapshotError    a writer, or who gives rights, changed what was asked: asked once more
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
 ├── LanguageModelError          the language model gave nothing that can be used
 │   ├── NoGeneratorError        its server is not running, or is not one that may be asked
@@ -195,10 +194,6 @@ class ArchiveError(RetrieverError):
 
 class SnapshotError(RetrieverError):
     """A derived folder cannot be opened; everything in it can be rebuilt."""
-
-
-class ChangedSnapshotError(SnapshotError):
-    """What is in force, or may be seen, became another while it was asked; the next question finds that."""
 
 
 class EncoderError(RetrieverError):

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import explain_refusal, read_named_folders
+from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
-from retriever.indexing.snapshot import update_chroma
 from retriever.searching.open_index import OpenIndex, View
 from retriever.settings.schema import APPROXIMATE
 from retriever.store import reading
-from retriever.store.address import read_address
-from retriever.store.database import write_index
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
@@ -44,7 +42,7 @@ class Watch:
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Looks, if the last look is not too young, and indexes what changed when that is little."""
-        if read_address(index.path):  # the folders may be another machine's: `index`, `watch` and workers look
+        if not index.store.keeps_snapshots:  # the folders may be another machine's: `index` and workers look
             return self._freshness
         pause = self._profile.refresh_seconds * max(1.0, self._look_s / SHORT_LOOK_S)
         if time.monotonic() - self._looked < pause:
@@ -57,8 +55,8 @@ class Watch:
             if self._profile.vector_search not in APPROXIMATE or view.can_ask_chroma or view.embedded_share < 1:
                 return self._freshness
         try:
-            with write_index(self._request.index, self._request.wait_s) as (connection, _):
-                update_chroma(connection, self._request.index)
+            with self._request.store.write(self._request.wait_s) as (connection, _):
+                open_derived(self._request.store).update_graph(connection)
         except RetrieverError as error:
             reason = f"ChromaDB is not up to date: {error}; answered without it, by a scan of all vectors"
             problem = Degradation(StageName.INDEX, reason)
@@ -97,7 +95,7 @@ class Watch:
     def find_changes(self, view: View) -> tuple[list[StatDiff], list[tuple[str, str]]]:
         """What changed in each folder; and the folders that cannot be listed, with the reason."""
         diffs, problems = [], []
-        folders, named = reading.folders(view.connection), read_named_folders(view.index).folders
+        folders, named = reading.folders(view.connection), read_named_folders(view.store).folders
         # An index from elsewhere may name any folder here: only those that this user named are looked at.
         unnamed = [folder.path for folder in folders if folder.path not in named]
         if unnamed:
@@ -118,10 +116,10 @@ class Watch:
 
 def read_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts, named = view.counts, read_named_folders(view.index).folders
+    counts, named = view.counts, read_named_folders(view.store).folders
     folders = tuple(folder.path for folder in reading.folders(view.connection))
     return IndexState(
-        path=str(view.index),
+        path=str(view.store),
         folders=folders,
         snapshot=view.number,
         documents=counts.documents,

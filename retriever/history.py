@@ -5,30 +5,19 @@ be written (a read-only index, a writer at work) the answer says so and is the s
 """
 
 import logging
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from retriever.errors import Command, IndexLockedError, IndexUnusableError, UsageError
-from retriever.files import writing_to
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import queries
 from retriever.store.connection import Connection
-from retriever.store.database import (
-    create_database,
-    open_database,
-    read_index,
-    transaction,
-    translate_sqlite_errors,
-    truncate_log,
-    write_index,
-)
-from retriever.store.own_files import remove_aside
+from retriever.store.database import transaction
 from retriever.store.queries import StoredQuery
+from retriever.store.store import Store
 from retriever.types import Answer, Degradation, StageName
 
 WAIT_S = 0.2  # an answer waits no longer for another writer, and then goes unrecorded
@@ -36,7 +25,7 @@ WAIT_S = 0.2  # an answer waits no longer for another writer, and then goes unre
 log = logging.getLogger(__name__)
 
 
-def record_answer(index: Path, answer: Answer) -> Answer:
+def record_answer(store: Store, answer: Answer) -> Answer:
     """Record an answer and return it; where that fails, it says so."""
     from retriever.display.json import dump
 
@@ -46,17 +35,17 @@ def record_answer(index: Path, answer: Answer) -> Answer:
     citation = answer.hits[0].citation if answer.hits else None
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)
     try:
-        with _writing(index) as connection:
+        with store.append(WAIT_S) as connection:
             queries.put_query(connection, query, record)
     except IndexUnusableError as error:
         return replace(answer, degraded=(*answer.degraded, Degradation(StageName.RECORD, str(error))))
     return answer
 
 
-def count_opening(index: Path, node_id: str) -> None:
+def count_opening(store: Store, node_id: str) -> None:
     """Count one opening of a section; a failure is logged, for what was opened is there all the same."""
     try:
-        with _writing(index) as connection:
+        with store.append(WAIT_S) as connection:
             queries.note_opened(connection, node_id)
     except IndexUnusableError as error:
         log.warning("record: %s", error)
@@ -65,8 +54,8 @@ def count_opening(index: Path, node_id: str) -> None:
 class QuestionLog:
     """The recorded questions of one index."""
 
-    def __init__(self, index: Path) -> None:
-        self.index = index
+    def __init__(self, store: Store) -> None:
+        self.store = store
 
     def queries(self) -> tuple[StoredQuery, ...]:
         """Return all of them, the youngest first.
@@ -75,7 +64,7 @@ class QuestionLog:
             NoIndexError: there is no index.
             IndexUnusableError: or one of its other kinds.
         """
-        with read_index(self.index) as connection:
+        with self.store.read() as connection:
             return queries.queries(connection)
 
     def record(self, key: int) -> dict[str, Any]:
@@ -84,7 +73,7 @@ class QuestionLog:
         Raises:
             UsageError: there is no such question.
         """
-        with read_index(self.index) as connection:
+        with self.store.read() as connection:
             record = queries.query_record(connection, key)
         if record is None:
             raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
@@ -114,26 +103,14 @@ class QuestionLog:
     @contextmanager
     def _deleting(self) -> Iterator[Connection]:
         """Yield a transaction, after which no file holds what it deleted: SQLite's log and a damaged copy would."""
-        open_database(self.index).close()  # an index that is there
+        self.store.open().close()  # an index that is there
         # With the writer's lock: a repair would bring back what it has read before.
-        with write_index(self.index, WAIT_FOR_WRITER_S) as (connection, _):
+        with self.store.write(WAIT_FOR_WRITER_S) as (connection, _):
             with transaction(connection):
                 yield connection
-            with writing_to(self.index):
-                remove_aside(self.index)
             # What was deleted stands in the log until that is emptied, which a reader can prevent.
-            if not truncate_log(connection):
+            if not self.store.erase(connection):
                 raise IndexLockedError(
-                    f"deleted, but a process that reads the index {self.index} still holds the text in its log",
+                    f"deleted, but a process that reads the index {self.store} still holds the text in its log",
                     hint="end it, or delete again when it has finished",
                 )
-
-
-@contextmanager
-def _writing(index: Path) -> Iterator[Connection]:
-    # Without the writer's lock: a question must be recorded while an indexing goes on for minutes.
-    with translate_sqlite_errors(index), closing(create_database(index)) as connection:
-        if isinstance(connection, sqlite3.Connection):
-            connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
-        with transaction(connection):
-            yield connection

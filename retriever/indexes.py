@@ -9,10 +9,9 @@ from retriever.files import is_folder, measure_folder, writing_to
 from retriever.indexing.consent import forget_named
 from retriever.indexing.places import list_known, resolve_name
 from retriever.indexing.request import LAST_NAME, absolute, home_folder, is_own
-from retriever.store.address import read_address
-from retriever.store.database import FILE_NAME, is_index
 from retriever.store.locks import writer_lock
 from retriever.store.own_files import remove_files, require_own
+from retriever.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +40,12 @@ def list_indexes() -> tuple[ListedIndex, ...]:
     return tuple(
         ListedIndex(
             name=known.name,
-            path=str(known.path),
+            path=str(known.store),
             folders=known.folders,
             missing=tuple(folder for folder in known.folders if not is_folder(folder)),
             documents=known.documents,
-            size_bytes=measure_folder(known.path),
-            updated=max(map(_find_time, (known.path / FILE_NAME, *known.path.glob("snapshot-*/manifest.json")))),
+            size_bytes=measure_folder(known.store.folder) if known.store.keeps_snapshots else 0,
+            updated=known.store.updated(),
             trouble=known.trouble,
         )
         for known in list_known()
@@ -55,33 +54,23 @@ def list_indexes() -> tuple[ListedIndex, ...]:
 
 def drop_index(name: str) -> Path:
     """See `retriever.api.drop_index`."""
-    place = find_named(name)
-    if address := read_address(place):
-        raise UsageError(
-            f"{address} is in a database, and others may use it",
-            hint=f"where it is to go, run there: DROP SCHEMA {address.schema} CASCADE",
-        )
+    store = find_named(name)
+    place = store.folder  # a database is dropped where it is
     require_own(place)
     with writer_lock(place, 0.0), writing_to(place):
-        forget_named(place)
+        forget_named(store)
         remove_files(place)
     with suppress(OSError, UsageError):
         last = home_folder() / LAST_NAME
-        if last.read_text(encoding="utf-8").strip() == place.name and is_own(place):
+        if last.read_text(encoding="utf-8").strip() == place.name and is_own(store):
             last.unlink()
     return place
 
 
-def find_named(name: str) -> Path:
+def find_named(name: str) -> Store:
     """The folder of the index of that name, or of just that folder of documents; UsageError when there is none."""
-    of_folder = [known.path for known in list_known() if known.folders == (str(absolute(name)),)]
-    place = of_folder[0] if len(of_folder) == 1 else resolve_name(name, is_asked=False)
-    if not is_index(place):
+    of_folder = [known.store for known in list_known() if known.folders == (str(absolute(name)),)]
+    store = of_folder[0] if len(of_folder) == 1 else resolve_name(name, is_asked=False)
+    if not store.exists():
         raise UsageError(f"there is no index {name!r}", hint=Command("indexes", "to see what there is, run"))
-    return place
-
-
-def _find_time(file: Path) -> float:
-    with suppress(OSError):
-        return file.stat().st_mtime
-    return 0.0
+    return store

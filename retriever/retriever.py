@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever.arguments import check_arguments
-from retriever.errors import ChangedSnapshotError, ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
+from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
 from retriever.freshness import Freshness, Watch, read_state
 from retriever.indexing.consent import FolderAccess
+from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
-from retriever.indexing.snapshot import mark_unusable
 from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
 from retriever.query import AskRequest, as_turns
@@ -33,7 +33,6 @@ from retriever.searching.question import (
     settle_question,
 )
 from retriever.settings.duration import parse_duration
-from retriever.store.address import read_address
 from retriever.text import cut
 from retriever.trace import Deadline, NoProgress, Recorder, StageTimes
 from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSections, StageName
@@ -70,9 +69,9 @@ class Retriever(Closing):
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
-        self.path = request.index
+        self.store = request.store
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False, leaves_pending=True)
-        self._index = OpenIndex(request.index, self.profile.read_from)
+        self._index = OpenIndex(request.store)
         self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
@@ -85,7 +84,7 @@ class Retriever(Closing):
         """Told of answers that were given before everything was embedded."""
 
     def __repr__(self) -> str:
-        path = self._index.path
+        path = self.store
         if not self._lock.acquire(blocking=False):  # a thread is asking: a debugger should not wait for its answer
             return f"<Retriever of {path}: busy>"
         try:
@@ -129,7 +128,7 @@ class Retriever(Closing):
                 return answer
             from retriever.history import record_answer
 
-            return record_answer(index.path, answer)
+            return record_answer(self.store, answer)
 
     @check_arguments
     def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
@@ -228,10 +227,7 @@ class Retriever(Closing):
         Raises:
             IndexUnusableError: it does not answer, or its tables are of another version.
         """
-        if address := read_address(self.profile.read_from or self.path):
-            from retriever.store.postgres_pool import check_address
-
-            check_address(address)
+        self.store.check()
 
     @check_arguments
     def tree(self, reference: str = "", depth: int | None = None) -> str:
@@ -280,7 +276,7 @@ class Retriever(Closing):
         if self.profile.record:
             from retriever.history import count_opening
 
-            count_opening(self._index.path, excerpt.node_id)
+            count_opening(self.store, excerpt.node_id)
         return excerpt
 
     @check_arguments
@@ -314,7 +310,7 @@ class Retriever(Closing):
     @property
     def access(self) -> FolderAccess:
         """Which folders this user has named for the index, and which of their files are documents."""
-        return FolderAccess.of(self._index.path, self.profile.documents)
+        return FolderAccess.of(self.store, self.profile.documents)
 
     @contextlib.contextmanager
     def view(self) -> Iterator[View]:
@@ -338,14 +334,13 @@ class Retriever(Closing):
         """The open index, by one thread at a time."""
         with self._lock:
             if self._is_closed:
-                raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
+                raise ClosedError(f"the retriever of {self.store} is closed; open another one")
             yield self._index
 
     def _expand(self, request: AskRequest, read: ReadQuestion, recorder: Recorder) -> ExpandedQuery:
         """Return the question with the other words that it is searched with."""
         plain = settle_question(read, None, exact=self.profile.exact)
-        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to ask.
-        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
+        with contextlib.suppress(SnapshotError), self._use() as index, index.view() as view:
             plain = settle_question(read, view, exact=self.profile.exact)
         ahead = partial(self._look_ahead, plain)
         turns = as_turns(request.conversation)
@@ -373,7 +368,7 @@ class Retriever(Closing):
             try:
                 return self._search_snapshot(index, read, expanded, fresh, recorder.copy(), substitute=False)
             except SnapshotError as error:
-                if isinstance(error, ChangedSnapshotError) or index.number() != number:
+                if index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
                 if is_rebuilt or not self._rebuild(index, number):
                     self._unusable = Unusable(number, str(error), time.monotonic())
@@ -396,10 +391,10 @@ class Retriever(Closing):
         substitute: bool,
     ) -> Answer:
         """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
-        with index.view(substitute=substitute, is_checked_late=True) as view:
+        with index.view(substitute=substitute) as view:
             if not view.number:
                 raise NoIndexError(
-                    f"the index {index.path} is not finished", hint=Command(f"index FOLDER --index {index.path}")
+                    f"the index {self.store} is not finished", hint=Command(f"index FOLDER --index {self.store}")
                 )
             expanded = expanded or settle_question(read, view, exact=self.profile.exact)
             part, searched, notes = find_part(view, expanded)
@@ -442,7 +437,7 @@ class Retriever(Closing):
                 return False
         from retriever.indexing.update import update_index
 
-        mark_unusable(index.path, number)
+        open_derived(self.store).mark_unusable(number)
         try:
             update_index(self._request, NoProgress())
         except RetrieverError:

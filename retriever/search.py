@@ -1,12 +1,11 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.errors import EncoderError, OutOfTimeError, ScopeError
+from retriever.errors import OutOfTimeError, ScopeError
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
@@ -96,7 +95,6 @@ def find_candidates(
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
 
-    view.expect_words([query.text for query in queries])
     # Two searches that know nothing of one another: what one cannot see, the other may.
     with recorder.stage(StageName.SEMANTIC) as note:
         semantic = SemanticResult()
@@ -131,7 +129,6 @@ def find_candidates(
         # The token match finds what the others rank low, so it is given more than are kept.
         fused = fuse(rankings, fusion, max(profile.token_match_candidates, cap))
         note.text = f"{len(fused)} candidates"
-    view.expect_hits([candidate.node_id for candidate in fused])
     rankings += match_tokens(
         view, encoded, queries[0], fused, profile.part(TokenMatchSettings).weaken(embedded), recorder
     )
@@ -169,16 +166,6 @@ def look_further(
         fusion = profile.part(Fusion)
         recorder.rankings.extend(weigh_rankings([rounds.rank()], fusion))
         return cap_candidates(fuse(recorder.rankings, fusion), len(candidates), profile.neighbor_share)
-
-
-def expect_search(view: View, models: OpenModels, question: str, profile: Profile) -> None:
-    """Asks a database for what a search will ask, if no word of the question is mended; nothing waits for it."""
-    view.expect_words([question])
-    with suppress(EncoderError):  # the search itself meets them, and says so
-        _, encoded = encode_queries(view, models, ExpandedQuery(question), profile, Recorder())
-        if encoded is not None:
-            limit = profile.semantic_per_query or profile.vector_top_n
-            view.expect_nearest(encoded.vectors, limit, profile.vector_search)
 
 
 def encode_queries(

@@ -76,7 +76,7 @@ class SeveralRetrievers(Closing):
         for name, retriever in self._retrievers.items():
             hits = tuple(hit for hit in answer.hits if hit.index == name)
             with retriever.view() as view:
-                if hits and view.number != snapshots[str(retriever.path)]:
+                if hits and view.number != snapshots[str(retriever.store)]:
                     raise IndexLockedError(f"{name} changed while it was read; try again when indexing has finished")
                 for section in gather_sections(view, replace(answer, hits=hits), retriever.access):
                     node_id, heading_id = f"{name}:{section.node_id}", f"{name}:{section.heading_id}"

@@ -14,13 +14,13 @@ from retriever.indexing.places import find_index
 from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.store.database import write_index
+from retriever.store.store import Store, open_store
+from retriever.store.url import FORM
 from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
     from retriever.indexing.queue import Queue
     from retriever.indexing.worker import WorkedUnit
-    from retriever.store.address import Address
     from retriever.store.tables import Tables
 
 
@@ -52,16 +52,17 @@ def make_postgres_tables(
     """
     from retriever.store.tables import distribute_tables, make_tables, make_tsvector
 
-    address = _require_address(index)
+    store = _name_store(index)
+    address = store.url
     made = make_tables(address, writers, readers)
     if citus:
         distribute_tables(address)
     if tsvector:
         make_tsvector(address, tsvector)
     if hnsw:
-        from retriever.indexing.snapshot import make_graph
+        from retriever.indexing.parts import make_graph
 
-        with write_index(address, WAIT_FOR_WRITER_S) as (connection, _):
+        with store.write(WAIT_FOR_WRITER_S) as (connection, _):
             make_graph(connection)
     return made
 
@@ -83,14 +84,14 @@ def grant_postgres_folders(index: str | Path | None, role: str, folders: Sequenc
     """
     from retriever.store.rights import grant_folders
 
-    return grant_folders(_require_address(index), role, folders)
+    return grant_folders(_name_store(index).url, role, folders)
 
 
 def revoke_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str] = ()) -> tuple[str, ...]:
     """Takes from a role the right to some folders, or all its rights; otherwise as `grant_postgres_folders`."""
     from retriever.store.rights import revoke_folders
 
-    return revoke_folders(_require_address(index), role, folders)
+    return revoke_folders(_name_store(index).url, role, folders)
 
 
 def enqueue_folders(
@@ -168,10 +169,8 @@ def read_queue(index: str | Path | None = None) -> "Queue | None":
     return read(find_index((), index).index)
 
 
-def _require_address(index: str | Path | None) -> "Address":
-    from retriever.store.address import read_address
-
-    address = read_address(index or os.environ.get(INDEX_VARIABLE) or "")
-    if address is None:
-        raise UsageError("name a database: --index postgresql://USER@HOST/DATABASE")
-    return address
+def _name_store(index: str | Path | None) -> Store:
+    named = index or os.environ.get(INDEX_VARIABLE)
+    if not named:
+        raise UsageError(f"name a database: --index {FORM}")
+    return open_store(named)

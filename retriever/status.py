@@ -86,7 +86,7 @@ def read_details(view: View, profile: Profile) -> StatusDetails:
     from pageindex.ignore import CorpusError
 
     # A folder of an index from elsewhere is not listed, not even to count what is in it.
-    named, formats = read_named_folders(view.index).folders, Counter[str]()
+    named, formats = read_named_folders(view.store).folders, Counter[str]()
     options = CorpusOptions(profile.documents.suffixes, profile.documents.ignore, profile.documents.max_file_bytes)
     for folder in reading.folders(view.connection):
         if folder.path in named:

@@ -46,7 +46,7 @@ class Watcher:
         request = index_request(docs, index, profile, settings)
         self._folders = request.docs
         self._documents = request.profile.documents
-        self._index_with = (request.index, profile, settings, progress)
+        self._index_with = (str(request.store), profile, settings, progress)
         self._known: dict[str, frozenset[SourceFile]] = {}
         self._seen: dict[str, Listing | str] = {}
         self._young_ns = 0

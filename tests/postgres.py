@@ -4,10 +4,13 @@ import contextlib
 import importlib.util
 import os
 import secrets
+import select
 import shutil
 import socket
+import socketserver
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,14 +63,12 @@ class Server:
     @contextlib.contextmanager
     def new_index(self) -> Iterator[str]:
         """The address of a database of its own, with the tables of an index."""
-        from retriever.store.address import read_address
-        from retriever.store.postgres_pool import close_pools
+        from retriever.store.postgres import close_pools
+        from retriever.store.store import open_store
         from retriever.store.tables import make_tables
 
         with self.new_database() as address:
-            place = read_address(address)
-            assert place is not None
-            make_tables(place)
+            make_tables(open_store(address).url)
             yield address
             close_pools()
 
@@ -96,6 +97,33 @@ class Server:
 
     def address(self, database: str = "postgres", user: str = "") -> str:
         return f"postgresql://{user or self.user}@127.0.0.1:{self.port}/{database}"
+
+
+@contextlib.contextmanager
+def counting_turns(port: int) -> Iterator[tuple[int, list[None]]]:
+    """A port that leads to another one, and a list that grows by one for each time a client waits for an answer."""
+    turns: list[None] = []
+
+    class Passing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            is_clients = False
+            with socket.create_connection(("127.0.0.1", port)) as server:
+                while True:
+                    for ready in select.select([self.request, server], [], [])[0]:
+                        content = ready.recv(1 << 16)
+                        if not content:
+                            return
+                        if ready is server and is_clients:
+                            turns.append(None)
+                        is_clients = ready is not server
+                        (self.request if ready is server else server).sendall(content)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Passing) as listener:
+        listener.daemon_threads = True
+        thread = threading.Thread(target=listener.serve_forever, daemon=True)
+        thread.start()
+        yield int(listener.server_address[1]), turns
+        listener.shutdown()
 
 
 def free_port() -> int:

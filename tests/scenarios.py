@@ -15,6 +15,7 @@ from retriever.indexing.update import update_index
 from retriever.protocols import Encoder
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.store.store import open_store
 from retriever.trace import NoProgress
 from retriever.types import FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
@@ -117,7 +118,7 @@ def _update(shelf: Shelf) -> object:
 
 def _read_by(shelf: Shelf, model: Mapping[str, Any]) -> int:
     given = collect_settings(DEFAULT_PROFILE, model, None, {})
-    request = IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), None, 0.0)
+    request = IndexRequest(open_store(shelf.index), (shelf.docs,), given.profile(), given.for_index(), None, 0.0)
     report = update_index(request, NoProgress())
     shelf.encoder.encoded += report.embedded
     return report.embedded

@@ -20,6 +20,8 @@ from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.store.database import FileConnection
+from retriever.store.store import open_store
 from retriever.trace import NoProgress
 from retriever.types import Answer, FloatMatrix, IndexReport
 from tests.fake_encoder import FakeEncoder
@@ -151,7 +153,12 @@ class Shelf:
     ) -> IndexRequest:
         given = collect_settings(DEFAULT_PROFILE, settings, None, {})
         return IndexRequest(
-            index or self.index, folders, given.profile(), given.for_index(), encoder or self.encoder, wait_s
+            open_store(index or self.index),
+            folders,
+            given.profile(),
+            given.for_index(),
+            encoder or self.encoder,
+            wait_s,
         )
 
     def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:
@@ -166,9 +173,10 @@ class Shelf:
             return retriever.search(question)
 
     @contextmanager
-    def rows(self) -> Iterator[sqlite3.Connection]:
+    def rows(self) -> Iterator[FileConnection]:
         """index.sqlite, to look into or to hurt."""
-        with closing(sqlite3.connect(self.index / "index.sqlite", isolation_level=None)) as connection:
+        file = self.index / "index.sqlite"
+        with closing(sqlite3.connect(file, isolation_level=None, factory=FileConnection)) as connection:
             yield connection
 
     def copied(self, place: Path) -> "Shelf":
@@ -176,7 +184,7 @@ class Shelf:
         copy = Shelf(place)
         copy.docs = self.docs
         shutil.copytree(self.index, copy.index)
-        name_folders(copy.index, [self.docs], read_named_folders(self.index).documents or {})
+        name_folders(open_store(copy.index), [self.docs], read_named_folders(open_store(self.index)).documents or {})
         return copy
 
     def cloned(self, place: Path) -> "Shelf":
@@ -184,7 +192,7 @@ class Shelf:
         clone = Shelf(place)
         shutil.copytree(self.docs, clone.docs, dirs_exist_ok=True)
         shutil.copytree(self.index, clone.index)
-        name_folders(clone.index, [clone.docs], read_named_folders(self.index).documents or {})
+        name_folders(open_store(clone.index), [clone.docs], read_named_folders(open_store(self.index)).documents or {})
         with clone.rows() as rows:
             rows.execute("UPDATE folders SET path = ?", (str(clone.docs),))
         clone._seconds = count(1_000)

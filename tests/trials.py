@@ -27,6 +27,7 @@ from typing import Any
 from retriever.api import check_up
 from retriever.errors import RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.store.store import open_store
 from retriever.upkeep.doctor import examine_index
 from tests.damage import damage, flipped
 from tests.scenarios import Scenario, SlowEncoder, pages
@@ -126,7 +127,7 @@ def problems(shelf: Shelf) -> list[str]:
     kept = ("the damaged database that a repair kept", "kept out by `forget`")
     return [
         f"doctor: {item.name}: {item.says}"
-        for item in examine_index(shelf.index)
+        for item in examine_index(open_store(shelf.index))
         if item.level != "well" and not item.says.endswith(kept)
     ]
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -203,7 +202,7 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     return ExitCode.OK
 
 
-def confirm(places: Sequence[Path]) -> None:
+def confirm(places: Sequence[object]) -> None:
     """Asks whether to delete; at a terminal alone."""
     if not sys.stdin.isatty():
         raise UsageError("deleting an index is to be confirmed: add --yes")

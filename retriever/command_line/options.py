@@ -21,10 +21,9 @@ from retriever.errors import NotIndexedError, QuestionError, RetrieverError
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import list_settings
+from retriever.store.store import Store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
 
@@ -75,13 +74,12 @@ def complete_reference(context: click.Context, _: click.Parameter, incomplete: s
 
     from retriever.indexing.places import choose_index
     from retriever.indexing.request import absolute
-    from retriever.store.database import open_database
 
     kind = "" if "#" in incomplete else "AND parent_id IS NULL"
     try:
         docs = tuple(map(absolute, context.params.get("docs") or ()))
         index = choose_index(docs, context.params.get("index")).index
-        with closing(open_database(index)) as connection:
+        with closing(index.open()) as connection:
             rows = connection.execute(
                 f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?",
                 (incomplete, f"{incomplete}\U0010ffff", MAX_OFFERED),
@@ -233,7 +231,7 @@ class Opening:
         with opened as retriever:
             yield retriever
 
-    def find_several(self) -> "dict[str, Path]":
+    def find_several(self) -> "dict[str, Store]":
         """The indexes of `--index a --index b` or --all, by their names."""
         from retriever.indexing.places import find_several
 

@@ -155,14 +155,14 @@ def open_app(
     from retriever.indexing.request import INDEX_VARIABLE
     from retriever.serving.http import make_application
     from retriever.serving.roles import read_roles, route_roles
-    from retriever.store.address import read_address
+    from retriever.store.url import read_url
 
     if not roles_file:
         served = open_served(opening, about)
         stack.enter_context(served)
         served.begin()
         return make_application(served, address, mcp=mcp, web=web)
-    index = read_address(opening.index or os.environ.get(INDEX_VARIABLE) or "")
+    index = read_url(opening.index or os.environ.get(INDEX_VARIABLE) or "")
     if index is None or opening.several or opening.docs or address.token:
         raise click.UsageError("--roles is for one --index postgresql://..., without --docs and --token-file")
     roles, apps = read_roles(Path(roles_file).expanduser()), {}

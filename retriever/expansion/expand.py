@@ -32,11 +32,12 @@ from retriever.expansion.prompt import (
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.protocols import Encoder
 from retriever.query import Dropped, ExpansionReport, FollowUp, Query
-from retriever.searching.open_index import State, View
+from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, SearchRequest, find_rarity, normalize_weights
 from retriever.served.speed import USUAL
 from retriever.served.task import Generator, Task
 from retriever.settings.schema import ExpansionSettings
+from retriever.store.reading import IndexState
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
 
@@ -57,7 +58,7 @@ class Expander:
         self._settings = settings
         self._open_generator = open_generator
         self._cache = cache
-        self._vocabulary: tuple[State | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
+        self._vocabulary: tuple[IndexState | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
         self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:

@@ -6,7 +6,6 @@ made, and every later question is compared with what they find. docs/confidence.
 """
 
 import json
-import sqlite3
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -131,7 +130,7 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         vectors = text_vectors.chunk_vectors(connection, encoder.fingerprint)[2]
         kept = measure_background(questions, vectors, encoder.fingerprint)
     writing.set_meta(connection, "background", "null" if kept is None else json.dumps(asdict(kept)))
-    if not isinstance(connection, sqlite3.Connection):
+    if connection.hides_folders:
         renew_folder_backgrounds(connection)
 
 

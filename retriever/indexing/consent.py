@@ -19,6 +19,7 @@ from retriever.files import make_private_folder, write_file, writing_to
 from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
+from retriever.store.store import Store
 
 _SERVERS = frozenset({"ollama", "openai"})  # kinds of encoders that send texts away
 MAX_NAMED_BYTES = 10_000_000
@@ -37,10 +38,10 @@ class FolderAccess:
     options: CorpusOptions  # which of their files are documents
 
     @classmethod
-    def of(cls, index: Path, settings: DocumentSettings) -> "FolderAccess":
+    def of(cls, store: Store, settings: DocumentSettings) -> "FolderAccess":
         """As it is now; another process may name a folder meanwhile."""
         options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
-        return cls(frozenset(read_named_folders(index).folders), options)
+        return cls(frozenset(read_named_folders(store).folders), options)
 
 
 def explain_refusal(folders: Sequence[str]) -> str:
@@ -51,58 +52,58 @@ def explain_refusal(folders: Sequence[str]) -> str:
 
 
 # Of indexes of which nothing can be remembered, for the time of this process: there is no home, or it is read-only.
-_unwritten: dict[Path, NamedFolders] = {}
+_unwritten: dict[Store, NamedFolders] = {}
 
 
-def read_named_folders(index: Path) -> NamedFolders:
+def read_named_folders(store: Store) -> NamedFolders:
     try:
-        content = json.loads(read_file(named_file(index), MAX_NAMED_BYTES))
+        content = json.loads(read_file(named_file(store), MAX_NAMED_BYTES))
         return NamedFolders(tuple(content["folders"]), content["documents"])
     except (OSError, UsageError, ValueError, LookupError, TypeError):
-        return _unwritten.get(index, NamedFolders())
+        return _unwritten.get(store, NamedFolders())
 
 
-def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:
+def name_folders(store: Store, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:
     """Remembers folders that this user has named for an index, and the `documents` settings then in force."""
-    known = read_named_folders(index)
+    known = read_named_folders(store)
     plain = json.loads(json.dumps(dict(documents)))
     named = NamedFolders(tuple(dict.fromkeys([*known.folders, *map(str, folders)])), plain)
     if named == known:
         return
     try:
-        file = named_file(index)
+        file = named_file(store)
         make_private_folder(file.parent)
-        content = {"index": str(index), "folders": named.folders, "documents": named.documents}
+        content = {"index": str(store), "folders": named.folders, "documents": named.documents}
         write_file(file, json.dumps(content))
     except (OSError, UsageError):
-        _unwritten[index] = named
+        _unwritten[store] = named
 
 
-def forget_named(index: Path) -> None:
+def forget_named(store: Store) -> None:
     """Forgets which folders were named for an index, as another one takes its place."""
-    _unwritten.pop(index, None)
+    _unwritten.pop(store, None)
     with contextlib.suppress(UsageError):
-        file = named_file(index)
+        file = named_file(store)
         with writing_to(file):
             file.unlink(missing_ok=True)
 
 
-def drop_widening_settings(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def drop_widening_settings(store: Store, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that an index remembers, without those on its documents that would open other files to it."""
     documents = settings.get("documents")
     if not isinstance(documents, dict):
         return dict(settings)
     # What this user said when naming folders holds; before that, only what opens less than the defaults.
-    known = read_named_folders(index).documents
+    known = read_named_folders(store).documents
     if known is None:
         known = {key: value for key, value in documents.items() if key not in _widening(documents)}
     return {**settings, "documents": dict(known)}
 
 
-def check_documents(index: Path, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
+def check_documents(store: Store, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
     """UsageError where an index alone (a new one: `anew`) opens other files than usual; `given` is in force."""
     documents = settings.get("documents")
-    if not isinstance(documents, dict) or (not anew and read_named_folders(index).documents is not None):
+    if not isinstance(documents, dict) or (not anew and read_named_folders(store).documents is not None):
         return
     said = {key for place, layer in given.layers if place != "index" for key in layer.get("documents", {})}
     for key in _widening(documents):
@@ -110,7 +111,7 @@ def check_documents(index: Path, settings: Mapping[str, Any], given: GivenSettin
             values = documents[key] if isinstance(documents[key], list) else [documents[key]]
             shown = ", ".join(map(str, values))
             raise UsageError(
-                f"the index {index} alone names documents.{key}, by which more files of the folder are read: {shown};"
+                f"the index {store} alone names documents.{key}, by which more files of the folder are read: {shown};"
                 f" if that is meant, give it as well, by flags or as HYBRID_RETRIEVE_DOCUMENTS_{key.upper()}"
             )
 
@@ -152,18 +153,18 @@ def holds_home(folder: Path) -> bool:
     return folder == home or folder in home.parents
 
 
-def check_server(index: Path, given: GivenSettings) -> None:
+def check_server(store: Store, given: GivenSettings) -> None:
     """Refuses a server on another machine that the index alone names, unless it is in the user's data folder."""
     # An index may have come with somebody's documents, and the server that it names would read the questions, and what
     # changes in the documents.
     encoder = given.profile().encoder
-    if encoder.kind not in _SERVERS or not encoder.url or is_own(index):
+    if encoder.kind not in _SERVERS or not encoder.url or is_own(store):
         return
     from retriever.served.address import is_this_machine
 
     others = [layer.get("encoder", {}) for place, layer in given.layers if place != "index"]
     if not is_this_machine(encoder.url) and not any("url" in layer for layer in others):
         raise UsageError(
-            f"the index {index} names the server {encoder.url}, which would read questions and documents:"
+            f"the index {store} names the server {encoder.url}, which would read questions and documents:"
             f" if that is meant, give it as well: --encoder-url {encoder.url}"
         )

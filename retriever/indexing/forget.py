@@ -4,7 +4,6 @@ SQLite and ChromaDB keep what was deleted until its place is used again. So inde
 emptied, and the next snapshot is made from scratch. What was forgotten stays out until it is taken back.
 """
 
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,23 +12,15 @@ from pathlib import Path
 
 from retriever.embedding import open_encoder
 from retriever.errors import Command, EncoderError, NoIndexError, UnknownReferenceError, UsageError
-from retriever.files import writing_to
 from retriever.indexing.background import renew_background
+from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
-from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
-from retriever.store.address import read_address
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, is_index, transaction, truncate_log, write_index
-from retriever.store.own_files import list_snapshots, remove_aside
+from retriever.store.database import FILE_NAME, transaction
 from retriever.store.reading import StoredFolder
-
-KEPT_BY_SERVER = (
-    "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL) until that is recycled, in"
-    " archives of the log, backups and copies of its disk from before now, and in freed pages of its files until they"
-    " are used again; VACUUM FULL by the owner empties the pages, the others go when its administrator removes them"
-)
+from retriever.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +52,9 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     """Removes what the references name from every file of an index, and keeps it out; see `api.forget_documents`."""
     started = time.perf_counter()
     with _writing(request) as connection:
-        targets = [target for reference in references for target in _targets(connection, reference)]
+        targets = [target for reference in references for target in _targets(connection, request.store, reference)]
         with transaction(connection):
-            removed = sum(_remove(connection, target) for target in targets)
+            removed = sum(_remove(connection, request.store, target) for target in targets)
             # What was made of texts that no document has any more: earlier versions of these may be among them.
             for table in ("vectors", "tokens", "pending"):
                 connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
@@ -73,11 +64,11 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
                 with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
                     encoder = request.encoder or open_encoder(request.profile.encoder)
                     renew_background(connection, encoder)
-                number = renew_snapshot(connection, request.index)
+                number = open_derived(request.store).renew(connection)
         remaining = tuple(_purge(connection, request, number))
     names = tuple(target.name for target in targets)
-    kept = KEPT_BY_SERVER if read_address(request.index) else ""
-    return ForgetReport(str(request.index), names, removed, remaining, kept, time.perf_counter() - started)
+    kept = request.store.kept_elsewhere
+    return ForgetReport(str(request.store), names, removed, remaining, kept, time.perf_counter() - started)
 
 
 def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
@@ -86,7 +77,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     with _writing(request) as connection:
         targets = []
         for reference in references:
-            meant = _targets(connection, reference)
+            meant = _targets(connection, request.store, reference)
             targets += [target for target in meant if target.path in target.folder.forgotten]
             if not any(target in targets for target in meant):
                 raise UsageError(f"{reference!r} was not forgotten", hint=Command("status", "to see what was, run"))
@@ -94,7 +85,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             rows = [(target.folder.key, target.path) for target in targets]
             connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
     names = tuple(target.name for target in targets)
-    return ForgetReport(str(request.index), names, 0, (), "", time.perf_counter() - started)
+    return ForgetReport(str(request.store), names, 0, (), "", time.perf_counter() - started)
 
 
 def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
@@ -106,13 +97,13 @@ def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _writing(request: IndexRequest) -> Iterator[Connection]:
-    if not is_index(request.index):
-        raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
-    with write_index(request.index, request.wait_s) as (connection, _):
+    if not request.store.exists():
+        raise NoIndexError(f"there is no index in {request.store}, so there is nothing to forget")
+    with request.store.write(request.wait_s) as (connection, _):
         yield connection
 
 
-def _targets(connection: Connection, reference: str) -> list[_Target]:
+def _targets(connection: Connection, store: Store, reference: str) -> list[_Target]:
     """What a reference names: one place, which two folders hold where one of them is inside the other."""
     folders = reading.folders(connection)
     # An id with the name of its folder; else a path in any of the folders, or as the current folder sees it.
@@ -120,22 +111,22 @@ def _targets(connection: Connection, reference: str) -> list[_Target]:
     by_id = [(folder, path.strip("/")) for folder, path in named if path != reference and path.strip("/")]
     paths = [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
     ways = by_id, [*paths, *locate_path(folders, reference)]
-    found = ({target for folder, path in way if (target := _known(connection, folder, path))} for way in ways)
+    found = ({target for folder, path in way if (target := _known(connection, store, folder, path))} for way in ways)
     targets = next(filter(None, found), set())
     if not targets:
         raise UnknownReferenceError(reference)
     places = sorted({str(target.place) for target in targets})
     if len(places) > 1:
         raise UsageError(f"{reference!r} may be any of {', '.join(places)}; write the one in full")
-    within = (_known(connection, folder, inside) for folder, inside in locate_path(folders, places[0]))
+    within = (_known(connection, store, folder, inside) for folder, inside in locate_path(folders, places[0]))
     return sorted(targets.union(filter(None, within)), key=lambda target: target.name)
 
 
-def _known(connection: Connection, folder: StoredFolder, path: str) -> _Target | None:
+def _known(connection: Connection, store: Store, folder: StoredFolder, path: str) -> _Target | None:
     """A document, a folder that holds some, or what was forgotten before; None for anything else."""
     below = f"{path}/"
     known = [*reading.documents(connection, folder.key), *reading.unreadable(connection, folder.key)]
-    known += _list_queued(connection, folder)
+    known += store.list_queued(connection, folder.key)
     if not path or path in known or path in folder.forgotten:
         return _Target(folder, path)
     if below in folder.forgotten or any(name.startswith(below) for name in known):
@@ -143,7 +134,7 @@ def _known(connection: Connection, folder: StoredFolder, path: str) -> _Target |
     return None
 
 
-def _remove(connection: Connection, target: _Target) -> int:
+def _remove(connection: Connection, store: Store, target: _Target) -> int:
     """Removes the rows of a target, and notes that it was forgotten; how many documents it was."""
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
@@ -156,10 +147,8 @@ def _remove(connection: Connection, target: _Target) -> int:
     skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
     rows = [row for row in skipped if folder.forgets(row[1])]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
-    # A worker that has one of them in hand finds at its commit that there is nothing to do.
-    queued = [(folder.key, path) for path in _list_queued(connection, folder) if folder.forgets(path)]
-    if queued:
-        connection.executemany("DELETE FROM queue WHERE folder_key = ? AND path = ?", queued)
+    queued = [path for path in store.list_queued(connection, folder.key) if folder.forgets(path)]
+    store.remove_queued(connection, folder.key, queued)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     queries.remove_citing(connection, folder.path, folder.forgets)
@@ -167,19 +156,11 @@ def _remove(connection: Connection, target: _Target) -> int:
     return len(keys)
 
 
-def _list_queued(connection: Connection, folder: StoredFolder) -> list[str]:
-    """What of a folder waits for workers, who are for PostgreSQL alone."""
-    if isinstance(connection, sqlite3.Connection):
-        return []
-    return [path for (path,) in connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder.key,))]
-
-
 def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterator[str]:
     """Empties every place where SQLite and older snapshots keep what was deleted; names those in use by others."""
-    remove_old_snapshots(request.index, number)
-    with writing_to(request.index):
-        remove_aside(request.index)
-    connection.execute("VACUUM")  # in PostgreSQL of what this role owns, which an administrator's autovacuum does too
-    if not truncate_log(connection):
-        yield f"{request.index / FILE_NAME}-wal"
-    yield from (str(folder) for folder in list_snapshots(request.index) if folder.name != f"snapshot-{number}")
+    derived = open_derived(request.store)
+    derived.remove_old(number)
+    connection.execute("VACUUM")  # in PostgreSQL of what this role owns, which autovacuum does too
+    if not request.store.erase(connection):
+        yield f"{request.store.folder / FILE_NAME}-wal"
+    yield from derived.list_old(number)

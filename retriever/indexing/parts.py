@@ -4,24 +4,26 @@ Rows are only added, so that no writer waits for another's: what was removed com
 are many parts, they are merged. A question reads them in one snapshot of the database, with the documents they are of.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from retriever.indexing.snapshot import NO_PROGRESS, Difference, read_texts, tokenize_texts
 from retriever.lexical import tokens as tokenizer
 from retriever.lexical.bm25 import FORMAT
 from retriever.lexical.postings import Postings, merge_postings, no_postings
+from retriever.lexical.spelling import list_words
 from retriever.lexical.tables import pack_block, signed_letters, unpack_blocks
-from retriever.store import reading, writing
+from retriever.protocols import Progress
+from retriever.store import reading, text_vectors, writing
 from retriever.store.connection import Connection
 
 MOST_PARTS = 32  # of a folder: a question reads so many rows for each of its words
+
+log = logging.getLogger(__name__)
+
 VERSION = f"{FORMAT} {tokenizer.RULES}"
-
-
-def is_current(connection: Connection) -> bool:
-    """Whether the postings were made by these rules."""
-    return reading.meta(connection, "lexical_version") == VERSION
 
 
 def count_sections(connection: Connection) -> int:
@@ -114,3 +116,88 @@ def merge_parts(connection: Connection) -> None:
         columns = [*keys_.split(", "), "part", *sums]
         query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
         connection.executemany(query, rows)
+
+
+_RANKABLE = "SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key"
+
+
+class DerivedTables:
+    """The postings and the graph of an index in PostgreSQL, as `derived.Derived`."""
+
+    def is_whole(self, connection: Connection) -> bool:
+        """Return whether the postings were made by the rules of this version."""
+        return reading.meta(connection, "lexical_version") == VERSION
+
+    def withdraw(self, connection: Connection, node_keys: Sequence[int]) -> None:
+        """Add what these sections hold as gone."""
+        _write_words(connection, node_keys, NO_PROGRESS, is_removal=True)
+
+    def build(
+        self,
+        connection: Connection,
+        fingerprint: str,
+        difference: Difference | None,
+        *,
+        with_graph: bool,
+        progress: Progress = NO_PROGRESS,
+    ) -> int:
+        """Add the words of new sections; of a difference, the old ones were withdrawn before."""
+        if difference is None:
+            clear_parts(connection)
+        keys = [stored for (stored,) in connection.execute(_RANKABLE)] if difference is None else difference.added
+        _write_words(connection, keys, progress)
+        merge_parts(connection)
+        writing.set_meta(connection, "fingerprint", fingerprint)
+        return number_state(connection)
+
+    def renew(self, connection: Connection) -> int:
+        """Make all postings anew."""
+        return self.build(connection, reading.meta(connection, "fingerprint") or "", None, with_graph=False)
+
+    def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
+        """Make the graph where there is none; the server keeps it up to date."""
+        if not text_vectors.pending_count(connection):
+            make_graph(connection)
+
+    def remove_old(self, current: int) -> None:
+        """Do nothing: rows are of the state in force."""
+
+    def list_old(self, current: int) -> list[str]:
+        """Return nothing: no file is read."""
+        return []
+
+    def mark_unusable(self, number: int) -> None:
+        """Do nothing: there is no file that could be damaged."""
+
+    def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
+        """Return whether it is asked: in a database it costs memory."""
+        return is_asked
+
+
+def number_state(connection: Connection) -> int:
+    """Give what a transaction makes its number.
+
+    It is never that of another state, also after an import or in tables that were made anew: what other processes keep
+    of a state, they keep by its number.
+    """
+    number = int(connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()[0])
+    writing.set_meta(connection, "snapshot", str(number))
+    return number
+
+
+def make_graph(connection: Connection) -> None:
+    """Make HNSW over the vectors of a database; only the owner of the tables can."""
+    from retriever.store.tables import make_hnsw
+
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    dimension = text_vectors.dimension(connection, fingerprint)
+    if dimension and not make_hnsw(connection, fingerprint, dimension):
+        log.warning("note: only the owner of the tables can make the index of near vectors: postgres init")
+
+
+def _write_words(
+    connection: Connection, node_keys: Sequence[int], progress: Progress, *, is_removal: bool = False
+) -> None:
+    texts = read_texts(connection, node_keys)
+    words = list_words({key: item.text for key, item in texts.items()})
+    add_part(connection, tokenize_texts(texts, progress), words, is_removal=is_removal)

@@ -24,8 +24,8 @@ from retriever.files import is_folder
 from retriever.indexing.consent import MAX_NAMED_BYTES, holds_home
 from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home_folder, is_own, name_index, named_file
 from retriever.store import reading
-from retriever.store.database import is_index, read_index
 from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.store.store import FolderStore, Store, open_store
 from retriever.text import suggest_among
 
 MAX_LAST_BYTES = 4096
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 class Choice:
     """The index that is meant, and the folders to index in it."""
 
-    index: Path
+    index: Store
     docs: tuple[Path, ...] = ()  # absolute; in place of a folder inside an indexed one, that one
     note: str = ""  # what to know about it, where it is not simply the one that was named; a sentence without a period
 
@@ -50,7 +50,7 @@ class Choice:
 class KnownIndex:
     """An index of this user: in the data folder, or elsewhere with folders that this user named for it."""
 
-    path: Path
+    store: Store
     name: str  # for people and --index; no two have the same
     folders: tuple[str, ...]  # absolute
     documents: int = 0
@@ -58,10 +58,10 @@ class KnownIndex:
 
     @property
     def where(self) -> str:
-        return f"{self.name} ({', '.join(self.folders[:MAX_LISTED]) or self.path})"
+        return f"{self.name} ({', '.join(self.folders[:MAX_LISTED]) or self.store})"
 
 
-def find_index(docs: Sequence[Path], index: str | Path | None) -> Choice:
+def find_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choice:
     """As `choose_index`; what is to be known of the choice goes to the log."""
     choice = choose_index(docs, index)
     if choice.note:
@@ -69,7 +69,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Choice:
     return choice
 
 
-def choose_index(docs: Sequence[Path], index: str | Path | None) -> Choice:
+def choose_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choice:
     """The index that is meant.
 
     `index` (a folder, or the name of a known index), else HYBRID_RETRIEVE_INDEX, else the one that holds `docs`
@@ -82,15 +82,15 @@ def choose_index(docs: Sequence[Path], index: str | Path | None) -> Choice:
     return _choose_for_folders(docs) if docs else _choose_here()
 
 
-def choose_new_place(docs: Sequence[Path], index: str | Path | None) -> Path | None:
+def choose_new_place(docs: Sequence[Path], index: str | Path | Store | None) -> Store | None:
     """Return where an index of just these folders (absolute) is, or would be made; None where nothing is named."""
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named:
         return resolve_name(named, is_asked=False)
-    return home_folder() / name_index(docs) if docs else None
+    return FolderStore(home_folder() / name_index(docs)) if docs else None
 
 
-def find_holder(path: str) -> Path | None:
+def find_holder(path: str) -> Store | None:
     """The index of the current folder if that covers a path, else the one that does; None where none does."""
     if os.environ.get(INDEX_VARIABLE):
         return None
@@ -99,34 +99,35 @@ def find_holder(path: str) -> Path | None:
     return covering[0] if covering else None
 
 
-def find_several(named: Sequence[str | Path]) -> dict[str, Path]:
+def find_several(named: Sequence[str | Path]) -> dict[str, Store]:
     """The folders of the indexes that are named, each once, by the names that people know them by; of all for none."""
     indexes = list_known()
-    known = {index.path: index.name for index in indexes}
-    places = [resolve_name(one, is_asked=True) for one in named] or [item.path for item in indexes if not item.trouble]
+    known = {index.store: index.name for index in indexes}
+    places = [resolve_name(one, is_asked=True) for one in named] or [item.store for item in indexes if not item.trouble]
     if not places:
         raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER"))
     return {known.get(place, str(place)): place for place in places}
 
 
-def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
+def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
     """The index's folder that --index names: a path, a known index's name, or (to be asked) a folder that it covers."""
-    place, text = absolute(named), str(named)
-    if is_index(place):
-        return place
+    store, text = open_store(named), str(named)
+    if store.exists():
+        return store
+    place = store.folder
     if not text.startswith((".", "/", "~")):
         known = list_known()
-        meant = [index for index in known if text in {index.name, index.path.name}]
+        meant = [index for index in known if text in {index.name, Path(str(index.store)).name}]
         similar = meant or [index for index in known if Path(index.name).name == text]
         if len(similar) > 1:
             names = ", ".join(index.name for index in similar)
             raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
         if similar:
-            return similar[0].path
+            return similar[0].store
         if is_asked and known and re.fullmatch(r"[^/\\]+", text) and not place.exists():  # a name, with a slip perhaps
             raise NoIndexError(f"there is no index {text}{suggest_among([index.name for index in known], text)}")
     covering = _find_cover(place) if is_asked and is_folder(place) else None
-    return covering[0] if covering else place
+    return covering[0] if covering else store
 
 
 # Of folders that are to be indexed.
@@ -134,12 +135,14 @@ def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
 
 def _choose_for_folders(docs: Sequence[Path]) -> Choice:
     # The same folders named again are the same index, whatever else covers them by now.
-    exact = home_folder() / name_index(docs)
-    if is_index(exact):
+    exact = FolderStore(home_folder() / name_index(docs))
+    if exact.exists():
         stored = {folder.path for folder in _read_folders(exact)}
         if not stored or stored >= set(map(str, docs)):
             return _map_folders(exact, docs)
-        exact = exact.with_name(f"{exact.name}-2")  # what it was made for was moved, or forgotten
+        exact = FolderStore(
+            exact.folder.with_name(f"{exact.folder.name}-2")
+        )  # what it was made for was moved, or forgotten
     own = [known for known in list_known(is_own_only=True) if not known.trouble]
     holders = [_find_reader(own, folder) for folder in docs]
     places = {holder[0] for holder in holders if holder}
@@ -149,7 +152,7 @@ def _choose_for_folders(docs: Sequence[Path]) -> Choice:
     # A folder that was renamed is embedded once, not twice.
     moved = _find_moved(own, docs[0]) if len(docs) == 1 else None
     if moved:
-        return Choice(moved[0].path, docs, f"{moved[1]} was moved to {docs[0]}: its index goes on with it")
+        return Choice(moved[0].store, docs, f"{moved[1]} was moved to {docs[0]}: its index goes on with it")
     inner = [known for known in own if any(_is_inside(folder, docs, strictly=True) for folder in known.folders)]
     if inner:
         listed = ", ".join(known.where for known in inner[:MAX_LISTED])
@@ -163,7 +166,7 @@ def _find_moved(known: Iterable[KnownIndex], folder: Path) -> tuple[KnownIndex, 
     for index in known:
         for old in index.folders:
             if not is_folder(old):
-                with read_index(index.path) as connection:
+                with index.store.read() as connection:
                     stored = next(item for item in reading.folders(connection) if item.path == old)
                     if looks_moved(reading.documents(connection, stored.key).values(), folder):
                         return index, old
@@ -181,16 +184,16 @@ def looks_moved(documents: Iterable[StoredDocument], folder: Path) -> bool:
     return bool(known) and same >= 0.8 * len(known)
 
 
-def _find_reader(known: Iterable[KnownIndex], folder: Path) -> tuple[Path, str] | None:
+def _find_reader(known: Iterable[KnownIndex], folder: Path) -> tuple[Store, str] | None:
     """The index, and its folder, that reads what is in a folder: the innermost."""
-    found = [(index.path, outer) for index in known for outer in index.folders if _is_inside(folder, [outer])]
-    for place, outer in sorted(found, key=lambda item: (-len(item[1]), item)):
+    found = [(index.store, outer) for index in known for outer in index.folders if _is_inside(folder, [outer])]
+    for place, outer in sorted(found, key=lambda item: (-len(item[1]), str(item[0]), item[1])):
         if folder == Path(outer) or _reads(place, outer, folder):
             return place, outer
     return None
 
 
-def _map_folders(index: Path, docs: Sequence[Path]) -> Choice:
+def _map_folders(index: Store, docs: Sequence[Path]) -> Choice:
     """This index, with the folders that it has in place of those of `docs` that are inside them."""
     outer = [Path(folder.path) for folder in _read_folders(index)] if docs else []
     held: dict[Path, None] = {}
@@ -206,12 +209,12 @@ def _map_folders(index: Path, docs: Sequence[Path]) -> Choice:
     return Choice(index, docs, "; ".join(filter(None, [*notes, note])))
 
 
-def _reads(index: Path, outer: str, folder: Path) -> bool:
+def _reads(index: Store, outer: str, folder: Path) -> bool:
     """Whether an index reads the documents of a folder inside one of its own: not if they are ignored or forgotten."""
     if not is_folder(folder):
         return False
     inside = folder.relative_to(outer).as_posix()
-    with read_index(index) as connection:
+    with index.read() as connection:
         stored = next(item for item in reading.folders(connection) if item.path == outer)
         if stored.forgets(f"{inside}/"):
             return False
@@ -254,7 +257,7 @@ def _choose_here() -> Choice:
     known = list_known()
     below = [index for index in known if any(_is_inside(folder, [here]) for folder in index.folders)]
     if len(below) == 1:
-        return Choice(below[0].path, note=f"{here} has no index; asked the one below it: {below[0].where}")
+        return Choice(below[0].store, note=f"{here} has no index; asked the one below it: {below[0].where}")
     # Of a home folder nobody wants an offer to index it all, nor to wait for the count.
     if not holds_home(here):
         count, size, is_all = count_documents(here, seconds=COUNT_S)
@@ -287,62 +290,63 @@ def _describe(here: Path, count: int, known: Sequence[KnownIndex], below: Sequen
 def _choose_last(reason: str) -> Choice:
     """The index used last."""
     try:
-        place = home_folder() / read_file(home_folder() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
-        if not is_index(place):
-            raise FileNotFoundError(place)
+        name = read_file(home_folder() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
+        place = FolderStore(home_folder() / name)
+        if not place.exists():
+            raise FileNotFoundError(name)
     except (OSError, UnicodeDecodeError):
         raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER")) from None
-    used = next((known.where for known in list_known() if known.path == place), str(place))
+    used = next((known.where for known in list_known() if known.store == place), str(place))
     return Choice(place, note=f"{reason}; asked the index used last: {used}")
 
 
-def _find_cover(folder: Path) -> tuple[Path, str] | None:
+def _find_cover(folder: Path) -> tuple[Store, str] | None:
     """The index that covers a folder, and its folder there: the innermost; one in the data folder; the one of less."""
     recorded = _read_recorded()
     imported = {
         place: [stored.path for stored in _read_folders(place)] for place in _list_own() if place not in recorded
     }
     found = [
-        (-len(outer), not is_own(index), len(folders), index, outer)
+        (-len(outer), not is_own(index), len(folders), str(index), outer, index)
         for index, folders in (recorded | imported).items()
         for outer in folders
         if _is_inside(folder, [outer])
     ]
-    for *_, index, outer in sorted(found):
+    for *_, outer, index in sorted(found, key=lambda item: item[:-1]):
         if outer in {stored.path for stored in _read_folders(index)}:
             return index, outer
     return None
 
 
-def _read_folders(index: Path) -> tuple[StoredFolder, ...]:
+def _read_folders(index: Store) -> tuple[StoredFolder, ...]:
     """The folders of an index; none where it is gone or cannot be read."""
     try:
-        with read_index(index) as connection:
+        with index.read() as connection:
             return reading.folders(connection)
     except RetrieverError:
         return ()
 
 
-def _read_recorded() -> dict[Path, tuple[str, ...]]:
+def _read_recorded() -> dict[Store, tuple[str, ...]]:
     """The indexes that may be there, and the folders that this user named for them."""
     try:
         home = home_folder()
     except UsageError:
         return {}
-    recorded: dict[Path, tuple[str, ...]] = {}
+    recorded: dict[Store, tuple[str, ...]] = {}
     for file in sorted(home.with_name("folders").glob("*.json")):
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             content = json.loads(read_file(file, MAX_NAMED_BYTES))
-            index = Path(content["index"])
+            index = open_store(content["index"])
             if named_file(index) == file:
                 recorded[index] = tuple(map(str, content["folders"]))
     return recorded
 
 
-def _list_own() -> list[Path]:
+def _list_own() -> list[Store]:
     """The folders of the user's data folder."""
     try:
-        return [place for place in home_folder().iterdir() if place.is_dir()]
+        return [FolderStore(place) for place in home_folder().iterdir() if place.is_dir()]
     except (OSError, UsageError):
         return []
 
@@ -352,20 +356,20 @@ def _list_own() -> list[Path]:
 
 def list_known(*, is_own_only: bool = False) -> tuple[KnownIndex, ...]:
     """This user's indexes by name: those in the data folder, and those elsewhere that folders were named for."""
-    places = set(_list_own()) if is_own_only else {*_list_own(), *map(absolute, _read_recorded())}
-    read = [_read_known(place) for place in sorted(places) if _may_be_index(place)]
+    places = set(_list_own()) if is_own_only else {*_list_own(), *_read_recorded()}
+    read = [_read_known(place) for place in sorted(places, key=str) if _may_be_index(place)]
     return tuple(sorted(_name_all(read), key=lambda known: known.name))
 
 
-def _may_be_index(place: Path) -> bool:
+def _may_be_index(place: Store) -> bool:
     with contextlib.suppress(RetrieverError):
-        return is_index(place)
+        return place.exists()
     return False
 
 
-def _read_known(place: Path) -> KnownIndex:
+def _read_known(place: Store) -> KnownIndex:
     try:
-        with read_index(place) as connection:
+        with place.read() as connection:
             folders = tuple(folder.path for folder in reading.folders(connection))
             return KnownIndex(place, "", folders, reading.document_count(connection))
     except (RetrieverError, sqlite3.Error) as error:
@@ -376,15 +380,15 @@ def _name_all(indexes: Sequence[KnownIndex]) -> Iterator[KnownIndex]:
     """Each with a name of its own: its folder's, with as many of those above as tell it from the others."""
 
     def tail(index: KnownIndex, length: int) -> str:
-        if not is_own(index.path):
-            return str(index.path)
+        if not is_own(index.store):
+            return str(index.store)
         last = ["/".join(Path(folder).parts[1:][-length:]) or "root" for folder in sorted(index.folders)]
-        return "+".join(last) or index.path.name
+        return "+".join(last) or Path(str(index.store)).name
 
     counts = {length: Counter(tail(index, length) for index in indexes) for length in range(1, 5)}
     for index in indexes:
         lengths = (length for length in range(1, 5) if counts[length][tail(index, length)] == 1)
         name = tail(index, next(lengths, 1))
-        if counts[1][name] > 1 or (len(name) > MAX_NAME and is_own(index.path)):
-            name = index.path.name
-        yield KnownIndex(index.path, name, index.folders, index.documents, index.trouble)
+        if counts[1][name] > 1 or (len(name) > MAX_NAME and is_own(index.store)):
+            name = Path(str(index.store)).name
+        yield KnownIndex(index.store, name, index.folders, index.documents, index.trouble)

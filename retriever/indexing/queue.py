@@ -18,10 +18,10 @@ from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import compare_folders, note_files, remember_settings
 from retriever.protocols import Progress
 from retriever.store import reading, writing
-from retriever.store.address import Address, read_address
 from retriever.store.connection import Connection
-from retriever.store.database import read_index, transaction, write_index
+from retriever.store.database import transaction
 from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.store.store import Store, open_store
 
 MOST_ATTEMPTS = 3
 MOST_QUEUED = 10_000  # beyond it, `enqueue` waits for workers
@@ -63,16 +63,16 @@ class Unit:
     text: DocumentText
 
 
-def read_queue(index: str | Path) -> Queue | None:
+def read_queue(index: str | Store) -> Queue | None:
     """The figures of a queue now; None for an index in a folder, which has none.
 
     Raises:
         IndexUnusableError: the database cannot be read.
     """
-    address = read_address(index)
-    if address is None:
+    store = open_store(index)
+    if store.keeps_snapshots:
         return None
-    with read_index(address) as connection:
+    with store.read() as connection:
         rows = connection.execute(
             f"SELECT prefix || queue.path, attempts, reason, unit IN ({RUNNING}) FROM queue"
             " JOIN folders USING (folder_key) ORDER BY folder_key, queue.path"
@@ -90,24 +90,14 @@ def read_queue(index: str | Path) -> Queue | None:
     return Queue(len(rows) - running - len(failed), running, tuple(failed), indexed, round(recent, 1))
 
 
-def require_address(index: Path) -> Address:
-    """The index's address; UsageError for a folder."""
-    address = read_address(index)
-    if address is None:
-        raise UsageError(f"{index} is a folder; a queue needs PostgreSQL: --index postgresql://USER@HOST/DATABASE")
-    return address
-
-
 def enqueue(request: IndexRequest, progress: Progress) -> int:
     """Puts new and changed documents, and those that are gone, into the queue; how many: `sharing.enqueue_folders`."""
-    from retriever.store.postgres import share_postgres
-
-    address = require_address(request.index)
+    store = request.store
     if request.profile.summaries.kind == "llm":
         raise UsageError("workers write no summaries with a language model; index without --enqueue")
-    with write_index(address, request.wait_s) as (connection, _):
+    with store.write(request.wait_s) as (connection, _):
         listings = list_folders(request.docs, request.profile.documents)
-        name_folders(address, request.docs, request.settings.get("documents", {}))
+        name_folders(store, request.docs, request.settings.get("documents", {}))
         absorbed, diffs = compare_folders(connection, request, listings, is_anew=False)
         config = reading.meta(connection, "index_config")
         is_unfinished = config is None and reading.document_count(connection)
@@ -126,7 +116,7 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
                 writing.set_meta(connection, "fingerprint", encoder.fingerprint if encoder else "")
             remember_settings(connection, request)
     count = 0
-    with share_postgres(address) as connection:
+    with store.share() as connection:
         for diff, folder in zip(diffs, folders, strict=True):
 
             @contextmanager
@@ -134,7 +124,7 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
                 # A file is read while nobody else writes: so what is read later is put later, or indexed later.
                 wait_for_room(connection)
                 with transaction(connection):
-                    lock_writer(connection, address)
+                    store.lock_writer(connection)
                     yield lambda stat, text: put_unit(connection, folder, stat, text)
 
             changes = read_changes(diff, request.profile.documents.max_file_bytes, progress, take_turn)
@@ -144,7 +134,7 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
                         put(document, GONE)
             count += len(changes.rows) + len(changes.removed)
             with transaction(connection):
-                lock_writer(connection, address)
+                store.lock_writer(connection)
                 note_files(connection, [replace(changes, folder=folder)])
     return count
 
@@ -159,13 +149,6 @@ def wait_for_room(connection: Connection) -> None:
             )
         is_told = True
         time.sleep(PAUSE_S)
-
-
-def lock_writer(connection: Connection, index: Path) -> None:
-    """Waits until no other process writes, and keeps others from it until the end of the transaction."""
-    from retriever.store.postgres import writer_key
-
-    connection.execute(f"SELECT pg_advisory_xact_lock({writer_key(require_address(index))})").fetchone()
 
 
 def put_unit(connection: Connection, folder: StoredFolder, stat: StoredDocument, text: DocumentText) -> None:

@@ -15,9 +15,9 @@ from retriever.files import write_file, writing_to
 from retriever.protocols import Encoder
 from retriever.settings.schema import Profile
 from retriever.store import reading
-from retriever.store.address import read_address
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredFolder
+from retriever.store.store import Store
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.
@@ -27,7 +27,7 @@ WAIT_FOR_WRITER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    index: Path
+    store: Store
     docs: tuple[Path, ...]  # folders to index, absolute; those that the index holds already are looked at too
     profile: Profile
     settings: Mapping[str, Any]  # the index sections of the settings that were given; the index remembers them
@@ -74,28 +74,28 @@ INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
 LAST_NAME = "last"
 
 
-def remember(index: Path) -> None:
+def remember(store: Store) -> None:
     """Makes an index in the user's data folder the one that is meant when nothing is named."""
-    if not is_own(index):
+    if not is_own(store):
         return
-    last = home_folder() / LAST_NAME
+    index, last = store.folder, home_folder() / LAST_NAME
     with writing_to(last):
         if last.is_file() and last.read_bytes() == os.fsencode(index.name):
             return
         write_file(last, index.name)
 
 
-def is_own(index: Path) -> bool:
+def is_own(store: Store) -> bool:
     """Whether an index is in the user's data folder, where nobody else puts one."""
     try:
-        return index.parent == home_folder()
+        return store.keeps_snapshots and store.folder.parent == home_folder()
     except UsageError:
         return False
 
 
-def named_file(index: Path) -> Path:
+def named_file(store: Store) -> Path:
     """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
-    return home_folder().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
+    return home_folder().with_name("folders") / f"{sha256(os.fsencode(str(store))).hexdigest()}.json"
 
 
 def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[StoredFolder, str]]:
@@ -108,9 +108,7 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
 
 
 def absolute(path: str | Path) -> Path:
-    """The path without `~`, links and `..`; an address as it is. Raises UsageError when it is no path."""
-    if address := read_address(path):
-        return address
+    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
     try:
         own = Path(path)  # a file may be called `~.md`
         return (own.expanduser() if own.parts[:1] == ("~",) else own).resolve()

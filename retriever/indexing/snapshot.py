@@ -15,7 +15,6 @@ patches it.
 
 import contextlib
 import json
-import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,7 +29,6 @@ from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
-from retriever.store.address import read_address
 from retriever.store.connection import Connection
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.manifest import (
@@ -42,6 +40,7 @@ from retriever.store.manifest import (
     describe_files,
 )
 from retriever.store.own_files import list_snapshots, make_draft, next_snapshot
+from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.vectors.manifest import VectorsManifest
 
@@ -57,8 +56,6 @@ SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 NO_PROGRESS = NoProgress()
 CHROMA = "chroma"  # the folder in a snapshot
 Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +229,6 @@ def build_snapshot(
     from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. Raises
     StorageError; SnapshotError when what was built does not add up.
     """
-    if read_address(index):
-        return build_parts(connection, fingerprint, difference, progress)
     from retriever.lexical.bm25 import LexicalIndex, patch_lexical
     from retriever.lexical.spelling import patch_spellings
 
@@ -286,60 +281,6 @@ def build_words(connection: Connection, folder: Path, progress: Progress) -> Non
     build_lexical(folder / "lexical", tokens)
 
 
-def withdraw_sections(connection: Connection, index: Path, node_keys: Sequence[int]) -> None:
-    """To be called before sections go whose postings are in tables: what they held is known from their texts."""
-    if read_address(index):
-        _write_words(connection, node_keys, NO_PROGRESS, is_removal=True)
-
-
-def build_parts(connection: Connection, fingerprint: str, difference: Difference | None, progress: Progress) -> int:
-    """As `build_snapshot`, in tables; of a difference, `withdraw_sections` was told before."""
-    from retriever.indexing.parts import clear_parts, merge_parts
-
-    if difference is None:
-        clear_parts(connection)
-    keys = [stored for (stored,) in connection.execute(_RANKABLE)] if difference is None else difference.added
-    _write_words(connection, keys, progress)
-    merge_parts(connection)
-    writing.set_meta(connection, "fingerprint", fingerprint)
-    return number_state(connection)
-
-
-def number_state(connection: Connection) -> int:
-    """Gives what a transaction in a database makes its number.
-
-    It is never that of another state, also after an import or in tables that were made anew: what other processes keep
-    of a state, they keep by its number.
-    """
-    number = int(connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()[0])
-    writing.set_meta(connection, "snapshot", str(number))
-    return number
-
-
-def make_graph(connection: Connection) -> None:
-    """HNSW over the vectors in a database, which then keeps it; only the owner of the tables can make it."""
-    from retriever.store.tables import make_hnsw
-
-    fingerprint = reading.meta(connection, "fingerprint") or ""
-    dimension = text_vectors.dimension(connection, fingerprint)
-    if dimension and not make_hnsw(connection, fingerprint, dimension):
-        log.warning("note: only the owner of the tables can make the index of near vectors: postgres init")
-
-
-_RANKABLE = "SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key"
-
-
-def _write_words(
-    connection: Connection, node_keys: Sequence[int], progress: Progress, *, is_removal: bool = False
-) -> None:
-    from retriever.indexing.parts import add_part
-    from retriever.lexical.spelling import list_words
-
-    texts = read_texts(connection, node_keys)
-    words = list_words({key: item.text for key, item in texts.items()})
-    add_part(connection, tokenize_texts(texts, progress), words, is_removal=is_removal)
-
-
 def renew_snapshot(connection: Connection, index: Path) -> int:
     """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; as `build_snapshot`."""
     fingerprint = reading.meta(connection, "fingerprint") or ""
@@ -377,10 +318,7 @@ def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
 
 
 def update_chroma(connection: Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
-    """Bring ChromaDB to the snapshot in force, or a database's graph; for the one writer, outside of a transaction."""
-    if read_address(index):
-        make_graph(connection)
-        return
+    """Bring ChromaDB to the snapshot in force; for the one writer, outside of a transaction."""
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or text_vectors.pending_count(connection):  # they would lack the vectors to come
@@ -435,3 +373,60 @@ def remove_old_snapshots(index: Path, current: int) -> None:
                 if VectorsManifest.read(older / CHROMA).fingerprint == Manifest.read(folder).fingerprint:
                     (older / CHROMA).rename(folder / CHROMA)
         shutil.rmtree(older, ignore_errors=True)
+
+
+class DerivedFiles:
+    """The snapshots of an index in a folder, as `derived.Derived`."""
+
+    def __init__(self, store: Store) -> None:
+        self._folder = store.folder
+
+    def is_whole(self, connection: Connection) -> bool:
+        """Return whether the snapshot in force can be opened."""
+        try:
+            number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+            Snapshot(self._folder, number, manifest_hash).close()
+        except SnapshotError:
+            return False
+        return True
+
+    def withdraw(self, connection: Connection, node_keys: Sequence[int]) -> None:
+        """Do nothing: a new snapshot leaves out what has gone."""
+
+    def build(
+        self,
+        connection: Connection,
+        fingerprint: str,
+        difference: Difference | None,
+        *,
+        with_graph: bool,
+        progress: Progress = NO_PROGRESS,
+    ) -> int:
+        """Make the next snapshot."""
+        return build_snapshot(
+            connection, self._folder, fingerprint, difference, with_chroma=with_graph, progress=progress
+        )
+
+    def renew(self, connection: Connection) -> int:
+        """Make the next snapshot from scratch."""
+        return renew_snapshot(connection, self._folder)
+
+    def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
+        """Make the ChromaDB of the snapshot in force."""
+        update_chroma(connection, self._folder, progress)
+
+    def remove_old(self, current: int) -> None:
+        """Remove every snapshot but this one, unless somebody reads it."""
+        remove_old_snapshots(self._folder, current)
+
+    def list_old(self, current: int) -> list[str]:
+        """Return the folders of the other snapshots."""
+        return [str(path) for path in list_snapshots(self._folder) if path.name != f"snapshot-{current}"]
+
+    def mark_unusable(self, number: int) -> None:
+        """Remove the manifests of a snapshot."""
+        mark_unusable(self._folder, number)
+
+    def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
+        """Return whether ChromaDB is asked, or due."""
+        return is_asked or is_due

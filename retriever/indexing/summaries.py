@@ -7,7 +7,6 @@ where it speaks of the section in the section's words. Everything else keeps its
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -15,14 +14,16 @@ from pageindex.markdown import MAX_INLINE_CHARS, References
 from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
 from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
+from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots, withdraw_sections
+from retriever.indexing.snapshot import Difference
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.store import reading, writing
 from retriever.store.connection import Connection
-from retriever.store.database import transaction, write_index
+from retriever.store.database import transaction
+from retriever.store.store import Store
 from retriever.text import cut
 from retriever.types import IndexReport, SummaryReport
 
@@ -39,7 +40,7 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
 
     started = time.perf_counter()
     model = replace(request.profile.llm, model=settings.model or request.profile.llm.model)
-    with write_index(request.index, request.wait_s) as (connection, _):
+    with request.store.write(request.wait_s) as (connection, _):
         generator = ServedGenerator(model)
         writer = f"{generator.name} {VERSION}"
         # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
@@ -51,7 +52,7 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
         known = writing.known(connection, writer)
         missing = {text: key for key, text in wanted.items() if text not in known}
         new, reason = _write(connection, missing, writer, lambda: ServedGenerator(model), progress)
-        _put_in_force(connection, request.index, wanted, known | new, writer)
+        _put_in_force(connection, request.store, wanted, known | new, writer)
         summaries = SummaryReport(
             writer=generator.name,
             written=sum(map(bool, new.values())),
@@ -117,21 +118,21 @@ def _write(
 
 
 def _put_in_force(
-    connection: Connection, index: Path, keys: Mapping[int, bytes], known: Mapping[bytes, str], writer: str
+    connection: Connection, store: Store, keys: Mapping[int, bytes], known: Mapping[bytes, str], writer: str
 ) -> None:
     """The summaries into the rows and, without embedding a text, into a new snapshot, both or neither."""
+    derived = open_derived(store)
     with transaction(connection):
         changed = _different(reading.rankable_nodes(connection, keys), known)
         writing.set_meta(connection, "summaries", writer)
         if not changed:
             return
-        withdraw_sections(connection, index, list(changed))
+        derived.withdraw(connection, list(changed))
         writing.set_of_nodes(connection, changed)
         fingerprint = reading.meta(connection, "fingerprint") or ""
-        number = build_snapshot(
-            connection, index, fingerprint, Difference(list(changed), list(changed)), with_chroma=True
-        )
-    remove_old_snapshots(index, number)
+        difference = Difference(list(changed), list(changed))
+        number = derived.build(connection, fingerprint, difference, with_graph=True)
+    derived.remove_old(number)
 
 
 def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) -> dict[int, str]:

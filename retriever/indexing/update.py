@@ -9,7 +9,6 @@ and BM25 first, then chunks, with their texts in the table `pending`, then the v
 """
 
 import gc
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from pageindex.files import Listing, Skipped
 from pageindex.node import Node
 from retriever.embedding import open_encoder
 from retriever.embedding.prefixes import describe_prefixes
-from retriever.errors import DocumentsError, EncoderError, SnapshotError
+from retriever.errors import DocumentsError, EncoderError
 from retriever.files import is_folder
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
@@ -35,24 +34,18 @@ from retriever.indexing.changes import (
     read_changes,
 )
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
+from retriever.indexing.derived import open_derived
 from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
 from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import (
-    Difference,
-    Snapshot,
-    build_snapshot,
-    remove_old_snapshots,
-    update_chroma,
-    withdraw_sections,
-)
+from retriever.indexing.snapshot import Difference
 from retriever.protocols import Encoder, Likely, Progress
 from retriever.settings.schema import APPROXIMATE
 from retriever.store import reading, text_vectors, writing
-from retriever.store.address import read_address
 from retriever.store.connection import Connection
-from retriever.store.database import transaction, verify_on_error, write_index
+from retriever.store.database import transaction
 from retriever.store.reading import StoredFolder
+from retriever.store.store import Store
 from retriever.types import IndexReport
 
 if TYPE_CHECKING:
@@ -85,13 +78,13 @@ def update_index(
     """
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
-    with write_index(request.index, request.wait_s) as (connection, waited), verify_on_error(connection, request.index):
-        # What was seen of the folders is old by now; workers' turns are too short to be waited for.
-        if waited or read_address(request.index):
+    with request.store.write(request.wait_s) as (connection, waited), request.store.guard(connection):
+        if waited:  # what was seen of the folders is old by now
             listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
-            name_folders(request.index, request.docs, request.settings.get("documents", {}))
-        remove_old_snapshots(request.index, reading.snapshot_number(connection))
+            name_folders(request.store, request.docs, request.settings.get("documents", {}))
+        derived = open_derived(request.store)
+        derived.remove_old(reading.snapshot_number(connection))
         is_anew = (
             reading.meta(connection, "index_config") != request.index_config
             or has_lost_texts(connection, request)
@@ -104,7 +97,7 @@ def update_index(
             change.folder.prefix for change in changes
         }
         has_changed = is_anew or is_renamed or any(change.rows or change.removed for change in changes)
-        if has_changed or not is_whole(connection, request):
+        if has_changed or not derived.is_whole(connection):
             encoder = encoder or open_encoder(request.profile.encoder)
             if not is_anew and is_other_model(connection, encoder):  # behind the same name
                 if not request.docs:
@@ -115,19 +108,19 @@ def update_index(
                 embedded = index_changes(connection, request, changes, encoder, progress, is_anew=is_anew)
             else:
                 embedded = index_words_first(connection, request, changes, encoder, progress, on_words)
-            remove_old_snapshots(request.index, reading.snapshot_number(connection))
+            derived.remove_old(reading.snapshot_number(connection))
         else:
             with transaction(connection):
                 note_files(connection, changes)
-                clear_queue(connection, changes)
+                clear_queue(connection, request.store, changes)
                 remember_settings(connection, request)
         if text_vectors.pending_count(connection) and not request.leaves_pending:
             encoder = encoder or open_encoder(request.profile.encoder)
             if encoder is None or is_other_model(connection, encoder):
                 raise EncoderError("another embedding model is behind that name by now; index the documents again")
             embedded = replace(embedded, new=embedded.new + embed_pending(connection, encoder, progress, likely))
-        if wants_chroma(connection, request):
-            update_chroma(connection, request.index, progress)
+        if wants_graph(request):
+            derived.update_graph(connection, progress)
         return make_report(connection, request, changes, embedded, started)
 
 
@@ -141,7 +134,7 @@ def make_report(
     """What a run did that began at this moment of `time.perf_counter()`."""
     counts = reading.counts(connection)
     return IndexReport(
-        path=str(request.index),
+        path=str(request.store),
         folders=tuple(folder.path for folder in reading.folders(connection)),
         added=sum(len(change.added) for change in changes),
         changed=sum(len(change.changed) for change in changes),
@@ -204,7 +197,7 @@ def compare_folders(
         try:
             listing = listings.get(folder.path)
             if listing is None:
-                if folder.path not in read_named_folders(request.index).folders:
+                if folder.path not in read_named_folders(request.store).folders:
                     raise DocumentsError(explain_refusal([folder.path]))
                 listing = list_known_folder(folder, known, request.profile.documents)
         except DocumentsError as error:
@@ -237,18 +230,6 @@ def list_forgotten_inside(outer: StoredFolder, inner: Sequence[StoredFolder]) ->
             yield from (f"{Path(folder.path).relative_to(outer.path).as_posix()}/{path}" for path in folder.forgotten)
 
 
-def is_whole(connection: Connection, request: IndexRequest) -> bool:
-    if read_address(request.index):
-        from retriever.indexing.parts import is_current
-
-        return is_current(connection)
-    try:
-        Snapshot(request.index, reading.snapshot_number(connection), reading.manifest_hash(connection)).close()
-    except SnapshotError:
-        return False
-    return True
-
-
 def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:
     return encoder is not None and encoder.fingerprint != reading.meta(connection, "fingerprint")
 
@@ -271,12 +252,10 @@ def serves_another_model(connection: Connection, request: IndexRequest) -> bool:
         return False  # if nothing is to be embedded, it is not needed
 
 
-def wants_chroma(connection: Connection, request: IndexRequest) -> bool:
-    """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
-    asks_it = request.profile.vector_search in APPROXIMATE
-    if read_address(request.index):  # its graph there costs memory
-        return asks_it and not text_vectors.pending_count(connection)
-    return request.with_chroma or asks_it
+def wants_graph(request: IndexRequest) -> bool:
+    """Return whether the graph of near vectors is brought up to date: where it is asked, or this writer's affair."""
+    is_asked = request.profile.vector_search in APPROXIMATE
+    return open_derived(request.store).wants_graph(is_asked=is_asked, is_due=request.with_chroma)
 
 
 @contextmanager
@@ -309,7 +288,7 @@ def index_words_first(
     with transaction(connection):
         write_documents(connection, request, changes, parsed, progress)
         fingerprint = encoder.fingerprint if encoder else ""
-        build_snapshot(connection, request.index, fingerprint, None, with_chroma=False, progress=progress)
+        open_derived(request.store).build(connection, fingerprint, None, with_graph=False, progress=progress)
         remember_settings(connection, request, is_whole=False)
     parsed = []
     if reading.counts(connection).sections > FEW_SECTIONS:
@@ -345,9 +324,10 @@ def index_changes(
     with transaction(connection):  # the new rows and the name of the snapshot that is made of them, or neither
         # Their keys are needed after the rows are gone: the postings are patched by them.
         removed = reading.rankable_keys(connection, [old.key for change in changes for old in change.replaced])
-        can_patch = not is_anew and is_whole(connection, request)
+        derived = open_derived(request.store)
+        can_patch = not is_anew and derived.is_whole(connection)
         if can_patch:
-            withdraw_sections(connection, request.index, removed)
+            derived.withdraw(connection, removed)
         new = write_documents(connection, request, changes, parsed, progress)
         writing.put_chunks(connection, chunks)
         # This is most of the memory in use, and the snapshot needs it.
@@ -357,8 +337,8 @@ def index_changes(
             writing.remove_other_models(connection, fingerprint)
         writing.put_pending(connection, fingerprint, {})
         difference = Difference(removed, reading.rankable_keys(connection, new)) if can_patch else None
-        with_chroma = wants_chroma(connection, request)
-        build_snapshot(connection, request.index, fingerprint, difference, with_chroma=with_chroma, progress=progress)
+        with_graph = wants_graph(request)
+        derived.build(connection, fingerprint, difference, with_graph=with_graph, progress=progress)
         renew_background(connection, encoder)
         remember_settings(connection, request)
     return EmbedCounts(len(missing), len(texts) - len(missing))
@@ -405,7 +385,7 @@ def write_documents(
 
     writing.remove_documents(connection, [document.key for change in changes for document in change.replaced])
     folders, new = note_files(connection, changes), []
-    clear_queue(connection, changes)
+    clear_queue(connection, request.store, changes)
     kept = [(change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed]
     progress.start("writing", sum(len(change.rows) for change in changes), "files")
     for (change, documents), folder in zip(kept, folders, strict=True):
@@ -439,11 +419,10 @@ def note_files(connection: Connection, changes: Sequence[Changes]) -> list[Store
     return folders
 
 
-def clear_queue(connection: Connection, changes: Sequence[Changes]) -> None:
-    """Takes out what waits for workers, in the folders that were looked at: it was seen before."""
-    if not isinstance(connection, sqlite3.Connection):
-        looked = ((change.folder.key,) for change in changes if change.is_listed)
-        connection.executemany("DELETE FROM queue WHERE folder_key = ?", looked)
+def clear_queue(connection: Connection, store: Store, changes: Sequence[Changes]) -> None:
+    """Take out what waits for workers, in the folders that were looked at: it was seen before."""
+    for folder_key in (change.folder.key for change in changes if change.is_listed):
+        store.remove_queued(connection, folder_key, store.list_queued(connection, folder_key))
 
 
 def remember_settings(connection: Connection, request: IndexRequest, *, is_whole: bool = True) -> None:

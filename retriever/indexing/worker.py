@@ -14,8 +14,9 @@ from retriever.embedding import open_encoder
 from retriever.errors import EncoderError, IndexLockedError, RetrieverError, StorageError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import Changes
+from retriever.indexing.derived import open_derived
 from retriever.indexing.embed import cut_chunks, encode_missing, hash_texts, put_encoded
-from retriever.indexing.parts import is_current
+from retriever.indexing.parts import number_state
 from retriever.indexing.queue import (
     PAUSE_S,
     Unit,
@@ -23,12 +24,10 @@ from retriever.indexing.queue import (
     find_document,
     give_back,
     is_done,
-    lock_writer,
     release_unit,
-    require_address,
 )
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference, build_snapshot, number_state, withdraw_sections
+from retriever.indexing.snapshot import Difference
 from retriever.indexing.update import list_nodes, parse_changes
 from retriever.protocols import Encoder
 from retriever.store import reading, writing
@@ -60,15 +59,13 @@ def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[Wo
         read_request: gives the request of the index's settings, which `index` may change.
         once: end when nothing is left to do.
     """
-    from retriever.store.postgres import share_postgres
-
     at_hand: list[Unit] = []
     heard, is_told = None, False
     while True:
         try:
             request = read_request()
-            address = require_address(request.index)
-            with share_postgres(address) as connection:
+            store = request.store
+            with store.share() as connection:
                 for worked in work_connected(connection, request, at_hand, once=once):
                     heard, is_told = time.monotonic(), False
                     yield worked
@@ -87,7 +84,7 @@ def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[Wo
             time.sleep(PAUSE_S)
         except BaseException:  # Ctrl-C is no attempt either
             if at_hand:
-                with contextlib.suppress(RetrieverError), share_postgres(address) as connection:
+                with contextlib.suppress(RetrieverError), store.share() as connection:
                     give_back(connection, at_hand[0])
             raise
 
@@ -160,7 +157,7 @@ def index_unit(connection: Connection, request: IndexRequest, encoder: Encoder |
     texts = hash_texts(chunks) if encoder else {}
     encoded = encode_missing(connection, encoder, texts) if encoder else []
     with transaction(connection):
-        lock_writer(connection, request.index)
+        request.store.lock_writer(connection)
         if read_made(connection) != (request.index_config, fingerprint):
             raise StorageError("the index has other settings by now")
         query = "DELETE FROM queue WHERE unit = ? AND digest = ?"
@@ -171,9 +168,10 @@ def index_unit(connection: Connection, request: IndexRequest, encoder: Encoder |
             return True
         replaced = [old_key] if old_key else []
         removed = reading.rankable_keys(connection, replaced)
-        can_patch = is_current(connection)
+        derived = open_derived(request.store)
+        can_patch = derived.is_whole(connection)
         if can_patch:
-            withdraw_sections(connection, request.index, removed)
+            derived.withdraw(connection, removed)
         writing.remove_documents(connection, replaced)
         new = [
             writing.put_document(connection, unit.folder.key, unit.stat, document, names_of_nodes(document))
@@ -186,7 +184,7 @@ def index_unit(connection: Connection, request: IndexRequest, encoder: Encoder |
             for batch in (*encoded, *encode_missing(connection, encoder, texts, known)):
                 put_encoded(connection, encoder, batch)
         difference = Difference(removed, reading.rankable_keys(connection, new)) if can_patch else None
-        build_snapshot(connection, request.index, fingerprint, difference, with_chroma=False)
+        derived.build(connection, fingerprint, difference, with_graph=False)
         # A count that loses 63 % in a minute: how fast the workers are now, in one number and no log.
         connection.execute(
             "UPDATE queue_state SET indexed = indexed + 1, at = now(), unsettled = coalesce(unsettled, now()),"
@@ -209,7 +207,7 @@ def settle_index(connection: Connection, request: IndexRequest, encoder: Encoder
     if not is_due():
         return
     with transaction(connection):
-        lock_writer(connection, request.index)
+        request.store.lock_writer(connection)
         if not is_due():  # another worker has done it
             return
         for folder in reading.folders(connection):

@@ -5,7 +5,7 @@ words of a question becomes a small `LexicalIndex`, so that scores are the same 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate
 from math import log
 from typing import Self
@@ -31,7 +31,6 @@ from retriever.lexical.postings import IntArray, Postings
 from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of, may_be_mended
 from retriever.lexical.tokens import remove_accents
 from retriever.store.connection import Connection, Rows
-from retriever.store.postgres import PostgresConnection
 
 EPSILON = 0.25  # of BM25Okapi: the share of the mean idf that a term of more than half of the sections has
 POSTING_BYTES = 16  # a key of 8, a count and a length of 4
@@ -43,15 +42,9 @@ COUNT_SECTIONS = (
     " GROUP BY term HAVING sum(sections) > 0"
 )
 READ_NEAR = (  # a beginning of a term has its first letter, too
-    "SELECT asked.term, near.term FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bytea[]),"
-    " CAST(? AS bigint[])) AS given(term, after, edits)"
-    # OFFSET 0: of most words it is known at once that some section holds them, and nothing like them is looked for.
-    " WHERE term NOT IN (SELECT term FROM postings WHERE term = ANY(?) GROUP BY term HAVING sum(sections) > 0)"
-    " OFFSET 0) AS asked JOIN postings AS near"
-    " ON near.term >= substring(asked.term FROM 1 FOR 1) AND near.term < asked.after"
-    " AND (length(near.term) BETWEEN length(asked.term) - edits AND length(asked.term) + edits"
-    f" OR length(near.term) >= {SHORTEST_FORM} AND near.term = substring(asked.term FROM 1 FOR length(near.term)))"
-    " GROUP BY asked.term, near.term HAVING sum(near.sections) > 0"
+    "SELECT term FROM postings WHERE term >= ? AND term < ? AND (length(term) BETWEEN ? AND ?"
+    f" OR length(term) >= {SHORTEST_FORM} AND term = substring(CAST(? AS bytea) FROM 1 FOR length(term)))"
+    " GROUP BY term HAVING sum(sections) > 0"
 )
 READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM parts"
 
@@ -88,9 +81,7 @@ class TableLexical(LexicalIndex):
         self._connection = connection
         self._sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
-        self._expected: list[str] = []
         self._near: dict[str, list[bytes]] = {}  # terms that no section holds -> what each may be a slip or form of
-        self._unsure: tuple[str, ...] = ()  # terms for which that was asked last
         self._within: IntArray | None = None
         self._assembled: tuple[tuple[str, ...], LexicalIndex] = (), self._assemble(())
 
@@ -130,11 +121,8 @@ class TableLexical(LexicalIndex):
         if not _may_be_slip(term):
             return False
         # The rules of `LexicalIndex.resembles`: the server knows beginnings and lengths, the rest is decided here.
-        assert isinstance(self._connection, PostgresConnection)
-        if (rows := self._connection.begun.pop(self._unsure, None)) is not None:
-            self._near |= self._sort_near(self._unsure, rows)
         if term not in self._near:
-            self._near |= self._sort_near([term], self._read_near([term]))
+            self._near[term] = self._read_near(term)
         wanted, edits = term.encode(), _count_edits(term)
         own = _letters(wanted)
         return any(
@@ -143,18 +131,13 @@ class TableLexical(LexicalIndex):
             for other in self._near[term]
         )
 
-    def _read_near(self, terms: Sequence[str]) -> Rows:
-        """Of those terms that no section holds: others that are a beginning of one, or of its length and initial."""
-        encoded = [term.encode() for term in terms]
-        after = [bytes([term[0] + 1]) for term in encoded]
-        return self._connection.execute(READ_NEAR, (encoded, after, [_count_edits(term) for term in terms], encoded))
-
-    @staticmethod
-    def _sort_near(terms: Sequence[str], rows: Rows) -> dict[str, list[bytes]]:
-        found: dict[str, list[bytes]] = {term: [] for term in terms}
-        for term, other in rows:
-            found[term.decode()].append(other)
-        return found
+    def _read_near(self, term: str) -> list[bytes]:
+        """Others than a term that no section holds: a beginning of it, or of its length and initial."""
+        own = term.encode()
+        rows = self._connection.execute(
+            READ_NEAR, (own[:1], bytes([own[0] + 1]), len(own) - _count_edits(term), len(own) + _count_edits(term), own)
+        )
+        return [other for (other,) in rows]
 
     @cached_property
     def _least_idf(self) -> float:
@@ -178,31 +161,14 @@ class TableLexical(LexicalIndex):
             return self._assembled[1]
         missing = [term for term in wanted if term not in self._known]
         if missing:
-            # All words of a question come with one statement, whoever asks for the first of them.
-            if set(missing) <= set(self._expected):
-                missing, self._expected = self._expected, []
             blocks: dict[bytes, list[bytes]] = {}
-            for term, block in self._read(self._connection, missing):
+            for term, block in self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)):
                 blocks.setdefault(term, []).append(block)
             if len(self._known) + len(missing) > MOST_TERMS:
                 self._known.clear()
             self._known |= {term: self._weigh(blocks.get(encode_term(term), [])) for term in missing}
         self._assembled = wanted, self._assemble(wanted)
         return self._assembled[1]
-
-    def expect(self, terms: Iterable[str]) -> None:
-        """These terms will be asked for together."""
-        self._expected = [term for term in sorted(set(terms)) if term not in self._known]
-        if self._expected and isinstance(self._connection, PostgresConnection):
-            self._connection.prefetch(partial(self._read, terms=self._expected))
-            unsure = tuple(term for term in self._expected if _may_be_slip(term) and term not in self._near)
-            if unsure and unsure not in self._connection.begun:
-                self._connection.begun[unsure] = self._read_near(unsure)
-            self._unsure = unsure
-
-    @staticmethod
-    def _read(connection: Connection, terms: Sequence[str]) -> Rows:
-        return connection.execute(READ_POSTINGS, ([encode_term(term) for term in terms],))
 
     def _weigh(self, blocks: Sequence[bytes]) -> tuple[IntArray, FloatArray]:
         """The sections that hold a term, and what it adds to the score of each."""

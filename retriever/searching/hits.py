@@ -66,7 +66,7 @@ def build_hits(
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
-    anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
+    anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, settings.documents))
     fields = reading.fields(view.connection, set(keys.values()))
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart

@@ -7,29 +7,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
-from retriever.errors import ChangedSnapshotError, IndexUnusableError, SnapshotError, UsageError
-from retriever.files import measure_folder
+from retriever.errors import SnapshotError, UsageError
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
 from retriever.query import Scope
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
-from retriever.store.address import read_address
 from retriever.store.connection import Connection
-from retriever.store.database import (
-    identify_database,
-    make_damage_error,
-    open_database,
-    read_transaction,
-    translate_sqlite_errors,
-    verify_on_error,
-)
+from retriever.store.database import make_damage_error, read_transaction
 from retriever.store.reading import OutlineNode
-from retriever.types import FloatMatrix, Ranked
+from retriever.store.store import Store
+from retriever.types import Ranked
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -38,10 +30,6 @@ if TYPE_CHECKING:
     from retriever.vectors.exact import ExactIndex, VectorSearch
 
 
-State = tuple[int, bool, float, tuple[int, ...]]
-"""The first fields of a `View`."""
-
-CHANGED = "the index changed while it was asked"
 MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
 
 
@@ -178,91 +166,58 @@ class OpenIndex:
         IndexUnusableError: or one of its other kinds.
     """
 
-    def __init__(self, path: Path, read_from: str = "") -> None:
-        self.path = path
-        replica = read_address(read_from)
-        if replica and replica.password and replica.password in read_from:  # settings are shown
-            raise UsageError(f"the password in read_from would be shown: write {replica}, and it into .pgpass")
-        self._source = replica or path
-        self._connection = open_database(self._source)
-        self._identity = identify_database(path)
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._connection = store.open()
+        self._identity = store.identify()
         self._view: View | None = None
         self._make_view: type[View] = View
-        if read_address(path):
+        if not store.keeps_snapshots:
             from retriever.searching.table_view import TableView
 
             self._make_view = TableView
 
     @contextmanager
-    def view(self, *, substitute: bool = False, is_checked_late: bool = False) -> Iterator["View"]:
+    def view(self, *, substitute: bool = False) -> Iterator["View"]:
         """One consistent state, whatever a writer does meanwhile.
 
         Args:
             substitute: whether to answer from index.sqlite alone, without the snapshot.
-            is_checked_late: whether a database on another machine is asked in one go what is in force and what is
-                looked for: SnapshotError at the end where that was not what it had been.
 
         Raises:
             SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
                 closes it.
-            ChangedSnapshotError: it is another one than the view had kept parts of.
             IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
         self._follow()
-        with (
-            translate_sqlite_errors(self.path),
-            verify_on_error(self._connection, self.path),
-            read_transaction(self._connection),
-        ):
-            self._make_view.expect_state(self._connection)
-            is_late = is_checked_late and self._make_view.is_remote and self._view is not None
+        with self.store.guard(self._connection), read_transaction(self._connection):
             # Read inside the transaction: what is in force may be another one by the next statement.
-            state = self._view.state if is_late and self._view else self._read_state(substitute)
-            if self._view is None or self._view.state != state:
+            state = reading.read_state(self._connection)
+            if self._view is None or (self._view.state, self._view.substitute) != (state, substitute):
                 self._close_view()
-                self._view = self._make_view(self.path, self._connection, *state)
+                self._view = self._make_view(self.store, self._connection, state, substitute)
             try:
-                try:
-                    yield self._view
-                except Exception as error:
-                    # What is known of an older state may contradict the rows, and nobody is to hear of that.
-                    if is_late and not isinstance(error, IndexUnusableError) and self._read_state(substitute) != state:
-                        raise ChangedSnapshotError(CHANGED) from error
-                    raise
-                if is_late and self._read_state(substitute) != state:
-                    raise ChangedSnapshotError(CHANGED)
+                yield self._view
             except SnapshotError as error:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
                 if substitute:  # then nothing but the rows can be at fault
-                    raise make_damage_error(self.path, error) from error
+                    raise make_damage_error(self.store, error) from error
                 raise
-
-    def _read_state(self, substitute: bool) -> State:
-        """What is in force, how much of it has vectors, which come to what is in force, and what may be seen."""
-        number, share = reading.snapshot_number(self._connection), text_vectors.embedded_share(self._connection)
-        seen = reading.folders(self._connection) if self._make_view.is_remote else ()
-        return number, substitute, share, tuple(folder.key for folder in seen)
 
     def number(self) -> int:
         """The snapshot in force; 0 before the first."""
-        if self._make_view.is_remote and self._view is not None:  # the view itself finds out
-            return self._view.number
         self._follow()
-        with (
-            translate_sqlite_errors(self.path),
-            verify_on_error(self._connection, self.path),
-            read_transaction(self._connection),
-        ):
+        with self.store.guard(self._connection), read_transaction(self._connection):
             return reading.snapshot_number(self._connection)
 
     def _follow(self) -> None:
         """Opens the database anew when another one is in its place: an index may be moved away and made again."""
-        now = identify_database(self.path)
+        now = self.store.identify()
         if now != self._identity:
             self._close_view()
-            connection = open_database(self._source)
+            connection = self.store.open()
             self._connection.close()
             self._connection, self._identity = connection, now
 
@@ -281,48 +236,29 @@ class OpenIndex:
 class View:
     """One state of an index; its parts are opened when they are first used."""
 
-    index: Path
+    store: Store
     connection: Connection
     """In a snapshot of that state."""
-    number: int
-    """The snapshot in force; 0 before the first."""
+    state: reading.IndexState
+    """What is in force."""
     substitute: bool
     """Whether index.sqlite stands in for the snapshot."""
-    embedded_share: float = 1.0
-    """The share of the chunks' texts that have a vector, 0 to 1: below 1 while a first indexing goes on."""
-    folder_keys: tuple[int, ...] = ()
-    """The folders that may be seen, in an index where that is not the same for all; otherwise none."""
     whole: "View | None" = None
     """The whole index, where this is a part of it."""
     part: "Part | None" = None
     """What of the index may be found; None for all of it."""
-    is_remote: ClassVar[bool] = False
-    """Whether each question to the store is a round trip."""
     _opened: list[Snapshot] = field(default_factory=list)
     _parts: "dict[Scope, View]" = field(default_factory=dict)
 
     @property
-    def state(self) -> State:
-        """What tells it from another state."""
-        return self.number, self.substitute, self.embedded_share, self.folder_keys
+    def number(self) -> int:
+        """The snapshot in force; 0 before the first."""
+        return self.state.number
 
-    # Where each question to the store is a round trip, what will be asked is asked ahead.
-
-    @classmethod
-    def expect_state(cls, connection: Connection) -> None:
-        """What is in force will be asked."""
-
-    def expect_words(self, texts: Sequence[str]) -> None:
-        """These texts will be searched for, by their words."""
-
-    def expect_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> None:
-        """The chunks nearest to this one vector, (1, d), will be searched for."""
-
-    def expect_sections(self, node_keys: Sequence[int]) -> None:
-        """These sections were found by words: they will be shown, with what is near them."""
-
-    def expect_hits(self, node_ids: Sequence[str]) -> None:
-        """Some of these sections will be hits."""
+    @property
+    def embedded_share(self) -> float:
+        """The share of the chunks' texts that have a vector, 0 to 1: below 1 while a first indexing goes on."""
+        return self.state.embedded_share
 
     def within(self, scope: Scope) -> "View":
         """The part of this state that a scope leaves; the last few are kept.
@@ -350,7 +286,7 @@ class View:
     @property
     def size_bytes(self) -> int:
         """Of everything that the index takes."""
-        return measure_folder(self.index)
+        return self.store.size_bytes(self.connection)
 
     @cached_property
     def scope_tables(self) -> "ScopeTables":
@@ -377,7 +313,7 @@ class View:
     @cached_property
     def fingerprint(self) -> str:
         """Of the encoder whose vectors these are; empty without vectors."""
-        return reading.meta(self.connection, "fingerprint") or ""
+        return self.state.fingerprint
 
     @cached_property
     def dimension(self) -> int | None:
@@ -418,7 +354,7 @@ class View:
         """Whether ChromaDB has the vectors of this state; it may have those of an older state, or none."""
         if not self.number or not self.fingerprint or self.embedded_share < 1:
             return False
-        return has_chroma(self.index, self.number, reading.manifest_hash(self.connection))
+        return has_chroma(self.store.folder, self.number, self.state.manifest_hash)
 
     def find_vectors(self, how: VectorChoice) -> "VectorSearch":
         """Return what finds the chunks that are nearest to a question, or what stands in for it: the exact scan."""
@@ -438,7 +374,7 @@ class View:
 
     @cached_property
     def _snapshot(self) -> Snapshot:
-        snapshot = Snapshot(self.index, self.number, reading.manifest_hash(self.connection))
+        snapshot = Snapshot(self.store.folder, self.number, self.state.manifest_hash)
         self._opened.append(snapshot)
         return snapshot
 

@@ -256,7 +256,6 @@ def search_words(
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
         result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
     keys = [key for key, _ in result.ranking]
-    view.expect_sections(keys)
     coverage = [0.0] * len(keys)
     for query in queries:
         covered = view.lexical.coverage(words[query.text], keys)

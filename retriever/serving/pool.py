@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,9 @@ from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
+from retriever.store.store import Store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from retriever.indexing.request import IndexRequest
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
@@ -211,12 +210,12 @@ class ServedIndex(Closing):
             self._indexing.wait_for_words()
             # From now on each question looks for what changed, in the same place even if another index is used
             # elsewhere.
-            self._docs, self._index = (), str(request.index)
+            self._docs, self._index = (), str(request.store)
         retriever = open_retriever((), self._index, profile, given)
-        self._index = str(retriever.path)
+        self._index = str(retriever.store)
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
-            is_partial = view.embedded_share < 1 and not view.is_remote
+            is_partial = view.embedded_share < 1 and view.store.keeps_snapshots
         if is_partial:
             if self._indexing is None or not self._indexing.is_alive():
                 self._indexing = IndexingThread(index_request((), self._index, profile, given), self._pool.progress)
@@ -224,7 +223,7 @@ class ServedIndex(Closing):
             retriever.on_partial = self._indexing.note_answer
         return retriever
 
-    def _place(self) -> "Path":
+    def _place(self) -> "Store":
         from retriever.indexing.places import find_index
         from retriever.indexing.request import absolute
 
@@ -234,15 +233,11 @@ class ServedIndex(Closing):
         """What is indexed, in a few lines for an agent; opens and indexes nothing but index.sqlite."""
         from retriever.indexing.consent import read_named_folders
         from retriever.overview import read_overview, write_overview
-        from retriever.store.database import open_database, read_transaction, translate_sqlite_errors
+        from retriever.store.database import read_transaction
 
         try:
             place = self._place()
-            with (
-                translate_sqlite_errors(place),
-                closing(open_database(place)) as connection,
-                read_transaction(connection),
-            ):
+            with place.read() as connection, read_transaction(connection):
                 overview = read_overview(connection, read_named_folders(place).folders)
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
             overview = None
@@ -335,7 +330,7 @@ class IndexingThread(threading.Thread):
         try:
             request = replace(self._request, with_chroma=False)
             update_index(request, self._progress, self._can_answer.set, self._find_likely)
-            remember(request.index)
+            remember(request.store)
         except _StoppedError:
             pass
         except Exception as error:  # whoever waits raises it; later it is said in the log

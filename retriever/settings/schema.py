@@ -386,7 +386,6 @@ class Profile:
     keyword: Literal["bm25", "tsvector"] = setting(
         "bm25", "tsvector: keyword search by PostgreSQL's own full text search, of an index there."
     )
-    read_from: str = setting("", "A replica of the index's PostgreSQL, which questions are put to: postgresql://...")
     use_llm: bool = setting(
         False, "Whether a local language model takes part: it expands the question, and may rerank."
     )

@@ -7,29 +7,24 @@ SQLite has no checksum of what it stores: a bit that flips inside a text or a nu
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 
 from pageindex.links import LinkKind
 from pageindex.node import NodeKind, Span, file_id
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection
-from retriever.store.database import make_schema
+from retriever.store.database import MAX_CHARS
 from retriever.store.reading import StoredNode
 
-MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
-MAX_CHARS = 160
 YEARS_S = (-62_135_596_800, 253_402_300_799)  # seconds since 1970 of the years 1 to 9999, which a date can have
 
 
 def find_damage(connection: Connection) -> Iterator[str]:
     """Yield everything that is wrong, a clause each; nothing for an index that can be used. Reads all of it."""
     try:
-        if isinstance(connection, sqlite3.Connection):  # PostgreSQL looks after its own pages
-            for find in (_compare_schema, _check_pages, _check_keys):
-                found = list(find(connection))
-                yield from found
-                if found:
-                    return
+        broken = list(connection.find_broken_pages())
+        yield from broken
+        if broken:
+            return
         for table, read in _READERS.items():
             try:
                 read(connection)
@@ -37,28 +32,6 @@ def find_damage(connection: Connection) -> Iterator[str]:
                 yield f"a row of {table} makes no sense: {error}"[:MAX_CHARS]
     except (sqlite3.Error, UnicodeDecodeError) as error:
         yield str(error)
-
-
-def _compare_schema(connection: sqlite3.Connection) -> Iterator[str]:
-    """First of all: SQLite believes what a schema says, and would run the triggers and functions in it."""
-    query = "SELECT name, sql FROM sqlite_master"
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
-        make_schema(new)
-        expected, defined = dict(new.execute(query)), dict(connection.execute(query))
-    for name in sorted(expected.keys() | defined.keys()):
-        if defined.get(name) != expected.get(name):
-            yield f"{name} is not defined as it should be"
-
-
-def _check_pages(connection: sqlite3.Connection) -> Iterator[str]:
-    for (found,) in connection.execute(f"PRAGMA integrity_check({MAX_NAMED})"):
-        if found != "ok":
-            yield " ".join(str(found).removeprefix("*** in database main ***").split())[:MAX_CHARS]
-
-
-def _check_keys(connection: sqlite3.Connection) -> Iterator[str]:
-    for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
-        yield f"a row of {table} belongs to no row of {parent}"
 
 
 def _read_meta(connection: Connection) -> None:

@@ -1,11 +1,11 @@
 """What the stores have in common: a connection that takes the same statements, whatever engine is behind it.
 
-Statements are written as both SQLite and PostgreSQL read them. What is left between the two dialects (how values are
-marked, how a transaction begins) `PostgresConnection` says in its own words.
+Statements are written as both SQLite and PostgreSQL read them. The few words in which the two differ,
+`PostgresConnection` translates.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 
 class Rows(Protocol):
@@ -16,16 +16,19 @@ class Rows(Protocol):
         """How many rows it changed."""
 
     def fetchone(self) -> Any:  # noqa: ANN401  # a row is a tuple of what the statement names
-        """The next row; None after the last."""
+        """Return the next row; None after the last."""
 
     def fetchall(self) -> list[Any]:
-        """All rows that are left."""
+        """Return all rows that are left."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
 
 class Connection(Protocol):
-    """sqlite3.Connection, or what stands for it."""
+    """A connection to the rows of an index; one thread at a time."""
+
+    hides_folders: ClassVar[bool]
+    """Whether a reader may be one who sees some folders alone."""
 
     @property
     def in_transaction(self) -> bool:
@@ -36,6 +39,21 @@ class Connection(Protocol):
 
     def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
         """Run one statement for each of several rows of values."""
+
+    def commit(self) -> None:
+        """End the transaction."""
+
+    def rollback(self) -> None:
+        """Take the transaction back."""
+
+    def pack_list(self, values: Sequence[int | str]) -> object:
+        """Return many values as the one parameter that stands for `reading.GIVEN`."""
+
+    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
+        """Insert rows with the same columns into a table that makes their keys; return the keys, in their order."""
+
+    def find_broken_pages(self) -> Iterator[str]:
+        """Say what of the database's own pages and tables is damaged, a clause each."""
 
     def close(self) -> None:
         """Let go of the database."""

@@ -8,7 +8,6 @@ from itertools import islice
 from retriever.store.connection import Connection
 from retriever.store.database import make_schema
 from retriever.store.text_vectors import PackedVector
-from retriever.store.writing import insert_rows
 
 ROWS_AT_ONCE = 1_000
 KEYS = {"folders": "folder_key", "documents": "document_key", "nodes": "node_key", "chunks": "chunk_key"}
@@ -29,7 +28,7 @@ def copy_rows(source: Connection, target: Connection) -> None:
         while batch := list(islice(rows, ROWS_AT_ONCE if key not in ("node_key", "chunk_key") else None)):
             new = [_renumber(table, dict(zip(own, row[1:], strict=True)), made) for row in batch]
             if key or table == "queries":
-                numbers = insert_rows(target, table, new)
+                numbers = target.insert_rows(table, new)
                 made.setdefault(table, {}).update(zip((row[0] for row in batch), numbers, strict=True))
             else:
                 statement = f"INSERT INTO {table} ({', '.join(own)}) VALUES ({', '.join('?' * len(own))})"

@@ -3,15 +3,14 @@
 import json
 import shlex
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import ClassVar
 
 from pageindex.files import require_regular
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, IndexVersionError, NoIndexError, StorageError
-from retriever.store.address import Address, read_address
 from retriever.store.connection import Connection
-from retriever.store.locks import writer_lock
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
@@ -20,16 +19,59 @@ MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps a
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
 INDEX_FORMAT = 4
 OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not replaced
+MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
+MAX_CHARS = 160
 
 
-def create_database(folder: Path) -> Connection:
-    """A connection for the writer, which holds the lock; makes the index when there is none."""
-    address = read_address(folder)
-    return _open_postgres(address) if address else create_file(folder)
+class FileConnection(sqlite3.Connection):
+    """A connection to index.sqlite."""
+
+    hides_folders: ClassVar[bool] = False
+
+    def pack_list(self, values: Sequence[int | str]) -> object:
+        """Return the values as JSON: SQLite takes only 32,766 variables in a statement."""
+        return json.dumps(values)
+
+    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
+        """Insert rows, whose keys SQLite makes; return these, in their order."""
+        keys = []
+        for row in rows:
+            columns, marks = ", ".join(row), ", ".join("?" * len(row))
+            cursor = self.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(row.values()))
+            assert cursor.lastrowid is not None
+            keys.append(cursor.lastrowid)
+        return keys
+
+    def find_broken_pages(self) -> Iterator[str]:
+        """Compare the schema, which SQLite believes, with a new one; then check the pages, then the keys."""
+        for find in (self._compare_schema, self._check_pages, self._check_keys):
+            found = list(find())
+            yield from found
+            if found:
+                return
+
+    def _compare_schema(self) -> Iterator[str]:
+        # First of all: SQLite would run the triggers and functions in it.
+        query = "SELECT name, sql FROM sqlite_master"
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+            make_schema(new)
+            expected, defined = dict(new.execute(query)), dict(self.execute(query))
+        for name in sorted(expected.keys() | defined.keys()):
+            if defined.get(name) != expected.get(name):
+                yield f"{name} is not defined as it should be"
+
+    def _check_pages(self) -> Iterator[str]:
+        for (found,) in self.execute(f"PRAGMA integrity_check({MAX_NAMED})"):
+            if found != "ok":
+                yield " ".join(str(found).removeprefix("*** in database main ***").split())[:MAX_CHARS]
+
+    def _check_keys(self) -> Iterator[str]:
+        for table, _, parent, _ in self.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
+            yield f"a row of {table} belongs to no row of {parent}"
 
 
-def create_file(folder: Path) -> sqlite3.Connection:
-    """As `create_database`, of an index in a folder."""
+def create_file(folder: Path) -> "FileConnection":
+    """Open a connection for the writer, which holds the lock; make the index when there is none."""
     with translate_sqlite_errors(folder):
         _require_files(folder)
         try:
@@ -47,30 +89,6 @@ def create_file(folder: Path) -> sqlite3.Connection:
         return connection
 
 
-@contextmanager
-def write_index(folder: Path, wait_s: float) -> Iterator[tuple[Connection, bool]]:
-    """The one writer's connection, and whether there was another one to wait for: see `writer_lock`."""
-    if address := read_address(folder):
-        from retriever.store.postgres import write_postgres
-
-        with write_postgres(address, wait_s) as writer:
-            yield writer
-        return
-    with (
-        writer_lock(folder, wait_s) as waited,
-        translate_sqlite_errors(folder),
-        closing(create_database(folder)) as connection,
-    ):
-        yield connection, waited
-
-
-@contextmanager
-def read_index(folder: Path) -> Iterator[Connection]:
-    """A reader's connection, and SQLite's errors as ours."""
-    with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
-        yield connection
-
-
 def make_schema(connection: sqlite3.Connection) -> None:
     """Makes the tables of an empty database, all or none."""
     numbers = f"PRAGMA application_id = {OWNER};\nPRAGMA user_version = {INDEX_FORMAT};"
@@ -81,14 +99,8 @@ def read_schema() -> str:
     return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
-def open_database(folder: Path) -> Connection:
-    """A connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
-    address = read_address(folder)
-    return _open_postgres(address) if address else open_file(folder)
-
-
-def open_file(folder: Path) -> sqlite3.Connection:
-    """As `open_database`, of an index in a folder."""
+def open_file(folder: Path) -> "FileConnection":
+    """Open a connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
     _require_files(folder)
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}", hint=Command("index FOLDER"))
@@ -107,12 +119,6 @@ def open_file(folder: Path) -> sqlite3.Connection:
                 last_error = error
         assert last_error is not None
         raise last_error
-
-
-def _open_postgres(address: Address) -> Connection:
-    from retriever.store.postgres import open_postgres  # numpy: not where SQLite is asked
-
-    return open_postgres(address)
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -140,7 +146,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
 
 def is_index(folder: Path) -> bool:
     try:
-        return bool(read_address(folder)) or (folder / FILE_NAME).is_file()
+        return (folder / FILE_NAME).is_file()
     except OSError as error:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
 
@@ -160,8 +166,6 @@ def _require_files(folder: Path) -> None:
 
 def truncate_log(connection: Connection) -> bool:
     """Empties SQLite's log, where what was deleted still stands; False where a reader prevents it."""
-    if not isinstance(connection, sqlite3.Connection):  # PostgreSQL's log is its administrator's
-        return True
     (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
 
@@ -184,7 +188,7 @@ def _reading_modes(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def _closed_on_failure(connection: "FileConnection") -> Iterator["FileConnection"]:
     try:
         yield connection
     except BaseException:
@@ -197,10 +201,10 @@ def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[Non
     connection.execute(f"BEGIN {kind}")
     try:
         yield
-        connection.execute("COMMIT")
+        connection.commit()
     except BaseException:
         if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
-            connection.execute("ROLLBACK")
+            connection.rollback()
         raise
 
 
@@ -235,8 +239,6 @@ def verify_on_error(connection: Connection, folder: Path) -> Iterator[None]:
     try:
         yield
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
-        if not isinstance(connection, sqlite3.Connection):
-            raise
         from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
 
         found = next(find_damage(connection), None)  # seconds for a large index
@@ -245,16 +247,23 @@ def verify_on_error(connection: Connection, folder: Path) -> Iterator[None]:
         raise
 
 
-def make_damage_error(folder: Path, what: object) -> IndexDamagedError:
-    """What is said of an index whose truth cannot be believed."""
-    repair = Command(f"doctor --repair --index {shlex.quote(str(folder))}")
-    return IndexDamagedError(f"{folder / FILE_NAME} is damaged ({what})", hint=repair)
+def make_damage_error(place: object, what: object) -> IndexDamagedError:
+    """Say that the rows of an index cannot be believed; `place` is its store or its folder."""
+    repair = Command(f"doctor --repair --index {shlex.quote(str(place))}")
+    return IndexDamagedError(f"{place}/{FILE_NAME} is damaged ({what})", hint=repair)
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def _connect(uri: str) -> "FileConnection":
     # Transactions are written out (isolation_level=None): sqlite3's implicit ones begin where nobody looks.
     # One thread at a time, not always the same one: `Retriever` has the lock for that.
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_TIMEOUT_S,
+        check_same_thread=False,
+        factory=FileConnection,
+    )
     with _closed_on_failure(connection):
         connection.execute("PRAGMA foreign_keys = ON")
         # The commit names a snapshot, and the old one is removed after it: it must not be lost with the power.

@@ -1,39 +1,35 @@
-"""The connection to an index in PostgreSQL, as the store uses it.
+"""An index in PostgreSQL, by the statements that are written for SQLite.
 
-It takes the statements of the store as they are written for SQLite, and says a few words of them otherwise. What is
-read inside a transaction is sent without waiting for the answers before it (pipeline mode), until a row is looked at.
+What is read inside a transaction is sent in pipeline mode: who asks two things before looking at the first answer waits
+once. A question's connection comes from a pool, a writer has one of its own.
 """
 
+import atexit
 import contextlib
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from retriever.store.address import Address
+from retriever.errors import StorageError, UsageError
 from retriever.store.connection import Connection, Rows
 from retriever.store.postgres_errors import translate_errors
-from retriever.store.postgres_pool import (
-    borrow_connection,
-    connect,
-    end_reading,
-    is_cluster,
-    open_pool,
-    prepare,
-    take_connection,
-    verify,
-)
-from retriever.store.reading import GIVEN
+from retriever.store.store import Store
+from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
+from retriever.store.url import DatabaseUrl
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg_pool import ConnectionPool
 
+CONNECT_S = 10
+MOST_CONNECTIONS = 16  # of a process; a question holds one while it reads
 FOR_DOCUMENT = 24  # bits of a key for the nodes, and the chunks, of one document
 
-# What SQLite's statements say, and what PostgreSQL reads in its place. SQLite keeps the order of a CROSS JOIN, and a
-# table's rows in the order in which they came.
+# SQLite keeps the order of a CROSS JOIN, and a table's rows in the order in which they came.
 _DIALECT = (
     ("%", "%%"),
     ("IN (SELECT value FROM json_each(?))", "= ANY(?)"),
@@ -49,307 +45,365 @@ _DIALECT = (
 
 @lru_cache(maxsize=512)
 def translate(query: str) -> str:
-    """A statement of the store in PostgreSQL's words."""
+    """Return a statement of the store in PostgreSQL's words."""
     for ours, theirs in _DIALECT:
         query = query.replace(ours, theirs)
     return query
 
 
 class PostgresConnection:
-    """Takes a connection of the pool for each transaction; a writer has one of its own. One thread at a time."""
+    """Takes a connection of the pool for each transaction, unless it has one of its own."""
 
-    def __init__(self, address: Address, own: "psycopg.Connection | None" = None) -> None:
-        self.address = address
-        self._prefetched: dict[tuple[str, str], _Foreseen] = {}  # in the transaction that is open
-        self.begun: dict[object, Rows] = {}  # in it, and on their way: by what they are the answer to
+    hides_folders: ClassVar[bool] = True
+
+    def __init__(self, url: DatabaseUrl, own: "psycopg.Connection | None" = None) -> None:
+        self.url = url
         self.own = own
         self._held = own
-        self._in_transaction = False
-        self._pipeline: contextlib.ExitStack | None = None
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._in_transaction
+        self._reading, self._pipeline = contextlib.ExitStack(), contextlib.ExitStack()
+        self.in_transaction = False
 
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
-        """Run one statement of the store; its rows may still be on their way."""
-        with translate_errors(self.address):
+        """Run one statement; inside a transaction that only reads, its rows may still be on their way."""
+        with translate_errors(self.url):
             if query.startswith("BEGIN"):
-                return self._begin(query)
-            if query in ("COMMIT", "ROLLBACK"):
-                return self._end(query)
-            if self._prefetched and (rows := self._recall(query, parameters)):
-                return rows
+                self._begin(is_reading=query == "BEGIN DEFERRED")
             if self._held is not None:
-                return _Rows(self, self._held.cursor(binary=True).execute(translate(query), parameters))
-            # Outside of a transaction a statement has a connection for itself, and keeps none.
-            with borrow_connection(self.address) as connection:
-                return _Rows(self, connection.cursor(binary=True).execute(translate(query), parameters))
+                return _Rows(self.url, self._held.cursor(binary=True).execute(translate(query), parameters))
+            with open_pool(self.url).connection() as connection:
+                return _Rows(self.url, connection.cursor(binary=True).execute(translate(query), parameters))
 
     def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+        """Run one statement for each of several rows of values."""
         assert self._held is not None, "rows are written in a transaction"
-        with translate_errors(self.address):
+        with translate_errors(self.url):
             cursor = self._held.cursor(binary=True)
             if rows := list(parameters):
                 cursor.executemany(translate(query), rows)
-            return _Rows(self, cursor)
+            return _Rows(self.url, cursor)
 
-    def prefetch(self, ask: Callable[[Connection], object]) -> None:
-        """Ask now what a function will ask in this transaction, which then does not wait for it."""
-        noted = _Noted()
-        ask(noted)
-        for query, parameters in noted.asked:
-            if (query, repr(tuple(parameters))) not in self._prefetched:
-                self._prefetched[query, repr(tuple(parameters))] = _Foreseen(self.execute(query, parameters))
+    def pack_list(self, values: Sequence[int | str]) -> object:
+        """Return the list, which the server takes as an array."""
+        return list(values)
 
-    def foresee(
-        self, ask: Callable[[Connection], object], column: str, keys: str, *parameters: object, kind: str = "bigint"
-    ) -> str:
-        """Ask now what a function will ask for some keys, which the server finds first: one round trip for both.
+    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
+        """Insert rows; nodes and chunks are numbered within their document, all others by the server."""
+        keys: list[int] = []
+        counts: Counter[int] = Counter()
+        statements: dict[str, list[tuple[object, ...]]] = {}
+        for row in rows:
+            if table in ("nodes", "chunks"):
+                own, above = ("node_key", "document_key") if table == "nodes" else ("chunk_key", "node_key")
+                document = int(str(row[above])) >> (0 if table == "nodes" else FOR_DOCUMENT)
+                if not keys and table == "chunks":  # a document's chunks may come in several calls
+                    query = f"SELECT count(*) FROM chunks WHERE chunk_key >> {FOR_DOCUMENT} = ?"
+                    (counts[document],) = self.execute(query, (document,)).fetchone()
+                row = {own: (document << FOR_DOCUMENT) + counts[document], **row}
+                counts[document] += 1
+                keys.append(int(str(row[own])))
+            query = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+            if table in ("nodes", "chunks"):
+                statements.setdefault(query, []).append(tuple(row.values()))
+                continue
+            key = {"queries": "query_id"}.get(table, f"{table[:-1]}_key")
+            keys.append(int(self.execute(f"{query} RETURNING {key}", tuple(row.values())).fetchone()[0]))
+        for query, values in statements.items():
+            self.executemany(query, values)
+        return keys
 
-        Args:
-            ask: one statement that ends with GIVEN, for any keys.
-            column: of its rows, that has the key, by its name.
-            keys: a statement that gives an array of at least the keys that will be asked for.
-            parameters: of that statement.
-            kind: the type of the keys.
+    def find_broken_pages(self) -> Iterator[str]:
+        """Say nothing: PostgreSQL looks after its own pages."""
+        yield from ()
 
-        Returns:
-            The keys as an expression, for statements in the same transaction.
-        """
-        if is_cluster(self.address):  # a worker does not see what a statement leaves: each is asked when it is needed
-            return "NULL"
-        noted = _Noted()
-        ask(noted)
-        ((query, (*before, _)),) = noted.asked
-        # One name for one statement, so that the server parses and plans it once in a connection.
-        name = f"hybrid_retrieve.keys_{crc32(f'{query} {keys}'.encode()):08x}"
-        setting = f"CAST(nullif(current_setting('{name}', true), '') AS {kind}[])"
-        # A setting of the transaction is what a statement can leave to those after it, on a replica too.
-        found = self.execute(
-            f"SELECT keys, set_config('{name}', CAST(keys AS text), true)"
-            f" FROM (SELECT coalesce(({keys}), '{{}}') AS keys) AS found",
-            parameters,
-        )
-        rows = self.execute(query.replace(GIVEN, f"= ANY({setting})"), before)
-        self._prefetched[query, repr(tuple(before))] = _Foreseen(rows, found, column)
-        return setting
+    def commit(self) -> None:
+        """End the transaction, and give the connection back."""
+        assert self._held is not None
+        held, self._held, self.in_transaction = self._held, self.own, False
+        with translate_errors(self.url), self._reading.pop_all(), self._pipeline.pop_all():
+            held.execute("COMMIT")
 
-    def _recall(self, query: str, parameters: Sequence[Any]) -> Rows | None:
-        # The same statement with the same values; else one with other keys, if it has all that are wanted.
-        if known := self._prefetched.get((query, repr(tuple(parameters)))):
-            return known.read()
-        known = self._prefetched.get((query, repr(tuple(parameters[:-1])))) if parameters else None
-        return known.choose(parameters[-1]) if known else None
+    def rollback(self) -> None:
+        """Take the transaction back; why was told where it failed."""
+        assert self._held is not None
+        held, self._held, self.in_transaction = self._held, self.own, False
+        with contextlib.suppress(Exception), self._reading.pop_all():
+            with contextlib.suppress(Exception):
+                self._pipeline.pop_all().close()
+            held.execute("ROLLBACK")
 
     def close(self) -> None:
+        """Give the connection back, or end it."""
+        if self.in_transaction:
+            self.rollback()
         if self.own is not None:
             self.own.close()
-        elif self._held is not None:
-            self._end("ROLLBACK")
 
-    def _begin(self, query: str) -> Rows:
+    def _begin(self, *, is_reading: bool) -> None:
         if self._held is None:
-            self._held = take_connection(self.address)
-        self._in_transaction = True
-        # Only what reads may look at its answers later: a writer is to know at once that a row was refused.
-        if query == "BEGIN DEFERRED" and self.own is None:
-            self._pipeline = contextlib.ExitStack()
+            self._held = self._reading.enter_context(borrow_connection(self.url))
+        # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
+        if is_reading and self.own is None:
             self._pipeline.enter_context(self._held.pipeline())
-        return _Rows(self, self._held.cursor().execute(translate(query)))
-
-    def _end(self, query: str) -> Rows:
-        assert self._held is not None
-        self._in_transaction = False
-        self._prefetched.clear()
-        self.begun.clear()
-        held, pipeline = self._held, self._pipeline
-        self._held, self._pipeline = self.own, None
-        if pipeline is not None:  # nothing was written: nobody waits for the end
-            end_reading(self.address, held, pipeline)
-            return _Read(())
-        try:
-            return _Rows(self, held.cursor().execute(query))
-        except Exception:
-            if query == "COMMIT":
-                raise
-            return _Read(())
-        finally:
-            if self.own is None:
-                open_pool(self.address).putconn(held)
+        self.in_transaction = True
 
 
 class _Rows:
-    """The rows of a statement, whose errors may come as late as they do."""
+    """The rows of a statement; its errors may come as late as they do."""
 
-    def __init__(self, connection: PostgresConnection, cursor: "psycopg.Cursor[Any]") -> None:
-        self._address, self._cursor = connection.address, cursor
+    def __init__(self, url: DatabaseUrl, cursor: "psycopg.Cursor[Any]") -> None:
+        self._url, self._cursor = url, cursor
 
     @property
     def rowcount(self) -> int:
         return self._cursor.rowcount
 
-    @property
-    def columns(self) -> list[str]:
-        """Their names, once there are rows."""
-        return [column.name for column in self._cursor.description or ()]
-
-    @property
-    def is_on_its_way(self) -> bool:
-        """Whether who looks at the rows has to wait for the server."""
-        return self._cursor.pgresult is None
-
     def fetchone(self) -> Any:  # noqa: ANN401  # as `Rows`
-        with translate_errors(self._address):
+        with translate_errors(self._url):
             return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
-        with translate_errors(self._address):
+        with translate_errors(self._url):
             return self._cursor.fetchall()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.fetchall())
 
 
-class _Read:
-    """Rows that are here."""
+class DatabaseStore(Store):
+    """An index in a database; readers see one state of it, and one process writes at a time."""
 
-    def __init__(self, rows: Iterable[Any]) -> None:
-        self._rows = list(rows)
-        self.rowcount = len(self._rows)
+    keeps_snapshots: ClassVar[bool] = False
+    kept_elsewhere: ClassVar[str] = (
+        "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL) until that is recycled,"
+        " in archives of the log, backups and copies of its disk from before now, and in freed pages of its files until"
+        " they are used again; VACUUM FULL by the owner empties the pages, the others go when its administrator removes"
+        " them"
+    )
 
-    def fetchone(self) -> Any:  # noqa: ANN401  # as `Rows`
-        return self._rows.pop(0) if self._rows else None
+    def __init__(self, url: DatabaseUrl) -> None:
+        super().__init__(url)
+        self._url = url
 
-    def fetchall(self) -> list[Any]:
-        rows, self._rows = self._rows, []
-        return rows
+    @property
+    def url(self) -> DatabaseUrl:
+        """The address, without its password in its text."""
+        return self._url
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.fetchall())
+    @property
+    def folder(self) -> Path:
+        """Refuse: there is none."""
+        raise UsageError(f"{self.url} is in a database, and this is for an index in a folder")
+
+    def exists(self) -> bool:
+        """Return True: whether there are tables is known when it is opened."""
+        return True
+
+    def check(self) -> None:
+        """Ask the server now whether it would answer, and whether its tables are of this version."""
+        from retriever.store.tables import check_schema, check_server
+
+        with translate_errors(self.url), contextlib.closing(connect(self.url)) as connection:
+            check_server(connection, self.url)
+            check_schema(connection, self.url)
+
+    def open(self) -> PostgresConnection:
+        """Open a connection for a reader.
+
+        Raises:
+            NoIndexError: the database has no tables of ours.
+            IndexVersionError: they are of another version; or the server or pgvector is too old.
+            StorageError: the server cannot be reached, or does not let this user in.
+        """
+        _check_once(self.url)
+        return PostgresConnection(self.url)
+
+    @contextmanager
+    def write(self, wait_s: float) -> Iterator[tuple[Connection, bool]]:
+        """Be the one writer: by an advisory lock; True, as workers may have written since the last look."""
+        with self.share() as connection:
+            connection.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
+            connection.execute(f"SELECT pg_advisory_lock({self._lock})").fetchone()
+            connection.execute("RESET lock_timeout")
+            yield connection, True
+
+    @contextmanager
+    def share(self) -> Iterator[Connection]:
+        """Be one of several writers, each with a connection of its own, who take turns by `lock_writer`."""
+        self.check()  # again: `watch` may run since before an update of the tables
+        with translate_errors(self.url), contextlib.closing(connect(self.url)) as own:
+            prepare(own, self.url)
+            # A machine that vanishes lets its locks go after a minute; the system's own two hours are for terminals.
+            for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
+                own.execute(f"SET tcp_keepalives_{setting} = {value}")
+            yield PostgresConnection(self.url, own)
+
+    def lock_writer(self, connection: Connection) -> None:
+        """Wait until no other process writes, and keep others from it until the end of the transaction."""
+        connection.execute(f"SELECT pg_advisory_xact_lock({self._lock})").fetchone()
+
+    @property
+    def _lock(self) -> str:
+        return f"hashtextextended('hybrid_retrieve ' || '{self.url.schema}', 0)"
+
+    @contextmanager
+    def append(self, wait_s: float) -> Iterator[Connection]:
+        """Begin a transaction that adds or removes single rows beside the one writer."""
+        from retriever.store.database import transaction
+
+        with contextlib.closing(self.open()) as connection, transaction(connection):
+            yield connection
+
+    def explain_errors(self) -> contextlib.AbstractContextManager[None]:
+        """Let psycopg's errors leave as ours."""
+        return translate_errors(self.url)
+
+    def guard(self, connection: Connection) -> contextlib.AbstractContextManager[None]:
+        """As `explain_errors`: the server itself looks after its rows."""
+        return self.explain_errors()
+
+    def size_bytes(self, connection: Connection) -> int:
+        """Return what the tables take with their indexes; for who may not see all, what the documents take."""
+        tables = (
+            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace)"
+        )
+        sees_all = "EXISTS (SELECT FROM meta WHERE key = 'background')"
+        query = f"CASE WHEN {sees_all} THEN ({tables}) ELSE (SELECT sum(size) FROM documents) END"
+        return int(connection.execute(f"SELECT CAST({query} AS bigint)").fetchone()[0] or 0)
+
+    def erase(self, connection: Connection) -> bool:
+        """Do nothing, as the log is its administrator's; return True."""
+        return True
+
+    def list_queued(self, connection: Connection, folder_key: int) -> list[str]:
+        """Return the paths of a folder that wait for workers."""
+        rows = connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder_key,))
+        return [path for (path,) in rows]
+
+    def remove_queued(self, connection: Connection, folder_key: int, paths: Sequence[str]) -> None:
+        """Take paths of a folder out of the queue; a worker that has one in hand finds out at its commit."""
+        connection.execute("DELETE FROM queue WHERE folder_key = ? AND path = ANY(?)", (folder_key, list(paths)))
 
 
-class _Noted:
-    """A connection that notes what it is asked, and has nothing."""
-
-    in_transaction = True
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, Sequence[Any]]] = []
-
-    def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
-        self.asked.append((query, parameters))
-        return _Read([(0,)] if "count(" in query else [])
-
-    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
+# Connections
 
 
-class _Foreseen:
-    """What was asked ahead: rows, or the rows of many keys, of which some will be asked for."""
-
-    def __init__(self, rows: Rows, keys: Rows | None = None, column: str = "") -> None:
-        self._rows, self._keys, self._column = rows, keys, column
-
-    def read(self) -> Rows | None:
-        return None if self._keys else _Read(self._all)
-
-    def choose(self, wanted: Iterable[object]) -> Rows | None:
-        if self._keys is None or not isinstance(wanted, list) or not self._there.issuperset(wanted):
-            return None
-        assert isinstance(self._rows, _Rows)
-        rows, chosen = self._all, set(wanted)
-        place = self._rows.columns.index(self._column)
-        return _Read(row for row in rows if row[place] in chosen)
-
-    @cached_property
-    def _all(self) -> list[Any]:
-        return self._rows.fetchall()
-
-    @cached_property
-    def _there(self) -> frozenset[object]:
-        assert self._keys is not None
-        return frozenset(self._keys.fetchone()[0])
-
-
-def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
-    """`writing.insert_rows`: nodes and chunks are numbered within their document, all others by the server."""
-    assert isinstance(connection, PostgresConnection)
-    listed = list(rows)
-    if table in ("nodes", "chunks"):
-        own, of = ("node_key", "document_key") if table == "nodes" else ("chunk_key", "node_key")
-        places: Counter[int] = Counter()
-        numbered: list[dict[str, object]] = []
-        made: list[int] = []
-        for row in listed:
-            above = row[of]
-            assert isinstance(above, int)
-            document = above if table == "nodes" else above >> FOR_DOCUMENT
-            if not made and table == "chunks":  # a document's chunks may come in several calls
-                first, last = document << FOR_DOCUMENT, (document + 1) << FOR_DOCUMENT
-                query = "SELECT count(*) FROM chunks WHERE chunk_key >= ? AND chunk_key < ?"
-                (places[document],) = connection.execute(query, (first, last)).fetchone()
-            made.append((document << FOR_DOCUMENT) + places[document])
-            numbered.append({own: made[-1], **row})
-            places[document] += 1
-        columns = list(numbered[0]) if numbered else []
-        query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        connection.executemany(query, [tuple(row.values()) for row in numbered])
-        return made
-    keys = []
-    for row in listed:
-        columns, key = list(row), {"queries": "query_id"}.get(table, f"{table[:-1]}_key")
-        query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) RETURNING {key}"
-        keys.append(int(connection.execute(query, tuple(row.values())).fetchone()[0]))
-    return keys
-
-
-# Opening
-
-
-def open_postgres(address: Address) -> PostgresConnection:
-    """A reader's connection.
+def connect(url: DatabaseUrl) -> "psycopg.Connection":
+    """Open a connection outside of the pool.
 
     Raises:
-        NoIndexError: the database has no tables of ours.
-        IndexVersionError: they are of another version; or the server or pgvector is too old.
-        StorageError: the server cannot be reached, or lets this user in not.
+        UsageError: the extra `postgres` is not installed.
     """
-    verify(address)
-    return PostgresConnection(address)
+    try:
+        import psycopg
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "an index in PostgreSQL needs the extra `postgres`",
+            hint="run: uv sync --extra postgres, or: pip install 'hybrid-retrieve[postgres]'",
+        ) from error
+    return psycopg.connect(url.dsn, **_connect_options(url))
 
 
 @contextmanager
-def write_postgres(address: Address, wait_s: float) -> Iterator[tuple[PostgresConnection, bool]]:
-    """The one writer's connection, and whether there was another one to wait for."""
-    with share_postgres(address) as connection:
-        lock = writer_key(address)
-        (is_free,) = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
-        if not is_free:
-            connection.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
-            connection.execute(f"SELECT pg_advisory_lock({lock})")
-            connection.execute("RESET lock_timeout")
-        yield connection, not is_free
+def borrow_connection(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
+    """Take a connection of the pool; StorageError where all are in use."""
+    from psycopg_pool import PoolTimeout
+
+    with contextlib.ExitStack() as stack:
+        try:
+            connection = stack.enter_context(open_pool(url).connection())
+        except PoolTimeout as error:
+            connect(url).close()  # a server that is gone says so itself
+            raise StorageError(
+                f"all {MOST_CONNECTIONS} connections of this process to {url} were in use for {CONNECT_S} s; ask fewer"
+                " questions at once, or start a second server"
+            ) from error
+        yield connection
 
 
-def writer_key(address: Address) -> str:
-    """The advisory lock of whoever writes, as an expression."""
-    return f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
+@cache
+def open_pool(url: DatabaseUrl) -> "ConnectionPool":
+    """Open the pool of this process for an index, which makes connections as they are needed."""
+    from psycopg_pool import ConnectionPool
+
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told where it is needed
+    pool = ConnectionPool(
+        url.dsn,
+        kwargs=_connect_options(url),
+        min_size=1,
+        max_size=MOST_CONNECTIONS,
+        timeout=CONNECT_S,
+        reconnect_timeout=CONNECT_S,  # then the next question tries
+        configure=lambda connection: prepare(connection, url),
+        check=ConnectionPool.check_connection,
+        open=True,
+    )
+    _pools.append(pool)
+    return pool
 
 
-@contextmanager
-def share_postgres(address: Address) -> Iterator[PostgresConnection]:
-    """A connection of its own, for one of several writers: each takes the writer's lock for its transactions."""
-    from retriever.store.tables import check_schema
+_pools: "list[ConnectionPool]" = []
 
-    verify(address)
-    with translate_errors(address), contextlib.closing(connect(address)) as own:
-        check_schema(own, address)  # again: `watch` may have run since before an update of the tables
-        prepare(own, address)
-        # A machine that vanishes lets its locks go after a minute; the system's own two hours are for idle terminals.
-        for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
-            own.execute(f"SET tcp_keepalives_{setting} = {value}")
-        yield PostgresConnection(address, own)
+
+@atexit.register
+def close_pools() -> None:
+    """End all connections that nobody holds."""
+    while _pools:
+        _pools.pop().close()
+    open_pool.cache_clear()
+    _check_once.cache_clear()
+
+
+@cache  # in a process: a question has no time to ask again what hardly ever changes
+def _check_once(url: DatabaseUrl) -> None:
+    DatabaseStore(url).check()
+
+
+def _connect_options(url: DatabaseUrl) -> dict[str, Any]:
+    options: dict[str, Any] = {"autocommit": True, "application_name": "hybrid_retrieve"}
+    if "connect_timeout" not in url.dsn:
+        options["connect_timeout"] = CONNECT_S
+    return options | ({"password": url.password} if url.password else {})
+
+
+def prepare(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
+    """Make a new connection one for our statements and vectors."""
+    import numpy as np
+    from psycopg import sql
+    from psycopg.types import TypeInfo
+
+    connection.execute(sql.SQL("SET search_path TO {}, public").format(sql.Identifier(url.schema)))
+    # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
+    # without a head: by the default costs the planner reads whole tables to join hundreds of rows.
+    connection.execute("SET jit TO off; SET random_page_cost TO 1.1; SET plan_cache_mode TO force_custom_plan")
+    for name, kind in (("halfvec", PackedVector), ("vector", np.ndarray)):
+        if (info := TypeInfo.fetch(connection, name)) is not None:
+            dumper, loader = _make_adapters(info.oid)
+            connection.adapters.register_dumper(kind, dumper)
+            if kind is PackedVector:
+                connection.adapters.register_loader(info.oid, loader)
+
+
+def _make_adapters(type_oid: int) -> tuple[Any, Any]:
+    """Vectors come and go as `text_vectors` packs them; a question's goes as numpy has it."""
+    import numpy as np
+    from psycopg.adapt import Dumper, Loader
+    from psycopg.pq import Format
+
+    class VectorDumper(Dumper):
+        format, oid = Format.BINARY, type_oid
+
+        def dump(self, obj: "PackedVector | np.ndarray[Any, Any]") -> bytes:
+            if isinstance(obj, PackedVector):
+                numbers = np.frombuffer(obj, np.int8)[:-CHECKSUM].astype(">f2")
+            else:
+                numbers = obj.astype(">f4")
+            return len(numbers).to_bytes(2) + b"\x00\x00" + numbers.tobytes()
+
+    class PackedLoader(Loader):
+        format = Format.BINARY
+
+        def load(self, data: Any) -> PackedVector:  # noqa: ANN401  # bytes, or a view of some
+            return add_checksum(np.frombuffer(data, ">f2", offset=4).astype(np.int8).tobytes())
+
+    return VectorDumper, PackedLoader

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from retriever.errors import Command, DocumentsError, IndexLockedError, IndexVersionError, RetrieverError, StorageError
-from retriever.store.address import Address
+from retriever.store.url import DatabaseUrl
 
 
 @contextmanager
-def translate_errors(address: Address) -> Iterator[None]:
+def translate_errors(address: DatabaseUrl) -> Iterator[None]:
     """Psycopg's exceptions leave as ours."""
     try:
         yield
@@ -18,7 +18,7 @@ def translate_errors(address: Address) -> Iterator[None]:
         raise explain(error, address) from error
 
 
-def explain(error: Exception, address: Address) -> RetrieverError:  # noqa: C901  # a list of cases
+def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: C901  # a list of cases
     """What is said of an error of psycopg, and what to do."""
     from psycopg import errors
     from psycopg_pool import PoolTimeout
@@ -62,5 +62,5 @@ def explain(error: Exception, address: Address) -> RetrieverError:  # noqa: C901
     return StorageError(f"{address} answered with an error: {said}")
 
 
-def suggest_init(address: Address) -> Command:
+def suggest_init(address: DatabaseUrl) -> Command:
     return Command(f"postgres init --index '{address}'", "with a role that may make tables, run")

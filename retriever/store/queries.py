@@ -7,7 +7,6 @@ from typing import Any
 
 from retriever.store.connection import Connection
 from retriever.store.reading import GIVEN, select
-from retriever.store.writing import insert_rows
 
 # So many questions are kept, the youngest: with five hits each they take about 10 MB.
 MAX_QUERIES = 1_000
@@ -31,7 +30,7 @@ def put_query(connection: Connection, query: StoredQuery, record: dict[str, Any]
         "citation": query.citation and query.citation.encode("utf-8", "replace").decode("utf-8"),
         "record": json.dumps(record),  # ASCII: names of files may hold lone surrogates, which SQLite cannot store
     }
-    insert_rows(connection, "queries", [row])
+    connection.insert_rows("queries", [row])
     connection.execute(
         "DELETE FROM queries WHERE query_id <= (SELECT query_id FROM queries ORDER BY query_id DESC LIMIT 1 OFFSET ?)",
         (MAX_QUERIES,),

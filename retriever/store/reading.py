@@ -1,7 +1,6 @@
 """What is in index.sqlite, as values. Call inside one `read_transaction` what must belong together."""
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -146,11 +145,44 @@ _PLACES = (
 
 
 def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
-    """The rows of a query with GIVEN as its last parameter: SQLite takes only 32,766 variables in a statement."""
+    """The rows of a query with GIVEN as its last parameter."""
     listed = [value if isinstance(value, str) else int(value) for value in values]  # numpy's integers are no JSON
-    return connection.execute(
-        query, (*before, json.dumps(listed) if isinstance(connection, sqlite3.Connection) else listed)
-    )
+    return connection.execute(query, (*before, connection.pack_list(listed)))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What is in force: two states that are equal have the same rows for everybody who sees the same folders."""
+
+    number: int
+    """The snapshot in force; 0 before the first."""
+    manifest_hash: str
+    """What tells the folder of the snapshot from any other; empty without one."""
+    fingerprint: str
+    """Of the encoder; empty without vectors."""
+    embedded_share: float
+    """The share of the texts of all chunks that have a vector, 0 to 1: below 1 while a first indexing goes on."""
+    folder_keys: tuple[int, ...]
+    """The folders that may be seen."""
+
+
+def read_state(connection: Connection) -> IndexState:
+    """Read what is in force; for a whole index with one statement."""
+    rows = connection.execute(
+        "SELECT key, value FROM meta WHERE key IN ('snapshot', 'manifest_hash', 'fingerprint', 'index_config')"
+        " UNION ALL SELECT 'pending', CAST(count(*) AS text) FROM pending"
+        " UNION ALL SELECT 'folder', CAST(folder_key AS text) FROM folders"
+    ).fetchall()
+    known = dict(rows)
+    fingerprint, pending, share = known.get("fingerprint", ""), int(known["pending"]), 1.0
+    if fingerprint and "index_config" not in known:  # the words are in force, the chunks not yet
+        share = 0.0
+    elif fingerprint and pending:
+        texts = int(connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0])
+        share = max(0.0, 1 - pending / texts) if texts else 0.0
+    folders = sorted(int(key) for name, key in rows if name == "folder")
+    number, manifest_hash = int(known.get("snapshot", 0)), known.get("manifest_hash", "")
+    return IndexState(number, manifest_hash, fingerprint, share, tuple(folders))
 
 
 def meta(connection: Connection, key: str) -> str | None:

@@ -11,9 +11,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from retriever.errors import UsageError
-from retriever.store.address import Address
+from retriever.store.postgres import connect
 from retriever.store.postgres_errors import translate_errors
-from retriever.store.postgres_pool import connect, is_cluster, verify
+from retriever.store.url import DatabaseUrl
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,7 +24,7 @@ FIRST_WITH_FOLDERS = 3  # the migration before which whoever could read saw all
 
 
 def grant_tables(
-    connection: "psycopg.Connection", address: Address, writers: Sequence[str], readers: Sequence[str], before: int
+    connection: "psycopg.Connection", address: DatabaseUrl, writers: Sequence[str], readers: Sequence[str], before: int
 ) -> None:
     """Lets roles read all folders, or write them, those too that come; roles of before get their rights to new tables.
 
@@ -52,7 +52,7 @@ def grant_tables(
     set_policy_roles(connection, address, WRITE_ALL, list_policy_roles(connection, WRITE_ALL) | all_writers)
 
 
-def grant(connection: "psycopg.Connection", address: Address, role: str, *, is_writer: bool = False) -> None:
+def grant(connection: "psycopg.Connection", address: DatabaseUrl, role: str, *, is_writer: bool = False) -> None:
     """What a role may do; of which rows, the policies say."""
     may = ["USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}", "INSERT, DELETE ON queries, opened"]
     if is_writer:
@@ -63,9 +63,9 @@ def grant(connection: "psycopg.Connection", address: Address, role: str, *, is_w
         _execute(connection, "REVOKE INSERT, UPDATE, DELETE ON migrations, rights FROM {role}", address, role)
 
 
-def grant_folders(address: Address, role: str, folders: Sequence[str]) -> tuple[str, ...]:
+def grant_folders(address: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
     """Lets a role read some folders; see `sharing.grant_postgres_folders`."""
-    if is_cluster(address):
+    if _is_cluster(address):
         raise UsageError(
             "in a Citus cluster a role sees all folders or none",
             hint=f"let it see all: hybrid_retrieve.py postgres init --reader {role} --index '{address}'",
@@ -83,7 +83,7 @@ def grant_folders(address: Address, role: str, folders: Sequence[str]) -> tuple[
         return _list_folders(connection, role)
 
 
-def revoke_folders(address: Address, role: str, folders: Sequence[str]) -> tuple[str, ...]:
+def revoke_folders(address: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
     """Takes back the right to some folders, or all rights; see `sharing.revoke_postgres_folders`."""
     with _owning(address) as connection:
         sees_all = role in list_policy_roles(connection, READ_ALL) | list_policy_roles(connection, WRITE_ALL)
@@ -112,7 +112,9 @@ def list_policy_roles(connection: "psycopg.Connection", policy: str) -> set[str]
     return {role for (role,) in rows}
 
 
-def set_policy_roles(connection: "psycopg.Connection", address: Address, policy: str, roles: Collection[str]) -> None:
+def set_policy_roles(
+    connection: "psycopg.Connection", address: DatabaseUrl, policy: str, roles: Collection[str]
+) -> None:
     """Has a policy of every table name these roles, and the owner."""
     from psycopg import sql
 
@@ -123,16 +125,21 @@ def set_policy_roles(connection: "psycopg.Connection", address: Address, policy:
         connection.execute(statement.format(sql.Identifier(policy), sql.Identifier(address.schema, table), named))
 
 
+def _is_cluster(address: DatabaseUrl) -> bool:
+    """Whether the database is that of a Citus cluster, over whose nodes `citus.sql` distributes the tables."""
+    with translate_errors(address), contextlib.closing(connect(address)) as connection:
+        return connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,)
+
+
 @contextmanager
-def _owning(address: Address) -> "Iterator[psycopg.Connection]":
+def _owning(address: DatabaseUrl) -> "Iterator[psycopg.Connection]":
     """A transaction in the schema of an index of this version."""
-    verify(address)
     with translate_errors(address), contextlib.closing(connect(address)) as connection, connection.transaction():
         _execute(connection, "SET LOCAL search_path TO {schema}, public", address)
         yield connection
 
 
-def _execute(connection: "psycopg.Connection", statement: str, address: Address, role: str = "") -> None:
+def _execute(connection: "psycopg.Connection", statement: str, address: DatabaseUrl, role: str = "") -> None:
     from psycopg import sql
 
     names = {"schema": sql.Identifier(address.schema), "role": sql.Identifier(role or "-")}

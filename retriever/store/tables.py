@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.errors import IndexVersionError, NoIndexError, StorageError
-from retriever.store.address import Address
 from retriever.store.connection import Connection
-from retriever.store.postgres import PostgresConnection
+from retriever.store.postgres import PostgresConnection, close_pools, connect
 from retriever.store.postgres_errors import suggest_init, translate_errors
-from retriever.store.postgres_pool import connect, verify
 from retriever.store.rights import grant_tables
+from retriever.store.url import DatabaseUrl
 
 if TYPE_CHECKING:
     import psycopg
@@ -23,7 +22,7 @@ OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
 MOST_GRAPH_KB = 4 << 20  # of the server's memory, while a graph is made: 2 kB for each vector, where that is less
 
 
-def check_server(connection: "psycopg.Connection", address: Address) -> None:
+def check_server(connection: "psycopg.Connection", address: DatabaseUrl) -> None:
     """Whether the server and pgvector are new enough."""
     version = connection.info.server_version
     if version < OLDEST_SERVER:
@@ -41,7 +40,7 @@ def check_server(connection: "psycopg.Connection", address: Address) -> None:
         )
 
 
-def check_schema(connection: "psycopg.Connection", address: Address) -> None:
+def check_schema(connection: "psycopg.Connection", address: DatabaseUrl) -> None:
     """Whether the tables are there, and of this version."""
     found = read_version(connection, address.schema)
     newest = list_migrations()[-1][0]
@@ -87,7 +86,7 @@ class Tables:
     """The migrations that were missing."""
 
 
-def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> Tables:
+def make_tables(address: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> Tables:
     """Applies the migrations that are missing and grants rights, all or nothing; see `sharing.make_postgres_tables`."""
     from psycopg import sql
 
@@ -114,11 +113,11 @@ def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence
                     connection.execute("INSERT INTO migrations VALUES (%s, now())", (number,))
                     applied.append(number)
             grant_tables(connection, address, writers, readers, found)
-    verify.cache_clear()
+    close_pools()
     return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
 
 
-def distribute_tables(address: Address) -> None:
+def distribute_tables(address: DatabaseUrl) -> None:
     """Spreads the tables, and what is in them, over the nodes of a Citus cluster; nothing where that was done.
 
     Raises:
@@ -145,7 +144,7 @@ def distribute_tables(address: Address) -> None:
                 connection.execute(sql.SQL(f"ALTER DATABASE {{}} SET {setting}").format(database))
 
 
-def make_tsvector(address: Address, language: str) -> None:
+def make_tsvector(address: DatabaseUrl, language: str) -> None:
     """Keeps the words of each section as PostgreSQL cuts them, for `keyword: tsvector`; others than before if need be.
 
     Raises:

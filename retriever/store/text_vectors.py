@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # by a cosine of less than .0001: a hundredth of what the model's own int8 weights have lost.
 LARGEST = 127
 CHECKSUM = 4  # bytes
+HASHES_AT_ONCE = 500
 
 WANTED = f"WITH wanted AS (SELECT node_key, node_id FROM nodes WHERE node_id {GIVEN})"
 
@@ -75,15 +76,17 @@ def check_vector(vector: bytes, length: int) -> None:
 
 
 def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes], *, with_tokens: bool) -> set[bytes]:
-    """At least those of the hashes whose texts have a vector, and tokens where the encoder gives any.
-
-    Of a file it costs no more to read all that have one.
-    """
-    query, values = "SELECT text_hash FROM {} WHERE fingerprint = ?", list[object]([fingerprint])
-    if not isinstance(connection, sqlite3.Connection):
-        query, values = f"{query} AND text_hash = ANY(?)", [*values, list(hashes)]
+    """Return those of the hashes whose texts have a vector, and tokens where the encoder gives any."""
     tables = ("vectors", "tokens") if with_tokens else ("vectors",)
-    return set.intersection(*({row[0] for row in connection.execute(query.format(table), values)} for table in tables))
+    found: dict[str, set[bytes]] = {table: set() for table in tables}
+    listed = list(hashes)
+    for start in range(0, len(listed), HASHES_AT_ONCE):
+        some = listed[start : start + HASHES_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        for table in tables:
+            query = f"SELECT text_hash FROM {table} WHERE fingerprint = ? AND text_hash IN ({marks})"
+            found[table].update(row[0] for row in connection.execute(query, (fingerprint, *some)))
+    return set.intersection(*found.values())
 
 
 def token_words(connection: Connection, fingerprint: str) -> int:
@@ -154,22 +157,6 @@ def dimension(connection: Connection, fingerprint: str) -> int | None:
     """The length of the vectors; None where there is none."""
     row = connection.execute("SELECT vector FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)).fetchone()
     return len(row[0]) - CHECKSUM if row else None
-
-
-def embedded_share(connection: Connection) -> float:
-    """The share of the texts of all chunks that have a vector, 0 to 1; 1 for an index without vectors.
-
-    Below 1 after a first indexing that is under way, or was interrupted.
-    """
-    if not meta(connection, "fingerprint"):
-        return 1.0
-    if meta(connection, "index_config") is None:  # the words are in force, the chunks not yet
-        return 0.0
-    pending = pending_count(connection)
-    if not pending:
-        return 1.0
-    texts = int(connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0])
-    return max(0.0, 1 - pending / texts)
 
 
 def chunk_vectors(

@@ -1,7 +1,6 @@
 """Changes to index.sqlite. Every function belongs inside a `transaction` of the one writer."""
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -32,7 +31,7 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
 
 
 def add_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
-    (key,) = insert_rows(connection, "folders", [{"path": folder.path, "prefix": folder.prefix}])
+    (key,) = connection.insert_rows("folders", [{"path": folder.path, "prefix": folder.prefix}])
     return replace(folder, key=key)
 
 
@@ -84,13 +83,13 @@ def put_document(
         "warnings": json.dumps(document.warnings, ensure_ascii=False),
         "dated": document.front_matter.dated,
     }
-    (document_key,) = insert_rows(connection, "documents", [row])
+    (document_key,) = connection.insert_rows("documents", [row])
     fields = [(document_key, position, key, value) for position, (key, value) in enumerate(document.fields)]
     connection.executemany("INSERT INTO fields (document_key, position, key, value) VALUES (?, ?, ?, ?)", fields)
     holders = find_holders(document.nodes)
     nodes = [describe_node(document_key, placed, holders.get(placed.node.id)) for placed in document.nodes]
     ids = [placed.node.id for placed in document.nodes]
-    node_keys = dict(zip(ids, insert_rows(connection, "nodes", nodes), strict=True))
+    node_keys = dict(zip(ids, connection.insert_rows("nodes", nodes), strict=True))
     rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
     connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
     links = [
@@ -136,7 +135,7 @@ def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:
         }
         for chunk in chunks
     )
-    insert_rows(connection, "chunks", rows)
+    connection.insert_rows("chunks", rows)
 
 
 def remove_documents(connection: Connection, document_keys: Sequence[int]) -> None:
@@ -245,21 +244,6 @@ def put_tokens(connection: Connection, fingerprint: str, hashes: Sequence[bytes]
     connection.executemany(
         "INSERT INTO tokens (fingerprint, text_hash, bits) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows
     )
-
-
-def insert_rows(connection: Connection, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
-    """Rows that have the same columns, into a table whose keys are made for them; the keys, in their order."""
-    if not isinstance(connection, sqlite3.Connection):
-        from retriever.store.postgres import insert_numbered
-
-        return insert_numbered(connection, table, rows)
-    keys = []
-    for row in rows:
-        columns, marks = ", ".join(row), ", ".join("?" * len(row))
-        cursor = connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(row.values()))
-        assert cursor.lastrowid is not None
-        keys.append(cursor.lastrowid)
-    return keys
 
 
 # The summaries that a language model wrote, by the text that it read, and which of them nodes have.

@@ -4,7 +4,6 @@ The file is a ZIP of index.sqlite alone. What searches need is made anew of it, 
 come from anybody: nothing in it names a place where something is written, and all of it is checked before it is used.
 """
 
-import sqlite3
 import tempfile
 import zipfile
 import zlib
@@ -28,27 +27,25 @@ from retriever.errors import (
 from retriever.files import require_space, sync, writing_to
 from retriever.indexing.background import copy_background, read_background, renew_folder_backgrounds
 from retriever.indexing.consent import check_documents, forget_named, name_folders
+from retriever.indexing.derived import open_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, home_folder, name_index
-from retriever.indexing.snapshot import renew_snapshot
 from retriever.served.address import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
-from retriever.store.address import read_address
 from retriever.store.checking import find_damage
+from retriever.store.connection import Connection
 from retriever.store.copying import copy_rows, remove_rows
 from retriever.store.database import (
     FILE_NAME,
     create_file,
-    is_index,
     open_file,
-    read_index,
     read_transaction,
     transaction,
     translate_sqlite_errors,
-    write_index,
 )
 from retriever.store.locks import writer_lock
 from retriever.store.own_files import DRAFT, make_draft, require_own
+from retriever.store.store import FolderStore, Store
 from retriever.upkeep.repair import put_in_place
 
 # Packing makes an index about four times smaller; what unpacks to more than this is a bomb. A small index may have
@@ -70,13 +67,13 @@ class ExportReport:
     bytes: int  # of index.sqlite
 
 
-def export_index(index: Path, file: Path, *, replace: bool = False) -> ExportReport:
+def export_index(index: Store, file: Path, *, replace: bool = False) -> ExportReport:
     """Write an index into one file, in the state of this moment, whatever a writer does meanwhile."""
     check_target(file, replace=replace)
     with writing_to(file.parent), tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as place:
         database, draft = Path(place) / FILE_NAME, Path(place) / file.name
-        with read_index(index) as source:
-            if read_address(index):
+        with index.read() as source:
+            if not index.keeps_snapshots:
                 with closing(create_file(database.parent)) as target:
                     with read_transaction(source), transaction(target):
                         copy_rows(source, target)
@@ -85,7 +82,7 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> ExportRep
             else:
                 # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
                 source.execute("VACUUM INTO ?", (str(database),))
-        with read_index(database.parent) as copied:
+        with FolderStore(database.parent).read() as copied:
             folders = tuple(folder.path for folder in reading.folders(copied))
             (questions,) = copied.execute("SELECT count(*) FROM queries").fetchone()
             report = ExportReport(folders, reading.document_count(copied), questions, database.stat().st_size)
@@ -115,18 +112,18 @@ def check_target(file: Path, *, replace: bool) -> None:
 
 
 def import_index(
-    file: Path, place: Path | None, docs: Sequence[Path], *, replace: bool = False, encoder_url: str = ""
-) -> Path:
+    file: Path, store: Store | None, docs: Sequence[Path], *, replace: bool = False, encoder_url: str = ""
+) -> Store:
     """Check everything, make an index in a draft folder, and put it in its place as a whole; see `api.import_index`.
 
-    Without a `place`, the index comes where that of its folders belongs; returned is where it is.
+    Without a `store`, the index comes where that of its folders belongs; returned is where it is.
     """
     for folder in docs:
         if not folder.is_dir():
             raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
-    if place is not None:
-        check_place(place, replace=replace)
-    with make_import_draft(place) as name, writing_to(Path(name)):
+    if store is not None:
+        check_place(store, replace=replace)
+    with make_import_draft(store) as name, writing_to(Path(name)):
         draft = Path(name)
         unpack(file, draft / FILE_NAME)
         documents = check_index(file, draft, docs, encoder_url)
@@ -134,49 +131,49 @@ def import_index(
             if docs:
                 move_folders(connection, docs)
             folders = [Path(folder.path) for folder in reading.folders(connection)]
-            if place is None and not folders:
+            if store is None and not folders:
                 raise UsageError(f"{file} holds an index of no folders; name its place with --index")
-            place = place or home_folder() / name_index(folders)
+            store = store or FolderStore(home_folder() / name_index(folders))
             connection.execute("PRAGMA journal_mode = WAL")
-            if reading.snapshot_number(connection) and not read_address(place):
+            if reading.snapshot_number(connection) and store.keeps_snapshots:
                 with transaction(connection):
-                    renew_snapshot(connection, draft)
-        check_place(place, replace=replace)  # again: another one may have made an index by now
-        if read_address(place):
-            import_rows(draft, place)
-        elif is_index(place):
-            with writer_lock(place, WAIT_FOR_WRITER_S), writing_to(place):
-                put_in_place(draft, place, keeps_old=not is_readable(place))
+                    open_derived(FolderStore(draft)).renew(connection)
+        check_place(store, replace=replace)  # again: another one may have made an index by now
+        if not store.keeps_snapshots:
+            import_rows(draft, store)
+        elif store.exists():
+            with writer_lock(store.folder, WAIT_FOR_WRITER_S), writing_to(store.folder):
+                put_in_place(draft, store.folder, keeps_old=not is_readable(store.folder))
         else:
             with suppress(FileNotFoundError):
-                place.rmdir()  # an empty folder
-            draft.rename(place)
-        forget_named(place)  # the consent was given to another index at this place
+                store.folder.rmdir()  # an empty folder
+            draft.rename(store.folder)
+        forget_named(store)  # the consent was given to another index at this place
     if docs:
-        name_folders(place, docs, documents)
-    return place
+        name_folders(store, docs, documents)
+    return store
 
 
-def make_import_draft(place: Path | None) -> AbstractContextManager[str | Path]:
-    """Make a folder on the disk where the index comes; in a database, any."""
-    if place is None:
+def make_import_draft(store: Store | None) -> AbstractContextManager[str | Path]:
+    """Make a folder on the disk where the index comes; for a database, any."""
+    if store is None:
         return make_draft(home_folder(), f".{DRAFT}")
-    if read_address(place):
+    if not store.keeps_snapshots:
         return tempfile.TemporaryDirectory(prefix="hybrid-retrieve-")
-    return make_draft(place.parent, f".{place.name}.{DRAFT}")
+    return make_draft(store.folder.parent, f".{store.folder.name}.{DRAFT}")
 
 
-def check_place(place: Path, *, replace: bool) -> None:
+def check_place(store: Store, *, replace: bool) -> None:
     """Raise UsageError where there is an index that is not to be replaced, or something else."""
-    if read_address(place):
-        with read_index(place) as connection:
+    if not store.keeps_snapshots:
+        with store.read() as connection:
             if reading.document_count(connection) and not replace:
-                raise UsageError(f"there is an index in {place}; --force replaces it, ?schema=NAME is another")
-    elif is_index(place):
+                raise UsageError(f"there is an index in {store}; --force replaces it, ?schema=NAME is another")
+    elif store.exists():
         if not replace:
-            raise UsageError(f"there is an index in {place}; --force replaces it, --index names another place")
-        require_own(place)
-    elif place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise UsageError(f"there is an index in {store}; --force replaces it, --index names another place")
+        require_own(store.folder)
+    elif (place := store.folder).exists() and (not place.is_dir() or any(place.iterdir())):
         raise UsageError(f"{place} holds something else than an index; name another place with --index")
 
 
@@ -189,17 +186,17 @@ def is_readable(index: Path) -> bool:
     return True
 
 
-def import_rows(draft: Path, place: Path) -> None:
+def import_rows(draft: Path, store: Store) -> None:
     """Copy the rows of an index in a folder into PostgreSQL, in place of those that are there, all or none."""
     with (
-        write_index(place, WAIT_FOR_WRITER_S) as (target, _),
+        store.write(WAIT_FOR_WRITER_S) as (target, _),
         closing(open_file(draft)) as source,
         transaction(target),
     ):
         remove_rows(target)
         copy_rows(source, target)
         if reading.snapshot_number(source):
-            renew_snapshot(target, place)
+            open_derived(store).renew(target)
             renew_folder_backgrounds(target)
 
 
@@ -261,11 +258,11 @@ def check_index(file: Path, draft: Path, docs: Sequence[Path], encoder_url: str)
             f" if that is meant, add: --encoder-url {url}"
         )
     if docs:
-        check_documents(file, settings, given, anew=True)
+        check_documents(FolderStore(file), settings, given, anew=True)
     return dict(given.for_index().get("documents", {}))
 
 
-def move_folders(connection: sqlite3.Connection, docs: Sequence[Path]) -> None:
+def move_folders(connection: Connection, docs: Sequence[Path]) -> None:
     """Let the index look for its folders where they are on this machine."""
     move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
     folders = reading.folders(connection)

@@ -30,7 +30,7 @@ from retriever.errors import (
 from retriever.files import measure_folder
 from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
-from retriever.indexing.parts import count_sections, is_current
+from retriever.indexing.parts import DerivedTables, count_sections
 from retriever.indexing.snapshot import CHROMA, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
@@ -39,12 +39,12 @@ from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
-from retriever.store.address import read_address
 from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, INDEX_FORMAT, read_index
+from retriever.store.database import FILE_NAME, INDEX_FORMAT
 from retriever.store.locks import is_read, writer_of
 from retriever.store.own_files import DAMAGED, DRAFT, list_aside, list_snapshots
+from retriever.store.store import Store
 from retriever.vectors.manifest import VectorsManifest
 
 Area = Literal["environment", "index", "language model"]
@@ -74,15 +74,15 @@ class CheckUp:
     repairs: tuple[str, ...] = ()  # what was repaired, a sentence each
 
 
-def examine(index: Path | None, models: Profile | None = None) -> Iterator[Finding]:
+def examine(index: Store | None, models: Profile | None = None) -> Iterator[Finding]:
     """Examine everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
     yield from examine_software()
     if index is None:
         cure = Command("index FOLDER").render()
         yield Finding("index", "index", "note", "nothing has been indexed yet", cure)
     else:
-        if not read_address(index):
-            yield from examine_disk(index)
+        if index.keeps_snapshots:
+            yield from examine_disk(index.folder)
         yield from examine_index(index)
     if models is not None:
         yield from examine_models(models)
@@ -167,20 +167,22 @@ def examine_disk(index: Path) -> Iterator[Finding]:
         yield Finding("environment", "permissions", "note", says, cure)
 
 
-def examine_index(index: Path) -> Iterator[Finding]:
+def examine_index(index: Store) -> Iterator[Finding]:
     """Examine the database, the snapshot, the folders, what is left over, and who uses the index."""
     repair = Command(f"doctor --repair --index {index}").render()
-    address = read_address(index)
     try:
-        with read_index(index) as connection:
+        with index.read() as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
             damage = list(find_damage(connection))
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
-                yield from examine_rows(connection)
+                yield from examine_rows(connection, index)
                 yield from examine_languages(connection, index)
-                yield from examine_parts(connection) if address else examine_snapshot(connection, index, repair)
+                if index.keeps_snapshots:
+                    yield from examine_snapshot(connection, index.folder, repair)
+                else:
+                    yield from examine_parts(connection)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
@@ -188,29 +190,28 @@ def examine_index(index: Path) -> Iterator[Finding]:
         yield Finding("index", FILE_NAME, "problem", str(error))
     except IndexUnusableError as error:
         yield Finding("index", FILE_NAME, "problem", str(error), repair)
-    if address:
+    if not index.keeps_snapshots:
         return
-    yield from examine_leftovers(index)
-    writer = writer_of(index)
+    yield from examine_leftovers(index.folder)
+    writer = writer_of(index.folder)
     says = f"process {writer} is writing" if writer else "nobody is writing"
-    readers = pluralize(sum(is_read(folder) for folder in index.glob("snapshot-*")), "snapshot")
+    readers = pluralize(sum(is_read(folder) for folder in index.folder.glob("snapshot-*")), "snapshot")
     yield Finding("index", "locks", "note" if writer else "well", f"{says}; {readers} being read")
 
 
-def examine_rows(connection: Connection) -> Iterator[Finding]:
+def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     """Examine how much a whole database holds, and whether every text has its vector."""
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    is_file = isinstance(connection, sqlite3.Connection)
-    where, form = (FILE_NAME, f"format {INDEX_FORMAT}, ") if is_file else ("tables", "")
+    where, form = (FILE_NAME, f"format {INDEX_FORMAT}, ") if index.keeps_snapshots else ("tables", "")
     yield Finding("index", where, "well", f"{form}{says}; every row can be read")
 
     # Three states that look alike in the counts: no encoder, a first run that goes on, and what is lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not fingerprint:
         yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
-    elif text_vectors.embedded_share(connection) < 1:
+    elif reading.read_state(connection).embedded_share < 1:
         embedded = text_vectors.vector_count(connection, fingerprint)
         says = f"{embedded:,} of {counts.chunks:,} chunks have a vector; the others are found by words alone"
         yield Finding("index", "vectors", "note", says, Command("index FOLDER", "to go on, run").render())
@@ -224,7 +225,7 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
         yield Finding("index", "vectors", "well", f"every chunk has one{says}")
 
 
-def examine_languages(connection: Connection, index: Path) -> Iterator[Finding]:
+def examine_languages(connection: Connection, index: Store) -> Iterator[Finding]:
     """Examine how much of the documents the embedding model knows, where that can be told here."""
     survey = survey_texts(connection, _index_profile(connection, index).encoder)
     if survey is not None and reading.meta(connection, "fingerprint"):
@@ -234,7 +235,7 @@ def examine_languages(connection: Connection, index: Path) -> Iterator[Finding]:
         yield judge("index", "languages", says if cure else survey.describe(), cure, "note")
 
 
-def _index_profile(connection: Connection, index: Path) -> Profile:
+def _index_profile(connection: Connection, index: Store) -> Profile:
     given = drop_widening_settings(index, reading.index_settings(connection))
     return collect_settings(DEFAULT_PROFILE, None, given).profile()
 
@@ -287,14 +288,14 @@ def examine_chroma(connection: Connection, index: Path) -> str:
 def examine_parts(connection: Connection) -> Iterator[Finding]:
     """Examine whether the postings in tables are of all sections, and of this version."""
     sections, found = reading.counts(connection).sections, count_sections(connection)
-    problem = "" if is_current(connection) else "the postings are of another version"
+    problem = "" if DerivedTables().is_whole(connection) else "the postings are of another version"
     if found != sections:
         problem = f"the postings are of {found:,} of {pluralize(sections, 'section')}"
     cure = Command("doctor --repair").render()
     yield judge("index", "words", problem or pluralize(sections, "section"), cure if problem else "")
 
 
-def examine_folders(connection: Connection, index: Path) -> Iterator[Finding]:
+def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
     """Examine each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
     settings = _index_profile(connection, index).documents
     named = read_named_folders(index).folders

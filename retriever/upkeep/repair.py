@@ -30,26 +30,25 @@ from retriever.indexing.consent import (
     name_folders,
     read_named_folders,
 )
+from retriever.indexing.derived import open_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
 from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress, as_token_encoder
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, text_vectors, writing
-from retriever.store.address import read_address
 from retriever.store.checking import find_damage
 from retriever.store.database import (
     BUSY_TIMEOUT_S,
     FILE_NAME,
     create_file,
-    is_index,
     open_file,
     transaction,
     translate_sqlite_errors,
-    write_index,
 )
 from retriever.store.locks import LOCK_NAME, writer_lock
 from retriever.store.own_files import DAMAGED, DRAFT, LOGS, make_draft, next_snapshot, remove_aside, require_own
+from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
 from retriever.types import IndexReport
 from retriever.upkeep.doctor import examine_parts, examine_snapshot
@@ -69,19 +68,20 @@ UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the second where an error me
 Row = tuple[object, ...]
 
 
-def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
+def repair_index(store: Store, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
     """Make an index whole; yield what was done, a sentence each.
 
     Raises DocumentsError when a folder of documents is away, EncoderError when a lost vector cannot be made again: the
     damaged index is then as it was. IndexUnusableError when it is locked, of another format, or cannot be written.
     """
-    if not is_index(index):
+    if not store.exists():
         return
-    if read_address(index):
-        with write_index(index, WAIT_FOR_WRITER_S) as (connection, _), transaction(connection):
+    if not store.keeps_snapshots:
+        with store.write(WAIT_FOR_WRITER_S) as (connection, _), transaction(connection):
             if any(found.level == "problem" for found in examine_parts(connection)):
-                yield f"the postings were made anew, as part of state {renew_snapshot(connection, index)}"
+                yield f"the postings were made anew, as part of state {open_derived(store).renew(connection)}"
         return
+    index = store.folder
     require_own(index)
     with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), translate_sqlite_errors(index):
         remove_aside(index, DRAFT)  # of repairs that were killed: this one has the lock
@@ -91,14 +91,14 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
         with make_draft(index) as draft:
             folders, saved = salvage(index / FILE_NAME, draft)
             # What this user named for the index is known beside it, too; what nobody named is not looked at.
-            named = read_named_folders(index).folders
+            named = read_named_folders(FolderStore(index)).folders
             docs = () if folders else tuple(map(Path, named))
             can_index = set(folders) <= set(named) if folders else bool(docs)
             try:
                 report = fill_draft(draft, index, docs, progress, encoder) if can_index else None
                 kept = put_in_place(draft, index, keeps_old=True)
             finally:
-                forget_named(draft)
+                forget_named(FolderStore(draft))
     yield f"a new index took the place of the damaged one, which was kept as {kept}"
     yield saved
     if report is None:
@@ -139,7 +139,7 @@ def fill_draft(
 ) -> IndexReport:
     """Index `docs` and the folders that a draft was given, with the settings and the consent of the damaged index."""
     with closing(create_file(draft)) as connection:
-        own = drop_widening_settings(index, reading.index_settings(connection))
+        own = drop_widening_settings(FolderStore(index), reading.index_settings(connection))
         given = collect_settings(DEFAULT_PROFILE, None, own)
         encoder = encoder or open_encoder(given.profile().encoder)
         if encoder is not None and as_token_encoder(encoder) is not None:  # one comes with the other
@@ -148,10 +148,10 @@ def fill_draft(
             connection.execute(f"DELETE FROM tokens WHERE NOT ({of_words})")
             kept = "SELECT fingerprint, text_hash FROM tokens"
             connection.execute(f"DELETE FROM vectors WHERE (fingerprint, text_hash) NOT IN ({kept})")
-    request = IndexRequest(draft, docs, given.profile(), given.for_index(), encoder)
+    request = IndexRequest(FolderStore(draft), docs, given.profile(), given.for_index(), encoder)
     # The draft may look at what this user has named for the index, not at all that its database names.
-    known = read_named_folders(index)
-    name_folders(draft, [Path(folder) for folder in known.folders], known.documents or {})
+    known = read_named_folders(FolderStore(index))
+    name_folders(FolderStore(draft), [Path(folder) for folder in known.folders], known.documents or {})
     return update_index(request, progress or NoProgress())
 
 

@@ -18,6 +18,7 @@ from retriever.api import import_index as import_by_api
 from retriever.errors import ArchiveError, DocumentsError, IndexVersionError, RetrieverError, UsageError
 from retriever.store.checking import find_damage
 from retriever.store.locks import writer_lock
+from retriever.store.store import Store, open_store
 from retriever.upkeep.archive import export_index, import_index
 from retriever.upkeep.doctor import examine_leftovers
 from tests.program import command, environment, run_command, run_python
@@ -30,12 +31,12 @@ INDEX = "index.sqlite"
 
 @pytest.fixture
 def archive(shelf: Shelf, tmp_path: Path) -> Path:
-    export_index(shelf.index, tmp_path / "notes.zip")
+    export_index(open_store(shelf.index), tmp_path / "notes.zip")
     return tmp_path / "notes.zip"
 
 
-def brought(archive: Path, index: Path, *folders: Path, replace: bool = False, encoder_url: str = "") -> Path:
-    return import_index(archive, index, folders, replace=replace, encoder_url=encoder_url)
+def brought(archive: Path, index: Path, *folders: Path, replace: bool = False, encoder_url: str = "") -> Store:
+    return import_index(archive, open_store(index), folders, replace=replace, encoder_url=encoder_url)
 
 
 def altered(archive: Path, *statements: str) -> Path:
@@ -86,7 +87,7 @@ def test_an_export_is_of_one_moment_and_holds_no_deleted_text(tmp_path: Path) ->
     with shelf.rows() as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM documents")
-        report = export_index(shelf.index, tmp_path / "notes.zip")
+        report = export_index(open_store(shelf.index), tmp_path / "notes.zip")
         writer.execute("ROLLBACK")
     assert (report.documents, report.folders) == (len(PAGES), (str(shelf.docs),))
     with zipfile.ZipFile(tmp_path / "notes.zip") as members:
@@ -113,7 +114,7 @@ def test_two_folders_may_change_places(tmp_path: Path) -> None:
     other.mkdir()
     (other / "x.md").write_text("# X\n", encoding="utf-8")
     shelf.update(shelf.docs, other)
-    export_index(shelf.index, tmp_path / "notes.zip")
+    export_index(open_store(shelf.index), tmp_path / "notes.zip")
     with pytest.raises(UsageError, match=f"2 folders, name as many, in this order: {shelf.docs}, {other}"):
         brought(tmp_path / "notes.zip", tmp_path / "new", other)
     brought(tmp_path / "notes.zip", tmp_path / "new", other, shelf.docs)
@@ -123,8 +124,8 @@ def test_two_folders_may_change_places(tmp_path: Path) -> None:
 
 def test_nothing_is_replaced_unless_that_is_said(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--force"):
-        export_index(shelf.index, archive)
-    export_index(shelf.index, archive, replace=True)
+        export_index(open_store(shelf.index), archive)
+    export_index(open_store(shelf.index), archive, replace=True)
     other = Shelf(tmp_path / "other", {"only.md": "# Only\n"})
     other.update()
     with pytest.raises(UsageError, match="--force replaces it"):
@@ -278,6 +279,7 @@ def test_a_folder_of_a_stranger_hangs_no_question(shelf: Shelf, tmp_path: Path, 
 KILLED_IMPORT = """
 import os, signal, sys
 from pathlib import Path
+from retriever.store.store import open_store
 from retriever.upkeep import archive as importing, repair
 
 archive, index, moment = sys.argv[1:]
@@ -286,7 +288,7 @@ if moment == "before the last step":
     Path.replace = kill
 else:
     setattr(importing, {"unpacked": "check_index", "made": "put_in_place"}[moment], kill)
-importing.import_index(Path(archive), Path(index), (), replace=True)
+importing.import_index(Path(archive), open_store(index), (), replace=True)
 """
 
 
@@ -313,12 +315,12 @@ def test_without_a_place_the_index_comes_where_that_of_its_folders_belongs(
     shelf: Shelf, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    index = import_by_api(archive)
+    index = Path(import_by_api(archive))
     assert index.parent == tmp_path / "data" / "hybrid-retrieve" / "indexes"
     assert index.name.startswith(f"{shelf.docs.name}-")
     with pytest.raises(UsageError, match="--force replaces it"):
         import_by_api(archive)
-    assert import_by_api(archive, replace=True) == index
+    assert import_by_api(archive, replace=True) == str(index)
     assert [path.name for path in index.parent.iterdir() if path.name != "last"] == [index.name]
 
 

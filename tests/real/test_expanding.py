@@ -13,6 +13,7 @@ import pytest
 from retriever.history import QuestionLog
 from retriever.query import AskRequest, Expansion, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
+from retriever.store.store import open_store
 from retriever.types import Answer
 from retriever.upkeep.doctor import examine_models
 from tests.fake_encoder import FakeEncoder
@@ -287,7 +288,7 @@ def test_a_recorded_question_keeps_intent_and_entities(
     own = Shelf(tmp_path / "own", PAGES)
     own.update()
     asked_of(own, ollama, record=True)
-    expansion = QuestionLog(own.index).record(1)["expansion"]
+    expansion = QuestionLog(open_store(own.index)).record(1)["expansion"]
     assert (expansion["intent"], expansion["entities"]) == ("MECHANISM", ["red box"])
     printed = cli("history", "1", "--index", own.index).out
     assert "intent      MECHANISM" in printed

@@ -13,6 +13,7 @@ from retriever.query import AskRequest, FollowUp, Turn
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from retriever.several import SeveralRetrievers
+from retriever.store.store import open_store
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer, hang_up, status
@@ -127,7 +128,7 @@ def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
     assert same["hits"] == answer["hits"]
     with shelf.open(record=True) as retriever:
         retriever.search(AskRequest(QUESTION, BEFORE))
-    log = QuestionLog(shelf.index)
+    log = QuestionLog(open_store(shelf.index))
     kept = log.record(log.queries()[0].key)["follow_up"]
     assert kept["question"].startswith(QUESTION)
     log.delete_all()

@@ -10,7 +10,7 @@ from retriever.errors import IndexLockedError
 from retriever.history import QuestionLog
 from retriever.query import AskRequest, Expansion
 from retriever.store import queries
-from retriever.store.database import open_database
+from retriever.store.store import open_store
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 from tests.small_disk import read_only
@@ -24,7 +24,7 @@ def ask(shelf: Shelf, *questions: str, **settings: object) -> list[tuple[str, ..
 
 
 def opened(shelf: Shelf, *node_ids: str) -> dict[str, int]:
-    with closing(open_database(shelf.index)) as connection:
+    with closing(open_store(shelf.index).open()) as connection:
         return queries.opened_counts(connection, node_ids)
 
 
@@ -32,7 +32,7 @@ def test_nothing_is_recorded_unless_it_is_wished(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH) as retriever:
         retriever.search(SECRET)
         retriever.read("mail.md")
-    assert QuestionLog(shelf.index).queries() == ()
+    assert QuestionLog(open_store(shelf.index)).queries() == ()
     assert opened(shelf, "mail.md#mail") == {}
     assert shelf.files_with("quixotic") == []
 
@@ -42,9 +42,9 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH, record=True, hyde={"gate": "always"}) as retriever:
         answer = retriever.search(AskRequest(SECRET, expansion=expansion))
     assert answer.degraded == ()
-    (query,) = QuestionLog(shelf.index).queries()
+    (query,) = QuestionLog(open_store(shelf.index)).queries()
     assert (query.question, query.verdict, query.citation) == (SECRET, answer.verdict, answer.hits[0].citation)
-    record = QuestionLog(shelf.index).record(query.key)
+    record = QuestionLog(open_store(shelf.index)).record(query.key)
     assert record["asked_at"] == query.asked_at
     assert answer.expansion is not None
     kept = record["expansion"]
@@ -63,13 +63,13 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
 def test_the_answer_is_the_same_whether_it_is_recorded(shelf: Shelf) -> None:
     plain = [found(shelf.ask(question, **NEVER_REFRESH)) for question in QUESTIONS]
     assert [found(shelf.ask(question, **NEVER_REFRESH, record=True)) for question in QUESTIONS] == plain
-    assert [query.question for query in QuestionLog(shelf.index).queries()] == list(reversed(QUESTIONS))
+    assert [query.question for query in QuestionLog(open_store(shelf.index)).queries()] == list(reversed(QUESTIONS))
 
 
 def test_the_oldest_go(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MAX_QUERIES", 3)
     ask(shelf, *QUESTIONS)
-    assert [query.key for query in QuestionLog(shelf.index).queries()] == [5, 4, 3]
+    assert [query.key for query in QuestionLog(open_store(shelf.index)).queries()] == [5, 4, 3]
 
 
 def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf, monkeypatch: p
     assert degraded == (
         f"record: another process is writing to the index {shelf.index}; try again when it has finished",
     )
-    assert QuestionLog(shelf.index).queries() == ()
+    assert QuestionLog(open_store(shelf.index)).queries() == ()
     assert ask(shelf, SECRET) == [()]
 
 
@@ -111,15 +111,15 @@ def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
     (shelf.index / "damaged-1").mkdir()  # as a repair leaves one
     (shelf.index / "damaged-1" / "writer.lock").touch()
     (shelf.index / "damaged-1" / "index.sqlite").write_text(SECRET, encoding="utf-8")
-    with closing(open_database(shelf.index)) as other:  # keeps the log alive, and reads nothing just now
+    with closing(open_store(shelf.index).open()) as other:  # keeps the log alive, and reads nothing just now
         other.execute("SELECT count(*) FROM queries").fetchone()
         assert shelf.files_with("quixotic") != []
         if which == "one":
-            QuestionLog(shelf.index).delete(2)
+            QuestionLog(open_store(shelf.index)).delete(2)
         else:
-            assert QuestionLog(shelf.index).delete_all() == 2
+            assert QuestionLog(open_store(shelf.index)).delete_all() == 2
         assert shelf.files_with("quixotic") == []
-    assert [query.key for query in QuestionLog(shelf.index).queries()] == ([1] if which == "one" else [])
+    assert [query.key for query in QuestionLog(open_store(shelf.index)).queries()] == ([1] if which == "one" else [])
     assert (shelf.files_with("bread over night") != []) == (which == "one")
 
 
@@ -130,8 +130,8 @@ def test_a_reader_that_holds_the_text_is_named(shelf: Shelf, monkeypatch: pytest
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM queries").fetchone()
         with pytest.raises(IndexLockedError, match="deleted, but a process that reads the index"):
-            QuestionLog(shelf.index).delete_all()
-    assert QuestionLog(shelf.index).delete_all() == 0
+            QuestionLog(open_store(shelf.index)).delete_all()
+    assert QuestionLog(open_store(shelf.index)).delete_all() == 0
     assert shelf.files_with("quixotic") == []
 
 

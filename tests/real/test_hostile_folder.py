@@ -15,6 +15,7 @@ from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.indexing.consent import check_folders, check_server
 from retriever.settings.layers import GivenSettings
+from retriever.store.store import open_store
 from tests.program import PROGRAM, run_command, slow
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE
@@ -139,11 +140,13 @@ def test_an_index_cannot_send_texts_to_another_machine(
     assert connected == []
     agreed = {"encoder": {"url": "http://192.0.2.1/v1"}}
     layers = GivenSettings((("index", {"encoder": asked_of}), ("settings", agreed)))
-    check_server(ready_made, layers)
-    check_server(tmp_path, GivenSettings((("index", {"encoder": asked_of | {"url": "http://127.0.0.1:9/v1"}}),)))
+    check_server(open_store(ready_made), layers)
+    check_server(
+        open_store(tmp_path), GivenSettings((("index", {"encoder": asked_of | {"url": "http://127.0.0.1:9/v1"}}),))
+    )
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     own = tmp_path / "hybrid-retrieve" / "indexes" / "docs-1"
-    check_server(own, GivenSettings((("index", {"encoder": asked_of}),)))
+    check_server(open_store(own), GivenSettings((("index", {"encoder": asked_of}),)))
 
 
 @pytest.mark.parametrize("text", ["[]", "[1]", "3", '"x"', "{", "[" * 100_000, '{"encoder": ' * 5_000, "\x00"])

@@ -14,6 +14,7 @@ from retriever.errors import DocumentsError, EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.searching.encode import explain_pending
 from retriever.settings.layers import collect_settings
+from retriever.store.store import open_store
 from retriever.types import FloatMatrix
 from tests.shelf import (
     NEVER_REFRESH,
@@ -259,7 +260,7 @@ def test_another_model_in_the_same_folder_is_noticed_by_index(tmp_path: Path) ->
     for content in ("{}", "{ }"):
         (model / "encoder.json").write_text(content, encoding="utf-8")
         given = collect_settings(flags={"encoder": {"model": str(model)}}, environment={})
-        requests.append(IndexRequest(tmp_path, (), given.profile(), {}).index_config)
+        requests.append(IndexRequest(open_store(tmp_path), (), given.profile(), {}).index_config)
     assert requests[0] != requests[1]
 
 

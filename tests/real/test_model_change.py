@@ -17,6 +17,7 @@ from retriever.indexing.update import update_index
 from retriever.protocols import Encoder
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.store.store import open_store
 from retriever.trace import NoProgress
 from retriever.types import Answer, IndexReport
 from retriever.upkeep.doctor import examine_index
@@ -33,7 +34,7 @@ OTHER = "0f" * 8
 
 def index(shelf: Shelf, settings: Mapping[str, Any], encoder: Encoder | None = None) -> IndexReport:
     asked = collect_settings(DEFAULT_PROFILE, settings, None, {})
-    request = IndexRequest(shelf.index, (shelf.docs,), asked.profile(), asked.for_index(), encoder, 0.0)
+    request = IndexRequest(open_store(shelf.index), (shelf.docs,), asked.profile(), asked.for_index(), encoder, 0.0)
     return update_index(request, NoProgress())
 
 
@@ -69,7 +70,7 @@ def test_the_index_is_as_one_made_at_once(shelf: Shelf, tmp_path: Path) -> None:
         assert [(name, round(score, 9)) for name, score in found(answer)] == [
             (name, round(score, 9)) for name, score in found(ask(fresh, question))
         ]
-    assert not [item for item in examine_index(shelf.index) if item.level == "problem"]
+    assert not [item for item in examine_index(open_store(shelf.index)) if item.level == "problem"]
     with shelf.rows() as rows:
         for table in ("vectors", "tokens"):  # what the other model made of the texts is gone
             assert rows.execute(f"SELECT count(DISTINCT fingerprint) FROM {table}").fetchone() == (1,)
@@ -137,7 +138,7 @@ def test_a_change_that_is_killed_goes_on_and_embeds_nothing_twice(
     assert index(shelf, OLD, again).embedded == again.encoded == 8 - kept
     answer = ask(shelf, "which stamp pays for a letter?", again)
     assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
-    assert not [item for item in examine_index(shelf.index) if item.level == "problem"]
+    assert not [item for item in examine_index(open_store(shelf.index)) if item.level == "problem"]
 
 
 def kill_in(monkeypatch: pytest.MonkeyPatch, where: str, call: int) -> None:

@@ -11,9 +11,9 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
 from retriever.sharing import enqueue_folders, read_queue, work_queue
-from retriever.store import postgres_pool as store
+from retriever.store import postgres as store
 from retriever.store import tables
-from retriever.store.database import write_index
+from retriever.store.store import open_store
 from tests.postgres import Server
 from tests.program import Cli
 
@@ -125,10 +125,12 @@ def test_a_database_that_is_read_only(index: str, docs: Path) -> None:
 
 
 def test_a_standby(index: str, docs: Path, postgres_server: Server) -> None:
-    """A copy that follows the server: it answers, alone and as `read_from`, and is never written to."""
+    """A copy that follows the server: it answers, alone or as libpq prefers it, and is never written to."""
     with postgres_server.standby() as standby:
         copy = index.replace(f":{postgres_server.port}/", f":{standby.port}/")
-        with open_retriever(index=copy) as alone, open_retriever(index=index, settings={"read_from": copy}) as both:
+        hosts = f"127.0.0.1:{postgres_server.port},127.0.0.1:{standby.port}/"
+        both_hosts = f"{index.replace(f'127.0.0.1:{postgres_server.port}/', hosts)}?target_session_attrs=prefer-standby"
+        with open_retriever(index=copy) as alone, open_retriever(index=both_hosts) as both:
             assert [hit.file for hit in alone.search("keys").hits] == ["keys.md"]
             assert [hit.file for hit in both.search("keys").hits] == ["keys.md"]
             (docs / "more.md").write_text("# More\n\nMore locks.\n", encoding="utf-8")
@@ -211,8 +213,8 @@ def test_more_questions_at_once_than_connections(index: str, monkeypatch: pytest
 
 
 def test_a_second_writer(index: str, docs: Path) -> None:
-    place = Path(index)
-    with write_index(place, 0.0), pytest.raises(IndexLockedError, match="try again"), write_index(place, 0.1):
+    first, second = open_store(index), open_store(index)
+    with first.write(0.0), pytest.raises(IndexLockedError, match="try again"), second.write(0.1):
         pass
 
 

@@ -21,9 +21,9 @@ from retriever.errors import DocumentsError, StorageError, UsageError
 from retriever.indexing import embed, update
 from retriever.indexing import queue as queues
 from retriever.indexing import worker as workers
-from retriever.store.address import read_address
-from retriever.store.postgres import share_postgres
 from retriever.store.postgres_errors import explain
+from retriever.store.store import open_store
+from retriever.store.url import read_url
 from tests.postgres import Server
 from tests.program import PROJECT, Cli, command, environment, in_terminal
 
@@ -145,7 +145,7 @@ def test_two_workers_one_killed_and_one_cut_off_make_the_same_index(cli: Cli, po
     write_pages(tiny, [60])
     for place in (postgres, alone):
         cli("index", docs, tiny, *(["--enqueue"] if place == postgres else []), "--index", place)
-    assert sorted(unit.path for unit in work(postgres)) == ["restore.md", "tiny:page60.md"]
+    assert sorted(unit.path for unit in work(postgres)) == ["larder:restore.md", "tiny:page60.md"]
     compare(cli, (postgres, alone), (*QUESTIONS[:1], "number60"))
     texts, vectors = execute(postgres, "SELECT count(DISTINCT text_hash), (SELECT count(*) FROM vectors) FROM chunks")[
         0
@@ -233,14 +233,13 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
 
 
 def test_a_document_by_which_workers_end_is_left_to_people(postgres: str, docs: Path) -> None:
-    address = read_address(postgres)
-    assert address is not None
+    store = open_store(postgres)
     shutil.rmtree(docs)
     docs.mkdir()
     write_pages(docs, [0])
     sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     for _ in range(queues.MOST_ATTEMPTS):
-        with share_postgres(address) as connection:
+        with store.share() as connection:
             assert queues.claim_unit(connection)
             assert read_queue(postgres).running == 1
         wait_until(lambda: not read_queue(postgres).running)
@@ -249,13 +248,12 @@ def test_a_document_by_which_workers_end_is_left_to_people(postgres: str, docs: 
 
 
 def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path) -> None:
-    address = read_address(postgres)
-    assert address is not None
+    store = open_store(postgres)
     sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     claimed: list[str] = []
 
     def claim_all() -> None:
-        with share_postgres(address) as connection:
+        with store.share() as connection:
             while unit := queues.claim_unit(connection):
                 claimed.append(unit.stat.path)
             barrier.wait(30)  # until then they are held
@@ -400,7 +398,7 @@ def test_a_full_disk(
 
 
 def test_a_full_disk_is_said_as_such() -> None:
-    address = read_address("postgresql://me@here/db")
+    address = read_url("postgresql://me@here/db")
     assert address is not None
     said = explain(psycopg.errors.DiskFull("could not extend file"), address)
     assert isinstance(said, StorageError)

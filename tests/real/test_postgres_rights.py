@@ -16,9 +16,9 @@ import pytest
 from retriever.api import index_folders, open_history, open_retriever
 from retriever.errors import IndexVersionError, StorageError, UsageError
 from retriever.sharing import grant_postgres_folders, make_postgres_tables, revoke_postgres_folders
-from retriever.store import postgres_pool as store
+from retriever.store import postgres as store
 from retriever.store import tables
-from retriever.store.address import Address, read_address
+from retriever.store.store import open_store
 from tests.postgres import Server
 from tests.program import PROJECT, Cli
 from tests.real.served import Served, served
@@ -56,8 +56,7 @@ class Shared:
     docs: Path
 
     def seen_by(self, role: str) -> str:
-        address = read_address(self.index)
-        assert address is not None
+        address = open_store(self.index).url
         return str(address.with_role(role))
 
 
@@ -241,7 +240,7 @@ def test_who_could_read_before_there_were_rights_reads_all(
             "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA hybrid_retrieve TO clerk",
         )
         assert make_postgres_tables(index).applied == (2, 3)
-        clerk, boss = (str(Address(index).with_role(role)) for role in ("clerk", "boss"))
+        clerk, boss = (str(open_store(index).url.with_role(role)) for role in ("clerk", "boss"))
         assert index_folders([tmp_path], clerk, settings={"encoder": {"kind": "none"}}).added == 1
         with open_retriever(index=boss) as retriever:
             assert retriever.search("keys").hits
@@ -311,9 +310,7 @@ def server(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     lines = [f"  {role}: [{sha256(token.encode()).hexdigest()}]" for role, token in TOKENS.items()]
     proxy = "proxy:\n  addresses: [127.0.0.1]\n  header: X-Role\n  roles: [legal]\n"
     file.write_text("\n".join(["tokens:", *lines, proxy]), encoding="utf-8")
-    index = read_address(shared.index)
-    assert index is not None
-    with served(index, "--web", "--mcp", "--roles", str(file)) as running:
+    with served(shared.index, "--web", "--mcp", "--roles", str(file)) as running:
         yield running
 
 

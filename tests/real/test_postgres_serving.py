@@ -19,7 +19,7 @@ import pytest
 
 from retriever.api import index_folders
 from retriever.sharing import enqueue_folders, read_queue
-from retriever.store.address import read_address
+from retriever.store.store import open_store
 from retriever.store.tables import make_tables
 from tests.postgres import Server
 from tests.program import Cli, command, environment
@@ -183,9 +183,7 @@ def test_a_change_is_seen_by_each_server(team: Team, cli: Cli, tmp_path: Path) -
     cli("export", tmp_path / "zebra.zip", "--index", team.index)
     with closing(psycopg.connect(team.index, autocommit=True)) as connection:
         connection.execute("DROP SCHEMA hybrid_retrieve CASCADE")
-    address = read_address(team.index)
-    assert address is not None
-    make_tables(address)
+    make_tables(open_store(team.index).url)
     lions = write_pages(tmp_path / "lions", {"lion.md": "# Lion\n\nA lion has no stripes.\n"})
     index_folders([lions], team.index)
     assert team.ask_each("stripes") == [["lion.md"]] * 2

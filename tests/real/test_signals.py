@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders, open_retriever
+from retriever.store.store import open_store
 from retriever.upkeep.doctor import examine_index
 from tests.program import command, environment, slow
 from tests.scenarios import pages
@@ -92,7 +93,9 @@ def interrupted(stage: Interruptible, share: float, number: signal.Signals) -> t
     wrong += [] if answers(stage.index) in states else ["an answer is of no state"]
     index_folders([stage.place / "docs"], stage.index)
     wrong += [] if answers(stage.index) == stage.after else ["the next index is another"]
-    return seconds, wrong + [finding.says for finding in examine_index(stage.index) if finding.level != "well"]
+    return seconds, wrong + [
+        finding.says for finding in examine_index(open_store(stage.index)) if finding.level != "well"
+    ]
 
 
 def interruptions(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:

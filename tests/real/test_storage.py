@@ -26,8 +26,10 @@ from retriever.indexing.snapshot import Snapshot
 from retriever.searching.open_index import OpenIndex
 from retriever.store import queries, reading, text_vectors
 from retriever.store import reading as priors
-from retriever.store.database import create_file
+from retriever.store.connection import Connection
+from retriever.store.database import FileConnection, create_file
 from retriever.store.locks import writer_lock
+from retriever.store.store import open_store
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors.chroma import VectorIndex
 from retriever.vectors.exact import Neighbours
@@ -268,7 +270,7 @@ def test_what_was_deleted_is_in_no_file_of_the_index(shelf: Shelf) -> None:
 
 
 def test_a_view_is_one_state(shelf: Shelf) -> None:
-    with closing(OpenIndex(shelf.index)) as index:
+    with closing(OpenIndex(open_store(shelf.index))) as index:
         with index.view() as view:
             assert len(view.lexical) == 8
             shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
@@ -490,7 +492,7 @@ def test_a_disk_that_fills_up_leaves_the_old_state_and_is_no_trouble_afterwards(
         assert shelf.ask("another text number 5").hits[0].node_id == "mail.md#mail"
 
 
-READS: dict[str, Callable[[sqlite3.Connection], object]] = {
+READS: dict[str, Callable[[Connection], object]] = {
     "alike": lambda connection: text_vectors.alike(connection, [1]),
     "chunk_vectors": lambda connection: text_vectors.chunk_vectors(connection, "f", [1]),
     "tokens_of_nodes": lambda connection: text_vectors.tokens_of_nodes(connection, "f", ["a"], 6),
@@ -514,13 +516,13 @@ FEW = ("SCAN json_each", "SCAN wanted", "SCAN folders")
 
 
 @pytest.fixture(scope="module")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileConnection]:
     with closing(create_file(Path(tmp_path_factory.mktemp("index")))) as connection:
         yield connection
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_search_walks_through_no_table(connection: sqlite3.Connection, name: str) -> None:
+def test_a_search_walks_through_no_table(connection: FileConnection, name: str) -> None:
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     READS[name](connection)

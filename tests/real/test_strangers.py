@@ -12,6 +12,7 @@ from retriever.expansion.prompt import WrittenExpansion
 from retriever.indexing.request import named_file
 from retriever.served.speed import FILE_NAME as SPEED_NAME
 from retriever.served.speed import Speed, SpeedFile
+from retriever.store.store import open_store
 from retriever.upkeep.archive import export_index
 from tests.program import Cli
 from tests.shelf import PAGES, write_pages
@@ -82,7 +83,7 @@ def surround(strangers: Strangers, index: Path) -> list[Path]:
 @pytest.mark.parametrize("harm", [None, "UPDATE nodes SET kind = 'none'"])
 def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, harm: str | None) -> None:
     index, docs = place / "idx", place / "docs"
-    export_index(index, place / "notes.zip")
+    export_index(open_store(index), place / "notes.zip")
     links = surround(strangers, index)
     if harm:
         with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
@@ -192,6 +193,6 @@ def test_what_this_user_named_is_not_written_through_links(
     place: Path, cli: Cli, strangers: Strangers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.getpid", lambda: 4711)  # in names that were once the same for each process
-    strangers.link(named_file(place / "idx").with_suffix(".4711"), folder=False)
+    strangers.link(named_file(open_store(place / "idx")).with_suffix(".4711"), folder=False)
     write_pages(place / "more", PAGES)
     cli("index", place / "more", "--index", place / "idx", *ALONE)

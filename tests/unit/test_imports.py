@@ -27,11 +27,10 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     "psycopg": (
         "retriever/store/postgres.py",
         "retriever/store/postgres_errors.py",
-        "retriever/store/postgres_pool.py",
         "retriever/store/rights.py",
         "retriever/store/tables.py",
     ),
-    "psycopg_pool": ("retriever/store/postgres_pool.py", "retriever/store/postgres_errors.py"),
+    "psycopg_pool": ("retriever/store/postgres.py", "retriever/store/postgres_errors.py"),
     "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",
     "llama_index": "retriever/adapters/llamaindex.py",
@@ -216,6 +215,6 @@ def test_databases_are_opened_in_few_places() -> None:
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/expansion/cache.py", "retriever/store/checking.py", "retriever/store/copying.py",
-        "retriever/store/database.py", "retriever/upkeep/repair.py", "retriever/vectors/chroma.py",
+        "retriever/expansion/cache.py", "retriever/store/copying.py", "retriever/store/database.py",
+        "retriever/upkeep/repair.py", "retriever/vectors/chroma.py",
     ]  # fmt: skip

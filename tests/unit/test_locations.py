@@ -8,6 +8,7 @@ import pytest
 from retriever.errors import NoIndexError, UsageError
 from retriever.indexing.places import choose_index
 from retriever.indexing.request import LAST_NAME, absolute, remember
+from retriever.store.store import FolderStore
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +22,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def choose(docs: Sequence[Path], index: str | None) -> Path:
-    return choose_index(docs, index).index
+    return choose_index(docs, index).index.folder
 
 
 def test_what_is_named_wins_then_the_variable_then_the_folders_then_the_last(
@@ -33,7 +34,7 @@ def test_what_is_named_wins_then_the_variable_then_the_folders_then_the_last(
     assert default.name.startswith("notes-")
     default.mkdir(parents=True)
     (default / "index.sqlite").touch()
-    remember(default)
+    remember(FolderStore(default))
     assert choose([], None) == default
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", "/by/variable")
     assert choose(docs, None) == choose([], None) == Path("/by/variable")
@@ -68,13 +69,13 @@ def test_nothing_yet(home: Path) -> None:
 
 
 def test_only_indexes_in_the_data_folder_are_remembered(home: Path, tmp_path: Path) -> None:
-    remember(tmp_path / "elsewhere")
+    remember(FolderStore(tmp_path / "elsewhere"))
     assert not home.exists()
     home.mkdir(parents=True)
     for name in ("one", "other"):
         (home / name).mkdir()
         (home / name / "index.sqlite").touch()
-        remember(home / name)
+        remember(FolderStore(home / name))
         assert choose([], None) == home / name
     assert {path.name for path in home.iterdir()} == {"one", "other", LAST_NAME}
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from retriever.indexing.consent import name_folders
+from retriever.store.store import open_store
 from tests.program import Cli
 from tests.shelf import Shelf
 
@@ -21,7 +22,7 @@ def test_a_skill_is_written_once_and_kept_up_to_date(cli: Cli, monkeypatch: pyte
     assert "nothing is indexed that an agent could ask" in said(code=1)
     shelf = Shelf(tmp_path, {"guide/a.md": '# Alpha\'s "rays"\n\nThey bend.\n', "README.md": "# All\n\nOn rays.\n"})
     shelf.update()
-    name_folders(shelf.index, [shelf.docs], {})
+    name_folders(open_store(shelf.index), [shelf.docs], {})
     assert said("--about", "Optics") == f"wrote {SKILL}: what is indexed, and how to ask it\n"
     text = SKILL.read_text(encoding="utf-8")
     head = yaml.safe_load(text.split("---")[1])

@@ -54,6 +54,7 @@ from retriever.settings.layers import profile_names, profile_summary
 from retriever.similar import find_similar
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids
+from retriever.store.store import open_store
 from retriever.types import CitedSentence, Stage
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Pages:
             with retriever.view() as view:
                 outline = self._site.outline(view)
                 overview, examples = self._site.welcome(view)
-        history = QuestionLog(Path(status.index.path)).queries()[:MAX_QUESTIONS]
+        history = QuestionLog(open_store(status.index.path)).queries()[:MAX_QUESTIONS]
         changed = [(path, "") for path in status.changed_files]
         return self._render(
             "home.html",

@@ -12,11 +12,13 @@ from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.overview import Overview, read_overview, suggest_questions
 from retriever.query import EVERYWHERE, AskRequest, Scope
-from retriever.searching.open_index import State, View
+from retriever.searching.open_index import View
 from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
 from retriever.settings.layers import profile_names
+from retriever.store.reading import IndexState
+from retriever.store.store import Store
 from retriever.trace import Spent, milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit, ShortAnswer
 
@@ -129,9 +131,9 @@ class Site:
         self.library = library
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
         # Replaced as a whole: retrievers of two profiles may ask at once.
-        self._outline: tuple[tuple[str, State], Outline] | None = None
+        self._outline: tuple[tuple[Store, IndexState], Outline] | None = None
         self.choices = Choices()  # of the state whose outline was read last
-        self._welcome: tuple[tuple[str, State], tuple[Overview, tuple[str, ...]]] | None = None
+        self._welcome: tuple[tuple[Store, IndexState], tuple[Overview, tuple[str, ...]]] | None = None
 
     def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
         """The open retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
@@ -190,7 +192,7 @@ class Site:
 
     def welcome(self, view: View) -> tuple[Overview, tuple[str, ...]]:
         """What the index is about, and questions to begin with; read once for each state of it."""
-        wanted = str(view.index), view.state
+        wanted = view.store, view.state
         known = self._welcome
         if known is None or known[0] != wanted:
             found = read_overview(view.connection), suggest_questions(view.connection)
@@ -199,7 +201,7 @@ class Site:
 
     def outline(self, view: View) -> Outline:
         """The outline of a state of the index, read once."""
-        wanted = str(view.index), view.state
+        wanted = view.store, view.state
         known = self._outline
         if known is None or known[0] != wanted:
             known = self._outline = wanted, read_outline(view.connection)

@@ -1,0 +1,77 @@
+"""What searches need beside the rows of an index: a snapshot's files, or tables of the same database."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from retriever.indexing.snapshot import DerivedFiles, Difference
+from retriever.protocols import Progress
+from retriever.store.connection import Connection
+from retriever.store.store import Store
+from retriever.trace import NoProgress
+
+NO_PROGRESS = NoProgress()
+
+
+class Derived(Protocol):
+    """What is derived from the rows; writing methods are for the one writer, inside its transaction."""
+
+    def is_whole(self, connection: Connection) -> bool:
+        """Return whether what is in force can be used, and so patched."""
+
+    def withdraw(self, connection: Connection, node_keys: Sequence[int]) -> None:
+        """Take sections back before their rows go, where what they held is known from their texts alone."""
+
+    def build(
+        self,
+        connection: Connection,
+        fingerprint: str,
+        difference: Difference | None,
+        *,
+        with_graph: bool,
+        progress: Progress = NO_PROGRESS,
+    ) -> int:
+        """Derive the next state from the rows and put it in force; return its number.
+
+        Args:
+            connection: in the transaction that names the state.
+            fingerprint: of the encoder; empty without vectors.
+            difference: what is new since the state in force; None to derive everything anew.
+            with_graph: whether the graph of near vectors is brought up to date as well.
+            progress: told how far it is.
+
+        Raises:
+            StorageError: it cannot be written.
+            SnapshotError: what was made does not add up.
+        """
+
+    def renew(self, connection: Connection) -> int:
+        """Derive everything anew from the rows as they are; return the number of the new state."""
+
+    def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
+        """Bring the graph of near vectors to the state in force, outside of a transaction."""
+
+    def remove_old(self, current: int) -> None:
+        """Remove states that nobody uses any more."""
+
+    def list_old(self, current: int) -> list[str]:
+        """Return the files that may still hold what was deleted, because another process reads them."""
+
+    def mark_unusable(self, number: int) -> None:
+        """Mark a state as unusable, so that the next writer makes another."""
+
+    def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
+        """Return whether a writer brings the graph up to date.
+
+        Args:
+            is_asked: searches by these settings ask it.
+            is_due: this writer would do it for others as well.
+        """
+
+
+def open_derived(store: Store) -> Derived:
+    """Return what is derived from the rows of a store."""
+    if store.keeps_snapshots:
+        return DerivedFiles(store)
+    from retriever.indexing.parts import DerivedTables  # numpy: a hook that finds nothing changed needs none
+
+    return DerivedTables()

@@ -1,0 +1,230 @@
+"""Where an index is kept: in a folder or in a PostgreSQL database. `open_store` decides that, once.
+
+An open store travels; what differs between the two engines is a method or an attribute of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+from retriever.errors import UsageError
+from retriever.files import measure_folder, writing_to
+from retriever.store import database
+from retriever.store.connection import Connection
+from retriever.store.database import FILE_NAME, transaction, translate_sqlite_errors, verify_on_error
+from retriever.store.locks import writer_lock
+from retriever.store.own_files import remove_aside
+from retriever.store.url import FORM, DatabaseUrl, read_url
+
+Place: TypeAlias = Path | DatabaseUrl
+
+
+class Store(ABC):
+    """An index in its place; two stores of one place are equal, and its text is what --index takes.
+
+    Every method may raise an IndexUnusableError.
+    """
+
+    keeps_snapshots: ClassVar[bool]
+    """Whether what searches need is in files beside the rows, and not in tables with them."""
+    kept_elsewhere: ClassVar[str]
+    """Where else deleted texts may be, a sentence; empty where nothing else has them."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Store) and self.place == other.place
+
+    def __hash__(self) -> int:
+        return hash(self.place)
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """The index's folder; UsageError for a database."""
+
+    @property
+    def url(self) -> DatabaseUrl:
+        """The address of the database; UsageError for a folder."""
+        raise UsageError(f"{self} is a folder, and this needs PostgreSQL: --index {FORM}")
+
+    @contextmanager
+    def share(self) -> Iterator[Connection]:
+        """Be one of several writers, each with a connection of its own, who take turns by `lock_writer`."""
+        raise UsageError(f"{self.url} has no queue")
+        yield
+
+    def lock_writer(self, connection: Connection) -> None:
+        """Wait until no other process writes, and keep others from it until the end of the transaction."""
+        raise UsageError(f"{self.url} has no queue")
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return whether there is an index."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Ask a database now whether it would answer."""
+
+    @abstractmethod
+    def open(self) -> Connection:
+        """Open a connection for a reader, of a read-only folder too; NoIndexError where there is no index."""
+
+    @abstractmethod
+    def write(self, wait_s: float) -> AbstractContextManager[tuple[Connection, bool]]:
+        """Be the one writer; the index is made where there is none.
+
+        Args:
+            wait_s: how long to wait for another writer, in seconds.
+
+        Returns:
+            A connection, and whether somebody may have written since the caller last looked.
+        """
+
+    @abstractmethod
+    def append(self, wait_s: float) -> AbstractContextManager[Connection]:
+        """Begin a transaction for single rows, beside the one writer, for whom it waits `wait_s` seconds at most."""
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open a reader's connection for the block, whose errors leave as ours."""
+        with self.explain_errors(), closing(self.open()) as connection:
+            yield connection
+
+    @abstractmethod
+    def explain_errors(self) -> AbstractContextManager[None]:
+        """Let the errors of the engine leave as ours."""
+
+    @abstractmethod
+    def guard(self, connection: Connection) -> AbstractContextManager[None]:
+        """As `explain_errors`; rows that contradict one another are an IndexDamagedError."""
+
+    def identify(self) -> object:
+        """Return what tells the open index from another one that takes its place; None where none can."""
+        return None
+
+    def updated(self) -> float:
+        """Return when the index last changed, in seconds since 1970; 0 where that is not known without asking."""
+        return 0.0
+
+    @abstractmethod
+    def size_bytes(self, connection: Connection) -> int:
+        """Return what the index takes on its disk."""
+
+    @abstractmethod
+    def erase(self, connection: Connection) -> bool:
+        """Empty the files where deleted rows still stand; return False where a reader prevents it."""
+
+    def list_queued(self, connection: Connection, folder_key: int) -> list[str]:
+        """Return the paths of a folder that wait for workers."""
+        return []
+
+    def remove_queued(self, connection: Connection, folder_key: int, paths: Sequence[str]) -> None:
+        """Take paths of a folder out of the queue of workers."""
+        assert not paths, "none are in it"
+
+
+class FolderStore(Store):
+    """An index in a folder: `index.sqlite`, and snapshots beside it."""
+
+    keeps_snapshots: ClassVar[bool] = True
+    kept_elsewhere: ClassVar[str] = ""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        """The index's folder."""
+        return self._folder
+
+    def exists(self) -> bool:
+        """Return whether there is an `index.sqlite`."""
+        return database.is_index(self.folder)
+
+    def check(self) -> None:
+        """Do nothing: a folder answers when it is read."""
+
+    def open(self) -> Connection:
+        """Open index.sqlite for a reader."""
+        return database.open_file(self.folder)
+
+    @contextmanager
+    def write(self, wait_s: float) -> Iterator[tuple[Connection, bool]]:
+        """Take the writer's lock; True where there was another one to wait for."""
+        with (
+            writer_lock(self.folder, wait_s) as waited,
+            translate_sqlite_errors(self.folder),
+            closing(database.create_file(self.folder)) as connection,
+        ):
+            yield connection, waited
+
+    @contextmanager
+    def append(self, wait_s: float) -> Iterator[Connection]:
+        """Begin a transaction without the writer's lock: an indexing may go on for minutes."""
+        with self.explain_errors(), closing(database.create_file(self.folder)) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
+            with transaction(connection):
+                yield connection
+
+    def explain_errors(self) -> AbstractContextManager[None]:
+        """Let SQLite's errors leave as ours."""
+        return translate_sqlite_errors(self.folder)
+
+    @contextmanager
+    def guard(self, connection: Connection) -> Iterator[None]:
+        """Look at all rows where some contradict one another."""
+        with self.explain_errors(), verify_on_error(connection, self.folder):
+            yield
+
+    def identify(self) -> object:
+        """Return the device and the inode of index.sqlite."""
+        return database.identify_database(self.folder)
+
+    def updated(self) -> float:
+        """Return when its files last changed."""
+        files = [self.folder / FILE_NAME, *self.folder.glob("snapshot-*/manifest.json")]
+        return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+    def size_bytes(self, connection: Connection) -> int:
+        """Return what all files of the folder take."""
+        return measure_folder(self.folder)
+
+    def erase(self, connection: Connection) -> bool:
+        """Remove what a repair kept, and empty SQLite's log."""
+        with writing_to(self.folder):
+            remove_aside(self.folder)
+        return database.truncate_log(connection)
+
+
+def open_store(place: "str | Path | DatabaseUrl | Store") -> Store:
+    """Return the store at a place, which need not hold an index yet.
+
+    Args:
+        place: a folder, or `postgresql://USER@HOST/DATABASE`; a store is given back as it is.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if isinstance(place, Store):
+        return place
+    url = place if isinstance(place, DatabaseUrl) else read_url(str(place))
+    if url is not None:
+        from retriever.store.postgres import DatabaseStore
+
+        return DatabaseStore(url)
+    assert not isinstance(place, DatabaseUrl)
+    try:
+        return FolderStore(Path(place).expanduser().resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{str(place)!r} is no folder: {error}") from error
