@@ -92,7 +92,7 @@ def read_queue(index: str | Store) -> Queue | None:
 
 def enqueue(request: IndexRequest, progress: Progress) -> int:
     """Puts new and changed documents, and those that are gone, into the queue; how many: `sharing.enqueue_folders`."""
-    store = request.store
+    store, _ = request.store, request.store.url  # a folder has no queue
     if request.profile.summaries.kind == "llm":
         raise UsageError("workers write no summaries with a language model; index without --enqueue")
     with store.write(request.wait_s) as (connection, _):

@@ -444,7 +444,7 @@ def test_a_folder_has_no_queue(cli: Cli, docs: Path, tmp_path: Path) -> None:
     api.index_folders([docs], place, settings=PLAIN)
     assert sharing.read_queue(place) is None
     for words in (["index", docs, "--enqueue"], ["worker"]):
-        assert "a queue needs PostgreSQL" in cli(*words, "--index", place, code=2).err
+        assert "this needs PostgreSQL" in cli(*words, "--index", place, code=2).err
     assert "has no queue to watch" in cli("status", "--watch", "--index", place, code=2).err
 
 
