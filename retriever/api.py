@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @check_arguments
 def open_retriever(
     docs: Sequence[str | Path] = (),
-    index: str | Path | Store | None = None,
+    index: str | Path | None = None,
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -286,13 +286,14 @@ def open_several(
         NoIndexError: there is none.
         RetrieverError: as `open_retriever`; an index that cannot be opened is named in the answers.
     """
+    from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
 
     failed: dict[str, RetrieverError] = {}
     opened: dict[str, Retriever] = {}
     for name, place in find_several(indexes).items():
         try:
-            opened[name] = open_retriever((), place, profile, settings)
+            opened[name] = Retriever(index_request((), place, profile, settings), profile)
         except IndexUnusableError as error:
             failed[name] = error
     return SeveralRetrievers(opened, failed)

@@ -137,7 +137,7 @@ def open_served(opening: Opening, about: str) -> "ServedIndex | ServedIndexes":
     if not opening.several:
         return ServedIndex(*opening.arguments, about=about)
     places = opening.find_several()
-    given = {name: ServedIndex((), str(place), opening.profile, opening.settings) for name, place in places.items()}
+    given = {name: ServedIndex((), place, opening.profile, opening.settings) for name, place in places.items()}
     return ServedIndexes(given, about)
 
 

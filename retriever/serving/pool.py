@@ -126,7 +126,7 @@ class ServedIndex(Closing):
     def __init__(
         self,
         docs: Sequence[str] = (),
-        index: str | None = None,
+        index: "str | Store | None" = None,
         profile: str = DEFAULT_PROFILE,
         settings: Mapping[str, Any] | None = None,
         wait_s: float = OPENING_SECONDS,
@@ -200,7 +200,8 @@ class ServedIndex(Closing):
         return IndexingProgress(self._indexing is not None and self._indexing.is_alive(), self._pool.progress)
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
-        from retriever.api import index_request, open_retriever
+        from retriever.api import index_request
+        from retriever.retriever import Retriever
 
         given = merge(self._settings, settings)
         if self._docs:
@@ -210,15 +211,16 @@ class ServedIndex(Closing):
             self._indexing.wait_for_words()
             # From now on each question looks for what changed, in the same place even if another index is used
             # elsewhere.
-            self._docs, self._index = (), str(request.store)
-        retriever = open_retriever((), self._index, profile, given)
-        self._index = str(retriever.store)
+            self._docs, self._index = (), request.store
+        request = index_request((), self._index, profile, given)
+        retriever = Retriever(request, profile)
+        self._index = request.store
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
             is_partial = view.embedded_share < 1 and view.store.keeps_snapshots
         if is_partial:
             if self._indexing is None or not self._indexing.is_alive():
-                self._indexing = IndexingThread(index_request((), self._index, profile, given), self._pool.progress)
+                self._indexing = IndexingThread(request, self._pool.progress)
                 self._indexing.start()
             retriever.on_partial = self._indexing.note_answer
         return retriever

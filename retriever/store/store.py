@@ -225,6 +225,7 @@ def open_store(place: "str | Path | DatabaseUrl | Store") -> Store:
         return DatabaseStore(url)
     assert not isinstance(place, DatabaseUrl)
     try:
-        return FolderStore(Path(place).expanduser().resolve())
+        own = Path(place)  # a folder may be called `~.old`
+        return FolderStore((own.expanduser() if own.parts[:1] == ("~",) else own).resolve())
     except (OSError, RuntimeError, ValueError) as error:
         raise UsageError(f"{str(place)!r} is no folder: {error}") from error
