@@ -235,9 +235,10 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(tmp_path: Pat
 KILLED_EXPORT = """
 import os, signal, sys, zipfile
 from pathlib import Path
+from retriever.store.store import open_store
 from retriever.upkeep.archive import export_index
 zipfile.ZipFile.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-export_index(Path(sys.argv[1]), Path(sys.argv[2]))
+export_index(open_store(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
