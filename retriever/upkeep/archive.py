@@ -139,6 +139,7 @@ def import_index(
                 with transaction(connection):
                     open_derived(FolderStore(draft)).renew(connection)
         check_place(store, replace=replace)  # again: another one may have made an index by now
+        forget_named(store)  # the consent was given to another index at this place
         if not store.keeps_snapshots:
             import_rows(draft, store)
         elif store.exists():
@@ -148,7 +149,6 @@ def import_index(
             with suppress(FileNotFoundError):
                 store.folder.rmdir()  # an empty folder
             draft.rename(store.folder)
-        forget_named(store)  # the consent was given to another index at this place
     if docs:
         name_folders(store, docs, documents)
     return store
