@@ -59,7 +59,6 @@ class Expander:
         self._open_generator = open_generator
         self._cache = cache
         self._vocabulary: tuple[IndexState | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
-        self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         """Return the question as it is understood, with the texts that pass the screening.
@@ -197,22 +196,13 @@ class Expander:
         key = cache_key(generator.name, task)
         if entry := self._cache.get(key):
             return entry, True
-        seconds = deadline.seconds_for(stage)
-        if not self._writing.acquire(timeout=-1 if seconds is None else seconds):
-            raise OutOfTimeError("skipped, another question took the time of the budget")
-        try:
-            # The thread before may have asked the same.
-            if entry := self._cache.get(key):
-                return entry, True
-            started = perf_counter()
-            with deadline.allow(stage) as seconds:
-                task = fit(generator, seconds) if fit else task
-                with running(meanwhile):
-                    written = generator.write(replace(task, seconds=seconds))
-            entry = CachedExpansion(written, milliseconds_since(started))
-            self._cache.put(key, entry)
-        finally:
-            self._writing.release()
+        started = perf_counter()
+        with deadline.allow(stage) as seconds:
+            task = fit(generator, seconds) if fit else task
+            with running(meanwhile):
+                written = generator.write(replace(task, seconds=seconds))
+        entry = CachedExpansion(written, milliseconds_since(started))
+        self._cache.put(key, entry)
         return entry, False
 
 

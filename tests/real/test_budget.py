@@ -127,16 +127,6 @@ def test_a_model_that_had_too_little_is_not_asked_so_again_for_a_minute() -> Non
     assert Deadline(5.0, deadline.times, clock, clock.now).seconds_for(StageName.RERANK) == pytest.approx(4.98)
 
 
-def test_a_question_waits_for_another_no_longer_than_it_has_time(shelf: Shelf, ollama: ScriptedServer) -> None:
-    with shelf.open(**with_model(ollama, budget="1300ms", rerank={"kind": "none"})) as retriever:
-        retriever.clock = Clock()
-        with retriever._models.expander._writing:  # as while the model writes for another question
-            answer = retriever.search(QUESTION)
-        assert tuple(map(str, answer.degraded)) == ("expand: skipped, another question took the time of the budget",)
-        assert ollama.asked == []
-        assert retriever.search(QUESTION).degraded == ()
-
-
 def ask(
     shelf: Shelf, wishes: Mapping[str, Any], clock: Callable[[], float], expansion: Expansion | None = None
 ) -> tuple[list[tuple[str, float]], tuple[str, ...]]:
@@ -196,7 +186,7 @@ def test_a_model_that_is_not_loaded_says_how_to_load_it(shelf: Shelf, ollama: Sc
 
 def test_a_remembered_expansion_needs_no_time(shelf: Shelf, ollama: ScriptedServer) -> None:
     clock = Clock()
-    with shelf.open(**with_model(ollama, budget="60s", rerank={"kind": "none"})) as retriever:
+    with shelf.open(**with_model(ollama, budget="60s", rerank={"kind": "none"}, hyde={"gate": "always"})) as retriever:
         retriever.clock = clock
         first = retriever.search(QUESTION)
         retriever.clock = itertools.count(step=100).__next__

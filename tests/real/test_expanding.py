@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -107,10 +108,17 @@ def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedSe
     assert report_of(again).cached
 
 
-def test_threads_that_ask_the_same_call_the_model_once(shelf: Shelf, ollama: ScriptedServer) -> None:
-    with shelf.open(**settings(ollama)) as retriever, ThreadPoolExecutor(4) as pool:
-        list(pool.map(retriever.search, [QUESTION] * 4))
-    assert len(ollama.asked) == 1
+def test_threads_ask_the_model_at_once(shelf: Shelf, ollama: ScriptedServer) -> None:
+    together = threading.Barrier(2)
+
+    def wait(asked: Asked) -> object:
+        together.wait(timeout=10)  # breaks, and the request with it, unless both are here
+        return HELPFUL
+
+    ollama.answer = wait
+    with shelf.open(**settings(ollama)) as retriever, ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(retriever.search, [QUESTION, f"{QUESTION} and why?"]))
+    assert [answer.degraded for answer in answers] == [(), ()]
 
 
 def test_failures_are_not_remembered(shelf: Shelf, ollama: ScriptedServer) -> None:
