@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from retriever.display.json import dump, dump_answer, dump_node, dump_short_answer
 from retriever.errors import ParametersError
-from retriever.query import Scope
+from retriever.query import AskRequest, Scope
 from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.json_schema import AnswerJson, PassageJson, ShortAnswerJson, SimilarJson, TreeJson
@@ -59,8 +59,13 @@ class ScopedParameters(QuestionParameters):
     @property
     def scope(self) -> Scope:
         """What may be found, beside the filters in the question."""
-        tags, where = (tuple(filter(None, names)) for names in (self.tags, self.where))
-        return Scope(tuple(filter(None, self.folders)), tags, self.since, self.until, where)
+        folders, tags, where = (tuple(filter(None, names)) for names in (self.folders, self.tags, self.where))
+        return Scope(folders, tags, self.since, self.until, where)
+
+    @property
+    def request(self) -> AskRequest:
+        """The question with what belongs to it."""
+        return AskRequest(self.question, self.after, self.scope)
 
 
 class AnswerParameters(ScopedParameters):
@@ -174,13 +179,13 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
     """All that need the index."""
 
     def search(given: SearchParameters) -> dict[str, Any]:
-        timed = site.search(given.question, given.profile, given.scope, given.after)
+        timed = site.search(given.request, given.profile)
         return dump_answer(
             timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
         )
 
     def answer(given: AnswerParameters) -> dict[str, Any]:
-        short, spent = site.answer(given.question, given.profile, given.scope, given.after)
+        short, spent = site.answer(given.request, given.profile)
         return dump_short_answer(short, spent)
 
     def tree(given: TreeParameters) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Searches run in threads of their own, few at a time; what needs no index is answ
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, quote
 
@@ -179,10 +180,8 @@ class Handlers:
 def read_preferences(request: Request) -> Preferences:
     """What the cookies say, where they name a theme or an editor that there is."""
     theme, editor = (request.cookies.get(name, "") for name in ("theme", "editor"))
-    known = Preferences()
-    return Preferences(
-        theme if theme in THEMES else known.theme, editor if editor in EDITOR_TEMPLATES else known.editor
-    )
+    chosen = Preferences(theme) if theme in THEMES else Preferences()
+    return replace(chosen, editor=editor, chose_editor=True) if editor in EDITOR_TEMPLATES else chosen
 
 
 class _WithHeaders:

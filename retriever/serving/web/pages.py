@@ -145,9 +145,7 @@ class Pages:
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(
-            visit.question, visit.profile, given.scope, visit.after, typing=given.typing, wait_s=PAGE_WAIT_S
-        )
+        timed = self._site.search(given.request, visit.profile, typing=given.typing, wait_s=PAGE_WAIT_S)
         answer = timed.answer
         # While somebody types, the list alone is sent: the rest of the page stays as it is.
         if given.typing:
@@ -172,8 +170,7 @@ class Pages:
         # The search and the model run beside the page, which begins as soon as the sections are known.
         events: SimpleQueue[Timed | CitedSentence | None] = SimpleQueue()
         worker = ThreadPoolExecutor(1)
-        asked = visit.question, visit.profile, given.scope, visit.after
-        written = worker.submit(self._site.answer, *asked, events.put, events.put, PAGE_WAIT_S)
+        written = worker.submit(self._site.answer, given.request, visit.profile, events.put, events.put, PAGE_WAIT_S)
         written.add_done_callback(lambda _: events.put(None))
         worker.shutdown(wait=False)
         timed = events.get()

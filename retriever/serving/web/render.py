@@ -66,26 +66,16 @@ _TAG_NAME = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*")
 
 # (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
 Resolver = Callable[[LinkKind, str, str], str | None]
-
-
 # (a picture as a document writes it, whether it is embedded by its name) -> its address here; None: it is not shown.
 PictureResolver = Callable[[str, bool], str | None]
-
-
-def show_no_picture(source: str, by_name: bool) -> None:
-    """Show no picture: the resolver for a text whose folder is not looked at."""
-
-
-def resolve_nothing(kind: LinkKind, path: str, anchor: str) -> None:
-    """Lead nowhere: the resolver for a text that is in no index."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
     """How one text is rendered."""
 
-    resolve: Resolver = resolve_nothing
-    picture: PictureResolver = show_no_picture
+    resolve: Resolver = lambda kind, path, anchor: None
+    picture: PictureResolver = lambda source, by_name: None
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # what stands above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest heading gets

@@ -11,7 +11,7 @@ from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.overview import Overview, read_overview, suggest_questions
-from retriever.query import EVERYWHERE, AskRequest, Scope
+from retriever.query import AskRequest, Scope
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
@@ -41,6 +41,7 @@ class Preferences:
 
     theme: str = "auto"  # a key of THEMES
     editor: str = "vscode"  # a key of EDITOR_NAMES
+    chose_editor: bool = False  # whether that is not the default
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +140,8 @@ class Site:
         """The open retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
         return self.library.retriever(profile, wait_s=PAGE_WAIT_S)
 
-    def search(
-        self,
-        question: str,
-        profile: str,
-        scope: Scope | None = None,
-        after: Sequence[str] = (),
-        *,
-        typing: bool = False,
-        wait_s: float | None = None,
-    ) -> Timed:
-        """An answer; the first one of a profile opens what it needs.
+    def search(self, request: AskRequest, profile: str, *, typing: bool = False, wait_s: float | None = None) -> Timed:
+        """Return an answer; the first one of a profile opens what it needs.
 
         With `typing` the question may not be whole yet: no language model is asked, nothing reranked or recorded.
         `wait_s` is as in `ServedIndex.retriever`.
@@ -163,31 +155,26 @@ class Site:
                 settings = WHILE_TYPING
         with self.library.retriever(profile, settings, wait_s) as retriever:
             opening = milliseconds_since(begun)
-            answer = retriever.search(AskRequest(question, after, scope or EVERYWHERE))
+            answer = retriever.search(request)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
 
     def answer(
         self,
-        question: str,
+        request: AskRequest,
         profile: str,
-        scope: Scope,
-        after: Sequence[str] = (),
-        on_found: Callable[[Timed], None] | None = None,
+        on_found: Callable[[Timed], None] = lambda _: None,
         on_sentence: Callable[[CitedSentence], None] | None = None,
         wait_s: float | None = None,
     ) -> tuple[ShortAnswer, Spent]:
-        """A short answer; `on_found` is given the sections before it is written, `on_sentence` each sentence."""
+        """Return a short answer; `on_found` is given the sections before it is written, `on_sentence` each sentence."""
         begun = time.perf_counter()
         with self.library.retriever(profile, wait_s=wait_s) as retriever:
             opening = milliseconds_since(begun)
 
             def tell(answer: Answer) -> None:
-                if on_found is not None:
-                    on_found(Timed(answer, Spent(opening, milliseconds_since(begun))))
+                on_found(Timed(answer, Spent(opening, milliseconds_since(begun))))
 
-            short = retriever.answer(
-                AskRequest(question, after, scope or EVERYWHERE), on_found=tell, on_sentence=on_sentence
-            )
+            short = retriever.answer(request, on_found=tell, on_sentence=on_sentence)
         return short, Spent(opening, milliseconds_since(begun))
 
     def welcome(self, view: View) -> tuple[Overview, tuple[str, ...]]:

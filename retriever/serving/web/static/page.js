@@ -3,8 +3,6 @@
 // Everything here but the last has a form or a link behind it that works without.
 "use strict";
 
-const root = document.documentElement;
-root.classList.add("scripted");
 const question = document.getElementById("question");
 const said = document.getElementById("said");
 
@@ -18,38 +16,29 @@ function say(text) {
   requestAnimationFrame(() => { said.textContent = text; });
 }
 
-// What this browser keeps; a browser may refuse to keep anything
+// The last questions, which this browser alone keeps; it may refuse to keep anything
 
-const kept = {
-  get(name) {
-    try {
-      return localStorage.getItem(`hybrid-retrieve.${name}`);
-    } catch {
-      return null;
-    }
-  },
-  set(name, value) {
-    try {
-      if (value === null) localStorage.removeItem(`hybrid-retrieve.${name}`);
-      else localStorage.setItem(`hybrid-retrieve.${name}`, value);
-    } catch { /* then it is asked again */ }
-  },
-};
-
+const RECENT = "hybrid-retrieve.recent";
 const MAX_RECENT = 10;
 
 function recent() {
   try {
-    const known = JSON.parse(kept.get("recent") ?? "[]");
+    const known = JSON.parse(localStorage.getItem(RECENT) ?? "[]");
     return Array.isArray(known) ? known.filter((item) => typeof item === "string").slice(0, MAX_RECENT) : [];
   } catch {
     return [];
   }
 }
 
+function keepRecent(questions) {
+  try {
+    localStorage.setItem(RECENT, JSON.stringify(questions.slice(0, MAX_RECENT)));
+  } catch { /* then none are shown */ }
+}
+
 function rememberQuestion() {
   const asked = question.value.trim();
-  if (asked) kept.set("recent", JSON.stringify([asked, ...recent().filter((item) => item !== asked)].slice(0, MAX_RECENT)));
+  if (asked) keepRecent([asked, ...recent().filter((item) => item !== asked)]);
 }
 
 function showRecent() {
@@ -67,7 +56,7 @@ function showRecent() {
   section.querySelector("ul").replaceChildren(...links);
   section.hidden = !links.length;
   section.querySelector("button").onclick = () => {
-    kept.set("recent", null);
+    keepRecent([]);
     section.hidden = true;
     question.focus();
     say("Cleared");
@@ -259,7 +248,7 @@ document.addEventListener("click", (event) => {
   const action = link.matches(".twig") ? () => openBranch(link)
     : link.matches(".more") && link.closest(".tree") ? () => fillGap(link)
     : link.matches(".tabs a:not([data-streamed])") ? () => show(link.getAttribute("href"), true)
-    : link.matches("a.citation") && !kept.get("editor") ? () => askEditor(link)
+    : link.matches("a.citation") && !("editor" in preferences.dataset) ? () => askEditor(link)
     : null;
   if (!action) return;
   event.preventDefault();
@@ -331,7 +320,7 @@ const preferences = document.getElementById("preferences");
 const editors = document.getElementById("editors");
 
 async function keepEditor(name) {
-  kept.set("editor", name);
+  preferences.dataset.editor = "";
   const chosen = new URLSearchParams({ back: "/", theme: preferences.elements.theme.value, editor: name });
   preferences.elements.editor.value = name;
   await fetch("/preferences", { method: "POST", body: chosen, redirect: "manual" });
@@ -381,12 +370,5 @@ function textOf(text) {
 }
 
 preferences.querySelector("button").hidden = true;
-preferences.addEventListener("change", (event) => {
-  if (event.target.name === "editor") kept.set("editor", event.target.value);
-  preferences.requestSubmit();
-});
+preferences.addEventListener("change", () => preferences.requestSubmit());
 prepare();
-const chosenEditor = kept.get("editor");
-const isKnown = [...preferences.elements.editor.options].some((option) => option.value === chosenEditor);
-// The cookie that the server reads may be gone before what this browser keeps.
-if (isKnown && chosenEditor !== preferences.elements.editor.value) keepEditor(chosenEditor);
