@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
+from retriever.indexes import choose_new_place, find_holder, find_index, find_several
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
-from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
 from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings

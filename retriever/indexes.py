@@ -1,22 +1,57 @@
-"""All indexes of this user: what each holds, and how one is deleted."""
+"""This user's indexes: which one is meant, what there is, and how one is deleted.
 
-from contextlib import suppress
-from dataclasses import dataclass
+An index is found in three ways. It is named. Else it is the one that covers the folder in question: the folder to be
+indexed or, without one, the current folder. As git finds its repository, that is the innermost indexed folder at or
+above it, so a folder inside an indexed one is part of that index. Else it is the one that was used last, where the
+current folder holds its documents or none.
+
+The folders of an index are known from what this user named for it (`consent`), and believed when the index says so too.
+"""
+
+import contextlib
+import logging
+import os
+import shlex
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from retriever.errors import Command, UsageError
+from pageindex.files import UnreadableDocumentError, count_documents, find_document, list_files, read_file
+from pageindex.ignore import CorpusError
+from retriever.errors import Command, NoIndexError, NotIndexedError, RetrieverError, UsageError
 from retriever.files import is_folder, measure_folder, writing_to
-from retriever.indexing.consent import forget_named
-from retriever.indexing.places import list_known, resolve_name
-from retriever.indexing.request import LAST_NAME, absolute, home_folder, is_own
+from retriever.indexing.consent import forget_named, holds_home, list_named
+from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home_folder, is_own, name_index
+from retriever.store import reading
 from retriever.store.locks import writer_lock
 from retriever.store.own_files import remove_files, require_own
-from retriever.store.store import Store
+from retriever.store.reading import StoredFolder
+from retriever.store.store import FolderStore, Store, open_store
+from retriever.text import suggest_among
+
+MAX_LAST_BYTES = 4096
+MAX_LISTED = 5  # indexes that a message names
+COUNT_S = 1.0  # how long the documents of a folder without an index are counted
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The index that is meant, and the folders to index in it."""
+
+    index: Store
+    docs: tuple[Path, ...] = ()
+    """Absolute; in place of a folder inside an indexed one, that one."""
+    note: str = ""
+    """What to know about it, where it is not simply the one that was named; a sentence without a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedIndex:
-    """An index of this user."""
+    """An index of this user: in the data folder, or elsewhere with folders that this user named for it."""
 
     name: str
     """For people, and for --index; no two have the same."""
@@ -24,32 +59,307 @@ class ListedIndex:
     """The index's folder."""
     folders: tuple[str, ...]
     """The indexed folders, absolute."""
-    missing: tuple[str, ...]
-    """Those of them that are not there: moved, deleted, or on a disk that is away."""
-    documents: int
-    size_bytes: int
-    """0 for a database, which is not asked."""
-    updated: float
-    """When it was last brought up to date, in seconds since 1970; 0 for a database."""
+    documents: int = 0
     trouble: str = ""
     """Why it cannot be read; empty when it can."""
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those of the folders that are not there: moved, deleted, or on a disk that is away."""
+        return tuple(folder for folder in self.folders if not is_folder(folder))
+
+    @property
+    def store(self) -> Store:
+        """Where it is kept."""
+        return open_store(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """0 for a database, which is not asked."""
+        return measure_folder(self.store.folder) if self.store.keeps_snapshots else 0
+
+    @property
+    def updated(self) -> float:
+        """When it was last brought up to date, in seconds since 1970; 0 for a database."""
+        return self.store.updated()
+
+    @property
+    def where(self) -> str:
+        """Its name and its folders, for messages."""
+        return f"{self.name} ({', '.join(self.folders[:MAX_LISTED]) or self.path})"
+
+
+def find_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choice:
+    """Return the index that is meant, as `choose_index`, and log what is to be known of the choice."""
+    choice = choose_index(docs, index)
+    if choice.note:
+        log.warning("note: %s", choice.note)
+    return choice
+
+
+def choose_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choice:
+    """Return the index that is meant.
+
+    Args:
+        docs: the folders to be indexed, absolute; empty where an index is to be asked.
+        index: an index's name or folder; None for HYBRID_RETRIEVE_INDEX, else the one that covers `docs` (or a new one
+            for them), else the one that covers the current folder, else the one used last.
+
+    Raises:
+        NotIndexedError: the current folder holds documents that no index covers.
+        NoIndexError: there is no such index, or none at all.
+        UsageError: the name is that of an index of other folders.
+    """
+    named = index if index is not None else os.environ.get(INDEX_VARIABLE)
+    if named:
+        store = resolve_name(named, is_asked=not docs)
+        if docs and store != open_store(named):  # by its name
+            _check_meant(str(named), store, docs)
+        return _map_folders(store, docs)
+    if not docs:
+        return _choose_here()
+    holders = [_find_cover(folder, own_only=True, reads=True) for folder in docs]
+    places = {holder[0] for holder in holders if holder}
+    if len(places) == 1 and all(holders):
+        return _map_folders(places.pop(), docs)
+    return _map_folders(_find_free_place(docs), docs)
+
+
+def choose_new_place(docs: Sequence[Path], index: str | Path | Store | None) -> Store | None:
+    """Return where an index of just these folders (absolute) is, or would be made; None where nothing is named."""
+    named = index if index is not None else os.environ.get(INDEX_VARIABLE)
+    if named:
+        return resolve_name(named, is_asked=False)
+    return FolderStore(home_folder() / name_index(docs)) if docs else None
+
+
+def find_holder(path: str) -> Store | None:
+    """Return the index that covers a path, that of the current folder before others; None where none does."""
+    if os.environ.get(INDEX_VARIABLE):
+        return None
+    place, around = absolute(path), _find_cover(absolute("."))
+    covering = around if around and _is_inside(place, [around[1]]) else _find_cover(place)
+    return covering[0] if covering else None
+
+
+def find_several(named: Sequence[str | Path]) -> dict[str, Store]:
+    """Return the named indexes, each once, by the names that people know them by; all of them for none."""
+    indexes = list_indexes()
+    known = {index.store: index.name for index in indexes}
+    stores = [resolve_name(one, is_asked=True) for one in named]
+    stores = stores or [index.store for index in indexes if not index.trouble]
+    if not stores:
+        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER"))
+    return {known.get(store, str(store)): store for store in stores}
+
+
+def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
+    """Return the index that --index names: by its place, or a known index's name; to be asked, it must be known.
+
+    Raises:
+        NoIndexError: there is no index of that name to be asked.
+        UsageError: there are several.
+    """
+    store, text = open_store(named), str(named)
+    if store.exists() or text.startswith((".", "/", "~")):
+        return store
+    known = list_indexes()
+    meant = [index for index in known if text in {index.name, Path(index.path).name}]
+    similar = meant or [index for index in known if Path(index.name).name == text]
+    if len(similar) > 1:
+        names = ", ".join(index.name for index in similar)
+        raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
+    if similar:
+        return similar[0].store
+    if is_asked and known and "/" not in text and not store.folder.exists():  # a name, with a slip perhaps
+        raise NoIndexError(f"there is no index {text}{suggest_among([index.name for index in known], text)}")
+    return store
+
+
+# Of folders that are to be indexed.
+
+
+def _check_meant(name: str, index: Store, docs: Sequence[Path]) -> None:
+    """Raise UsageError where an index of other folders would get these, because a name was the same."""
+    held = [folder.path for folder in _read_folders(index)]
+    new = [folder for folder in docs if not _is_inside(folder, held)]
+    # A folder that is gone was moved, perhaps: then the index goes on with the new one.
+    if any(map(is_folder, held)) and new and not set(held) <= set(map(str, docs)):
+        raise UsageError(
+            f"{name} is an index of {', '.join(held)}, and {', '.join(map(str, new))} is not in it; for an index of its"
+            f" own, name a folder: --index ./{Path(name).name}",
+            hint=Command(
+                f"index {shlex.join([*held, *map(str, new)])} --index {shlex.quote(name)}", "if one index is meant, run"
+            ),
+        )
+
+
+def _find_free_place(docs: Sequence[Path]) -> Store:
+    """Return the place of the index of these folders; another one where the index there is of others by now."""
+    store = FolderStore(home_folder() / name_index(docs))
+    stored = {folder.path for folder in _read_folders(store)}
+    is_others = stored and not stored >= set(map(str, docs))
+    return FolderStore(store.folder.with_name(f"{store.folder.name}-2")) if is_others else store
+
+
+def _map_folders(index: Store, docs: Sequence[Path]) -> Choice:
+    """Return this index, with the folders that it has in place of those of `docs` that are inside them."""
+    outer = [Path(folder.path) for folder in _read_folders(index)] if docs else []
+    held: dict[Path, None] = {}
+    notes = []
+    for folder in docs:
+        around = [place for place in outer if _is_inside(folder, [place], strictly=True) and folder not in outer]
+        if around and _reads(index, str(around[0]), folder):
+            held[around[0]] = None
+            notes.append(f"{folder} is part of {around[0]}, which is indexed: the index of that is used")
+        else:
+            held[folder] = None
+    inner = [folder for folder in held if _is_inside(folder, held, strictly=True)]
+    if inner:
+        notes.append(f"{', '.join(map(str, inner))}: inside another folder that was named, so read with that one")
+    return Choice(index, tuple(folder for folder in held if folder not in inner), "; ".join(notes))
+
+
+def _reads(index: Store, outer: str, folder: Path) -> bool:
+    """Whether an index reads the documents of a folder inside one of its own: not if they are ignored or forgotten."""
+    if not is_folder(folder):
+        return False
+    inside = folder.relative_to(outer).as_posix()
+    with index.read() as connection:
+        stored = next(item for item in reading.folders(connection) if item.path == outer)
+        if stored.forgets(f"{inside}/"):
+            return False
+        if any(path.startswith(f"{inside}/") for path in reading.documents(connection, stored.key)):
+            return True
+    with contextlib.suppress(CorpusError):
+        for file in list_files(folder).files[:1]:  # it is new, or left out
+            with contextlib.suppress(UnreadableDocumentError):
+                find_document(outer, f"{inside}/{file.path}")
+                return True
+    return False
+
+
+def _is_inside(folder: str | Path, others: Iterable[str | Path], *, strictly: bool = False) -> bool:
+    place = Path(folder)
+    return any(place.is_relative_to(other) and not (strictly and place == Path(other)) for other in others)
+
+
+# Of the folder where the user stands.
+
+
+def _choose_here() -> Choice:
+    try:
+        here = Path.cwd().resolve()
+    except FileNotFoundError:  # it was deleted
+        return _choose_last("the current folder is gone")
+    covering = _find_cover(here)
+    if covering:
+        place, outer = covering
+        is_inner = outer != str(here)
+        return Choice(place, note=f"{here} is part of {outer}, and the index of that answers" if is_inner else "")
+    # Of a home folder nobody wants an offer to index it all, nor to wait for the count.
+    count, size, is_all = (0, 0, True) if holds_home(here) else count_documents(here, seconds=COUNT_S)
+    if not count:
+        return _choose_last(f"{here} has no index" + ("" if holds_home(here) else " and holds no Markdown"))
+    with contextlib.suppress(NoIndexError):
+        last = _choose_last(f"{here} has no index of its own")
+        if any(_is_inside(folder.path, [here]) for folder in _read_folders(last.index)):
+            return last
+    known = [index.name for index in list_indexes()]
+    others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
+    files = f"{'' if is_all else 'more than '}{count:,} Markdown file{'' if count == 1 else 's'}"
+    raise NotIndexedError(
+        f"no index covers {here}, which holds {files}{others}{', ...' if len(known) > MAX_LISTED else ''}",
+        here,
+        count,
+        size,
+        is_all=is_all,
+        hint=Command(f"index {shlex.quote(str(here))}", "to make one, run"),
+    )
+
+
+def _choose_last(reason: str) -> Choice:
+    """Return the index used last."""
+    try:
+        name = read_file(home_folder() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
+        store = FolderStore(home_folder() / name)
+        if not store.exists():
+            raise FileNotFoundError(name)
+    except (OSError, UnicodeDecodeError):
+        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER")) from None
+    used = next((known.where for known in list_indexes() if known.store == store), str(store))
+    return Choice(store, note=f"{reason}; asked the index used last: {used}")
+
+
+def _find_cover(folder: Path, *, own_only: bool = False, reads: bool = False) -> tuple[Store, str] | None:
+    """Return the index that covers a folder, and its folder there.
+
+    The innermost one; of several one in the data folder, then the one of fewer folders.
+
+    Args:
+        folder: absolute.
+        own_only: whether only indexes in the data folder count.
+        reads: whether the index must read what is in the folder.
+    """
+    recorded = list_named()
+    imported = {place: [item.path for item in _read_folders(place)] for place in _list_own() if place not in recorded}
+    found = [
+        (-len(outer), not is_own(index), len(folders), str(index), outer, index)
+        for index, folders in (recorded | imported).items()
+        for outer in folders
+        if _is_inside(folder, [outer]) and not (own_only and not is_own(index))
+    ]
+    for *_, outer, index in sorted(found, key=lambda item: item[:-1]):
+        is_there = outer in {stored.path for stored in _read_folders(index)}
+        if is_there and (not reads or folder == Path(outer) or _reads(index, outer, folder)):
+            return index, outer
+    return None
+
+
+def _read_folders(index: Store) -> tuple[StoredFolder, ...]:
+    """Return the folders of an index; none where it is gone or cannot be read."""
+    try:
+        with index.read() as connection:
+            return reading.folders(connection)
+    except RetrieverError:
+        return ()
+
+
+def _list_own() -> list[Store]:
+    """Return the folders of the user's data folder."""
+    try:
+        return [FolderStore(place) for place in home_folder().iterdir() if place.is_dir()]
+    except (OSError, UsageError):
+        return []
+
+
+# All of them.
+
 
 def list_indexes() -> tuple[ListedIndex, ...]:
-    """All indexes of this user, by name: those in the data folder, and those elsewhere whose folders were named."""
-    return tuple(
-        ListedIndex(
-            name=known.name,
-            path=str(known.store),
-            folders=known.folders,
-            missing=tuple(folder for folder in known.folders if not is_folder(folder)),
-            documents=known.documents,
-            size_bytes=measure_folder(known.store.folder) if known.store.keeps_snapshots else 0,
-            updated=known.store.updated(),
-            trouble=known.trouble,
-        )
-        for known in list_known()
-    )
+    """Return all indexes of this user, by name: those in the data folder, and those elsewhere with named folders."""
+    named, found = list_named(), []
+    for store in sorted({*_list_own(), *named}, key=str):
+        try:
+            if not store.exists():
+                continue
+            with store.read() as connection:
+                folders = tuple(folder.path for folder in reading.folders(connection))
+                found.append(ListedIndex("", str(store), folders, reading.document_count(connection)))
+        except (RetrieverError, sqlite3.Error) as error:
+            found.append(ListedIndex("", str(store), named.get(store, ()), trouble=str(error)))
+
+    # By its folder's name, with the one above where that tells it from others; one that was placed by its path.
+    def name(index: ListedIndex, length: int) -> str:
+        if not is_own(index.store):
+            return index.path
+        tails = ["/".join(Path(folder).parts[1:][-length:]) or "root" for folder in sorted(index.folders)]
+        return "+".join(tails) or Path(index.path).name
+
+    counts = Counter(own for index in found for own in {name(index, 1), name(index, 2)})
+    names = [next((name(item, length) for length in (1, 2) if counts[name(item, length)] == 1), "") for item in found]
+    listed = (replace(item, name=own or Path(item.path).name) for item, own in zip(found, names, strict=True))
+    return tuple(sorted(listed, key=lambda index: index.name))
 
 
 def drop_index(name: str) -> Path:
@@ -60,7 +370,7 @@ def drop_index(name: str) -> Path:
     with writer_lock(place, 0.0), writing_to(place):
         forget_named(store)
         remove_files(place)
-    with suppress(OSError, UsageError):
+    with contextlib.suppress(OSError, UsageError):
         last = home_folder() / LAST_NAME
         if last.read_text(encoding="utf-8").strip() == place.name and is_own(store):
             last.unlink()
@@ -68,9 +378,8 @@ def drop_index(name: str) -> Path:
 
 
 def find_named(name: str) -> Store:
-    """The folder of the index of that name, or of just that folder of documents; UsageError when there is none."""
-    of_folder = [known.store for known in list_known() if known.folders == (str(absolute(name)),)]
-    store = of_folder[0] if len(of_folder) == 1 else resolve_name(name, is_asked=False)
+    """Return the index of that name; UsageError when there is none."""
+    store = resolve_name(name, is_asked=False)
     if not store.exists():
         raise UsageError(f"there is no index {name!r}", hint=Command("indexes", "to see what there is, run"))
     return store

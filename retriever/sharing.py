@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.api import index_request
 from retriever.errors import UsageError
-from retriever.indexing.places import find_index
+from retriever.indexes import find_index
 from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE

@@ -17,7 +17,7 @@ from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize
 from retriever.errors import Command, NoIndexError, UsageError
 from retriever.files import writing_to
-from retriever.indexing.places import find_index
+from retriever.indexes import find_index
 from retriever.indexing.request import absolute
 from retriever.overview import OVERVIEW_BEGINS, QUOTED
 from retriever.serving.pool import ServedIndex

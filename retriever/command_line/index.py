@@ -193,7 +193,8 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     if as_json:
         from retriever.display.json import dump
 
-        print_json({"indexes": [dump(item) for item in found]})
+        more = ("missing", "size_bytes", "updated")
+        print_json({"indexes": [dump(item) | {key: dump(getattr(item, key)) for key in more} for item in found]})
         return ExitCode.OK
     for item in found:
         print_index(item)

@@ -72,7 +72,7 @@ def complete_reference(context: click.Context, _: click.Parameter, incomplete: s
     """Paths of documents; behind a `#` their sections."""
     import sqlite3
 
-    from retriever.indexing.places import choose_index
+    from retriever.indexes import choose_index
     from retriever.indexing.request import absolute
 
     kind = "" if "#" in incomplete else "AND parent_id IS NULL"
@@ -190,7 +190,7 @@ class Opening:
 
     def with_offer(self, console: Console) -> "Opening":
         """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
-        from retriever.indexing.places import choose_index
+        from retriever.indexes import choose_index
 
         try:
             if not (self.docs or self.several):
@@ -233,7 +233,7 @@ class Opening:
 
     def find_several(self) -> "dict[str, Store]":
         """The indexes of `--index a --index b` or --all, by their names."""
-        from retriever.indexing.places import find_several
+        from retriever.indexes import find_several
 
         if self.docs:
             raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")

@@ -3,8 +3,8 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -32,6 +32,7 @@ YOUNG_NS = 2_000_000_000
 # The year 1980: what is older was set (0 and 1 by archives and package managers) or is of a clock that was not.
 OLDEST_NS = 315_532_800 * 10**9
 _ODD_IN_PREFIX = re.compile(r"[:#\\]|[^\w\x20-\x7e]")  # a prefix is printed as it is, and ends at its colon
+MAX_COMPARED = 100  # documents, of a folder that was moved perhaps
 UNTRUSTED = 0  # stands for a time that is too young or too old
 
 
@@ -137,6 +138,17 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
         named.append(replace(folder, prefix=folder.prefix or next(free)))
         taken.add(named[-1].prefix)
     return named
+
+
+def looks_moved(documents: Iterable[StoredDocument], folder: Path) -> bool:
+    """Return whether most of these documents of an index are in another folder now, with their sizes and times."""
+    known = [document for document in documents if document.mtime_ns][:MAX_COMPARED]
+    same = 0
+    for document in known:
+        with suppress(OSError):
+            status = (folder / document.path).stat()
+            same += (status.st_size, status.st_mtime_ns) == (document.size, document.mtime_ns)
+    return bool(known) and same >= 0.8 * len(known)
 
 
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:

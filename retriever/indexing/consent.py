@@ -16,10 +16,10 @@ from pageindex.files import MAX_FILE_BYTES, CorpusOptions, read_file
 from pageindex.formats import READERS
 from retriever.errors import Command, UsageError
 from retriever.files import make_private_folder, write_file, writing_to
-from retriever.indexing.request import is_own, named_file
+from retriever.indexing.request import home_folder, is_own, named_file
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
-from retriever.store.store import Store
+from retriever.store.store import Store, open_store
 
 _SERVERS = frozenset({"ollama", "openai"})  # kinds of encoders that send texts away
 MAX_NAMED_BYTES = 10_000_000
@@ -61,6 +61,19 @@ def read_named_folders(store: Store) -> NamedFolders:
         return NamedFolders(tuple(content["folders"]), content["documents"])
     except (OSError, UsageError, ValueError, LookupError, TypeError):
         return _unwritten.get(store, NamedFolders())
+
+
+def list_named() -> dict[Store, tuple[str, ...]]:
+    """Return the indexes that may be there, and the folders that this user has named for each."""
+    named: dict[Store, tuple[str, ...]] = {}
+    with contextlib.suppress(UsageError):  # no home
+        for file in sorted(home_folder().with_name("folders").glob("*.json")):
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                content = json.loads(read_file(file, MAX_NAMED_BYTES))
+                store = open_store(content["index"])
+                if named_file(store) == file:
+                    named[store] = tuple(map(str, content["folders"]))
+    return named
 
 
 def name_folders(store: Store, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:

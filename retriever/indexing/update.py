@@ -30,13 +30,13 @@ from retriever.indexing.changes import (
     detect_changes,
     list_folders,
     list_known_folder,
+    looks_moved,
     name_folders_apart,
     read_changes,
 )
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
-from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference
 from retriever.protocols import Encoder, Likely, Progress

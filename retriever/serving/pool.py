@@ -226,7 +226,7 @@ class ServedIndex(Closing):
         return retriever
 
     def _place(self) -> "Store":
-        from retriever.indexing.places import find_index
+        from retriever.indexes import find_index
         from retriever.indexing.request import absolute
 
         return find_index([absolute(folder) for folder in self._docs], self._index).index

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import NoIndexError, UsageError
-from retriever.indexing.places import choose_index
+from retriever.indexes import choose_index
 from retriever.indexing.request import LAST_NAME, absolute, remember
 from retriever.store.store import FolderStore
 
