@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from latex2mathml.converter import Converter
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
@@ -139,6 +138,8 @@ def color_code(code: str, language: str, words: frozenset[str]) -> str:
 
 def write_formula(latex: str, *, block: bool = False) -> str:
     """Return a formula as MathML, which browsers show without a script; as code where it cannot be read."""
+    from latex2mathml.converter import Converter  # 0.1 s: it reads a table of symbols, for the first formula alone
+
     try:
         if len(latex) > MAX_FORMULA_CHARS:
             raise ValueError(f"a formula of {len(latex):,} characters")
