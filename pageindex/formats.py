@@ -9,6 +9,8 @@ a line of it is the line of the file with the same number, which is what is cite
 from collections.abc import Callable
 from typing import TypeAlias
 
+from pageindex.text import NotTextError
+
 Reader: TypeAlias = Callable[[str], str]
 """The text of a file, with LF line ends and without NUL, to Markdown of as many lines; the same text gives the same."""
 
@@ -31,12 +33,13 @@ def to_markdown(name: str, text: str) -> str:
     """Return the Markdown of a file's text by the reader of its name; the text itself where there is no such reader.
 
     Raises:
-        ValueError: the reader gave more or fewer lines than the file has, so that others would be cited.
+        NotTextError: the reader gave more or fewer lines than the file has, so that others would be cited.
     """
     ending = find_ending(name)
     markdown = READERS[ending](text) if ending else text
     if markdown.count("\n") != text.count("\n"):
-        raise ValueError(f"the reader of {ending} made {markdown.count(chr(10))} line ends of {text.count(chr(10))}")
+        made, given = markdown.count("\n"), text.count("\n")
+        raise NotTextError(f"the reader of {ending} made {made:,} line ends of {given:,}")
     return markdown
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from pageindex.formats import READERS, to_markdown
+from pageindex.formats import READERS
 from retriever.api import open_retriever
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
@@ -116,8 +116,11 @@ def test_its_links_and_tags_count(index: Path, cli: Cli) -> None:
     assert back == {"garden.md#garden", "house.org#the-house/pay-the-rent/late-payment"}
 
 
-def test_a_reader_that_loses_a_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_whose_reader_loses_a_line_is_named_and_left_out(
+    index: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other lines than those of the file would be cited."""
     monkeypatch.setitem(READERS, ".org", str.strip)
-    with pytest.raises(ValueError, match=r"the reader of \.org made 0 line ends of 1"):
-        to_markdown("a.org", "one\n")
+    (index.parent / "docs" / "house.org").write_text("* One\n")
+    cli("index", index.parent / "docs", "--index", index)
+    assert "house.org: the reader of .org made 0 line ends of 1" in cli("status", "-v", "--index", index).out
