@@ -1,7 +1,6 @@
-"""The MCP server: the tools, the documents as resources, and the two transports, standard streams and HTTP."""
+"""The MCP server: the tools, the documents as resources, and the SDK's two transports, standard streams and HTTP."""
 
 import asyncio
-import io
 import logging
 import os
 import signal
@@ -12,17 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote
 
-import anyio
 from anyio import CapacityLimiter, to_thread
 from mcp import types
-from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,32 +24,24 @@ from starlette.routing import Route
 
 from retriever import errors
 from retriever.errors import NotReadyError, RetrieverError, UsageError
-from retriever.serving.guard import ServerAddress
+from retriever.serving.guard import MAX_BODY_BYTES, ServerAddress
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
 from retriever.store import reading
 
 if TYPE_CHECKING:
+    from retriever.retriever import Retriever
+    from retriever.searching.open_index import View
     from retriever.serving.pool import ServedIndex, ServedIndexes
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 HTTP_PATH = "/mcp"
-# Calls that work at the same time. A retriever lets them take turns, but for what a language model writes, and each
-# thread that searches keeps freed memory of its own.
-MAX_CALLS = 3
+MAX_CALLS = 3  # that work at the same time; a retriever lets them take turns, but for what a language model writes
 PAGE_KEY = "hybrid-retrieve/page"  # of `Reply.page` in a result's `_meta`
-
 TREE_URI = "hybrid-retrieve://tree"
-DOCUMENT_URI = "hybrid-retrieve://document/"
-RESOURCES_PER_PAGE = 200
-# The tools read larger ones in parts.
-MAX_RESOURCE_CHARS = 200_000
-
-# Of a message on standard input, as of a request's body over HTTP.
-MAX_LINE_CHARS = 1_000_000
-# For calls that are still at work when standard input ends.
-LAST_ANSWERS_S = 1.0
+DOCUMENT_URI = "hybrid-retrieve://document/{+path}"
+MAX_RESOURCE_CHARS = 200_000  # the tools read larger ones in parts
 PARENT_CHECK_S = 0.5
 
 # What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
@@ -72,54 +58,46 @@ NEXT_STEPS: dict[type[Exception], str] = {
 }
 
 
-def make_mcp_server(index: "ServedIndex | ServedIndexes") -> Server:
-    limiter = CapacityLimiter(MAX_CALLS)
+class DocumentServer(MCPServer[Any]):
+    """The tools of one index, or of several, and as resources its tree and its documents."""
 
-    async def run_in_thread(work: Callable[[], Result]) -> Result:
-        try:
-            # A client that cancels its call does not wait for the end of it.
-            return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
-        except Exception as error:  # the server goes on, whatever it is
-            raise MCPError(code=types.INVALID_PARAMS, message=describe_error(error)) from None
-
-    async def on_list_tools(_: Any, __: object) -> types.ListToolsResult:  # noqa: ANN401 - the SDK's context
-        return types.ListToolsResult(tools=list_tools(index.names))
-
-    async def on_call_tool(_: Any, given: types.CallToolRequestParams) -> types.CallToolResult:  # noqa: ANN401 - as above
-        return await run_in_thread(partial(call_tool, index, given.name, given.arguments or {}))
-
-    async def on_list_resources(_: Any, given: types.PaginatedRequestParams | None) -> types.ListResourcesResult:  # noqa: ANN401 - as above
-        return await run_in_thread(partial(list_resources, index, (given and given.cursor) or ""))
-
-    async def on_read_resource(_: Any, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:  # noqa: ANN401 - as above
-        return await run_in_thread(partial(read_resource, index, given.uri))
-
-    return _Server(
-        index,
-        version=version("hybrid-retrieve"),
-        title="Hybrid Retrieve",
-        on_list_tools=on_list_tools,
-        on_call_tool=on_call_tool,
-        on_list_resources=on_list_resources,
-        on_read_resource=on_read_resource,
-    )
-
-
-class _Server(Server):
-    """Its instructions name what is indexed when a client asks for them."""
-
-    def __init__(self, index: "ServedIndex | ServedIndexes", **given: Any) -> None:  # noqa: ANN401 - as the SDK has them
+    def __init__(self, index: "ServedIndex | ServedIndexes") -> None:
+        super().__init__(
+            "hybrid-retrieve",
+            title="Hybrid Retrieve",
+            version=version("hybrid-retrieve"),
+            instructions=make_sendable(f"{INSTRUCTIONS}\n{index.describe()}".strip()),
+            subscriptions=False,
+        )
         self._index = index
-        super().__init__("hybrid-retrieve", **given)
+        self._limiter = CapacityLimiter(MAX_CALLS)
+        if not index.names:  # of several, a path is one of each: the tools read them
+            title = "The outline of all documents"
+            self.resource(TREE_URI, name="tree", title=title, mime_type="text/plain")(self._read_tree)
+            about = "A document by its path, as citations and the tree have it."
+            self.resource(DOCUMENT_URI, name="document", description=about, mime_type="text/markdown")(
+                self._read_document
+            )
 
-    @property
-    def instructions(self) -> str:
-        """What every client is told, then what is indexed."""
-        return str(make_sendable(f"{INSTRUCTIONS}\n{self._index.describe()}".strip()))
+    async def list_tools(self) -> list[types.Tool]:
+        """Return the tools, as `list_tools`."""
+        return list_tools(self._index.names)
 
-    @instructions.setter
-    def instructions(self, _: str | None) -> None:
-        """The SDK sets it once."""
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], _: Context[Any, Any] | None = None
+    ) -> types.CallToolResult:
+        """Return the result of a call, as `call_tool`."""
+        return await self._run(partial(call_tool, self._index, name, arguments))
+
+    async def _read_tree(self) -> str:
+        return await self._run(partial(read_tree, self._index))
+
+    async def _read_document(self, path: str) -> str:
+        return await self._run(partial(read_document, self._index, path))
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        # A client that cancels its call does not wait for the end of it.
+        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
 def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
@@ -173,70 +151,44 @@ def describe_error(error: Exception) -> str:
     return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
 
 
-# Resources: the tree, and each document by its path.
+def read_tree(index: "ServedIndex | ServedIndexes") -> str:
+    """Return the drawn outline; ResourceError says why not, or that it is too large to be sent whole."""
+    from retriever.browse import load_tree
+
+    return _read_resource(index, lambda retriever, view: load_tree(view.connection).pretty())
 
 
-def list_resources(index: "ServedIndex | ServedIndexes", cursor: str) -> types.ListResourcesResult:
-    """Some of the resources, by path; the cursor, else UsageError, is the number of documents before."""
-    if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
-        raise UsageError("this cursor is none of this server's; list the resources without it")
-    first = int(cursor or 0)
-    end = first + RESOURCES_PER_PAGE
-    if index.names:  # their paths are those of one index: the tools read them
-        return types.ListResourcesResult(resources=[])
-    with index.choose().retriever() as retriever, retriever.view() as view:
-        documents = [
-            (folder.prefix + document.path, document.size)
-            for folder in reading.folders(view.connection)
-            for document in reading.documents(view.connection, folder.key).values()
-        ]
-    resources = [
-        types.Resource(
-            uri=DOCUMENT_URI + quote(node_id, errors="surrogateescape"),
-            name=make_sendable(node_id),
-            mime_type="text/markdown",
-            size=size,
-        )
-        for node_id, size in documents[first:end]
-    ]
-    if not first:
-        title = "The outline of all documents"
-        resources.insert(0, types.Resource(uri=TREE_URI, name="tree", title=title, mime_type="text/plain"))
-    return types.ListResourcesResult(resources=resources, next_cursor=str(end) if end < len(documents) else None)
+def read_document(index: "ServedIndex | ServedIndexes", path: str) -> str:
+    """Return the text of a document; ResourceError as `read_tree`."""
+    from retriever.browse import read_excerpt
+
+    def read(retriever: "Retriever", view: "View") -> str:
+        if reading.document_of_node(view.connection, path) is None:
+            raise UsageError("there is no such document; read hybrid-retrieve://tree, or call outline")
+        return read_excerpt(view.connection, path, retriever.access).text
+
+    return _read_resource(index, read)
 
 
-def read_resource(index: "ServedIndex | ServedIndexes", uri: str) -> types.ReadResourceResult:
-    """The text of a resource; UsageError when there is none, or it is too large to be sent whole."""
-    from retriever.browse import load_tree, read_excerpt
-
-    if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
-        raise UsageError("there is no such resource; list them first")
-    with index.choose().retriever() as retriever, retriever.view() as view:
-        if uri == TREE_URI:
-            kind, text = "text/plain", load_tree(view.connection).pretty()
-        else:
-            node_id = unquote(uri.removeprefix(DOCUMENT_URI), errors="surrogateescape")
-            if reading.document_of_node(view.connection, node_id) is None:
-                raise UsageError("there is no such document; list the resources, or call outline")
-            kind = "text/markdown"
-            text = read_excerpt(view.connection, node_id, retriever.access).text
-    if len(text) > MAX_RESOURCE_CHARS:
-        raise UsageError(f"this resource has {len(text):,} characters; use the tools outline and read, with cursor")
-    return types.ReadResourceResult(
-        contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=make_sendable(text))]
-    )
-
-
-# HTTP: one POST for each message, one JSON answer, no sessions to keep.
+def _read_resource(index: "ServedIndex | ServedIndexes", read: "Callable[[Retriever, View], str]") -> str:
+    try:
+        with index.choose().retriever() as retriever, retriever.view() as view:
+            text = read(retriever, view)
+        if len(text) > MAX_RESOURCE_CHARS:
+            raise UsageError(f"this resource has {len(text):,} characters; use the tools outline and read, with cursor")
+        return str(make_sendable(text))
+    except Exception as error:  # the server goes on, whatever it is
+        raise ResourceError(describe_error(error)) from None
 
 
 def make_mcp_app(index: "ServedIndex | ServedIndexes", address: ServerAddress) -> Starlette:
-    """Return the application of a server at that address."""
+    """Return the application of a server at that address: one POST for each message, no sessions to keep."""
     origins = address.origins
-    app = make_mcp_server(index).streamable_http_app(
+    app = DocumentServer(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,
         json_response=True,
         stateless_http=True,
+        max_request_body_size=MAX_BODY_BYTES,
         transport_security=TransportSecuritySettings(
             allowed_hosts=list(origins), allowed_origins=list(origins.values())
         ),
@@ -254,11 +206,8 @@ def make_mcp_app(index: "ServedIndex | ServedIndexes", address: ServerAddress) -
     return app
 
 
-# Standard streams: one message a line, nothing else on standard output.
-
-
 def serve_stdio(index: "ServedIndex | ServedIndexes") -> None:
-    """Serves until standard input or the parent process ends; then ends the process, even while a call is at work."""
+    """Serve until standard input or the parent process ends; then end the process, even while a call is at work."""
     # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
@@ -272,83 +221,8 @@ def serve_stdio(index: "ServedIndex | ServedIndexes") -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     code = 1
     try:
-        asyncio.run(_serve_stdio(make_mcp_server(index)))
+        asyncio.run(DocumentServer(index).run_stdio_async())
         code = 0
     finally:
         sys.stderr.flush()
         os._exit(code)
-
-
-async def _serve_stdio(server: Server) -> None:
-    """The SDK's transport, with an answer to each line that is no message, and to each request before the end."""
-    # The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
-    # While it serves, what others print goes to standard error, and their standard input is empty.
-    waiting: set[object] = set()
-    to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    server_writes, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-
-    async with (
-        stdio_server(anyio.wrap_file(BoundedLines.take_stdin())) as (incoming, outgoing),
-        anyio.create_task_group() as tasks,
-    ):
-
-        async def receive() -> None:
-            async with to_server:
-                async for item in incoming:
-                    if isinstance(item, Exception):
-                        await outgoing.send(SessionMessage(_refuse_line(item)))
-                        continue
-                    if isinstance(item.message, types.JSONRPCRequest):
-                        waiting.add(item.message.id)
-                    await to_server.send(item)
-                # A client that does not read its answers must not keep the process.
-                asyncio.get_running_loop().call_later(2 * LAST_ANSWERS_S, os._exit, 0)
-                with anyio.move_on_after(LAST_ANSWERS_S):
-                    while waiting:
-                        await anyio.sleep(0.01)
-
-        async def send() -> None:
-            async with outgoing:
-                async for message in from_server:
-                    await outgoing.send(message)
-                    waiting.discard(getattr(message.message, "id", None))
-
-        tasks.start_soon(receive)
-        tasks.start_soon(send)
-        await server.run(server_reads, server_writes, server.create_initialization_options())
-
-
-class BoundedLines(io.TextIOWrapper):
-    """Lines without the blank ones; a line that is too long is never in memory whole."""
-
-    @classmethod
-    def take_stdin(cls) -> "BoundedLines":
-        """Standard input for the transport alone: for all others, child processes too, it is empty from now on."""
-        lines = cls(os.fdopen(os.dup(0), "rb"), encoding="utf-8", errors="replace", newline="\n")
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        return lines
-
-    def readline(self, _: int = -1, /) -> str:  # type: ignore[override]  # the transport asks for whole lines alone
-        while True:
-            line = super().readline(MAX_LINE_CHARS + 1)
-            if len(line) > MAX_LINE_CHARS and not line.endswith("\n"):
-                while line and not line.endswith("\n"):
-                    line = super().readline(MAX_LINE_CHARS)
-                return "a line that is too long\n"  # which is no JSON, and is answered as such
-            if line.strip() or not line:
-                return line
-
-
-def _refuse_line(error: Exception) -> types.JSONRPCError:
-    mistakes = error.errors(include_url=False) if isinstance(error, ValidationError) else []
-    if any(mistake["type"] == "json_invalid" for mistake in mistakes):
-        code, reason = types.PARSE_ERROR, f"no JSON of at most {MAX_LINE_CHARS:,} characters, or nested too deeply"
-    else:
-        code, reason = types.INVALID_REQUEST, "no JSON-RPC 2.0 message"
-    # Where an object is no message, fields of a response are missing among others; then the input is the whole object.
-    whole: object = next((mistake["input"] for mistake in mistakes if mistake["type"] == "missing"), {})
-    request_id = whole.get("id") if isinstance(whole, dict) else None
-    known = request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
-    return types.JSONRPCError(jsonrpc="2.0", id=known, error=types.ErrorData(code=code, message=reason))

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
-from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
+from retriever.serving.mcp_server import read_document
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
@@ -161,9 +161,8 @@ def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, line
         first = reply.text.split("\n")[0]
         said = f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else ""
         assert f"`mail.md:{lines}`{said} " in first
-    (content,) = read_resource(library, f"{DOCUMENT_URI}mail.md").contents
     text = MAIL if state == "gone" else (tmp_path / "docs" / "mail.md").read_text(encoding="utf-8")
-    assert getattr(content, "text", "") == text
+    assert read_document(library, "mail.md") == text
 
 
 def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: ServedIndex, tmp_path: Path) -> None:

