@@ -132,7 +132,7 @@ def find_candidates(
     rankings += match_tokens(
         view, encoded, queries[0], fused, profile.part(TokenMatchSettings).weaken(embedded), recorder
     )
-    candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap, profile.neighbor_share)
+    candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap)
     recorder.rankings.extend(weigh_rankings(rankings, fusion))
     return candidates, keyword.words
 
@@ -165,7 +165,7 @@ def look_further(
         recorder.notes.append(f"the language model also looked for: {note.text}")
         fusion = profile.part(Fusion)
         recorder.rankings.extend(weigh_rankings([rounds.rank()], fusion))
-        return cap_candidates(fuse(recorder.rankings, fusion), len(candidates), profile.neighbor_share)
+        return cap_candidates(fuse(recorder.rankings, fusion), len(candidates))
 
 
 def encode_queries(

@@ -143,8 +143,13 @@ class OnnxEncoder:
     last bit, whatever is encoded with it and by however many threads. Another kind of processor may round otherwise.
     """
 
-    def __init__(self, folder: Path = BUNDLED_MODEL, settings: EncoderSettings | None = None) -> None:
-        """Reads encoder.json alone; the tokenizer and the model are loaded when they are first needed.
+    def __init__(self, folder: Path = BUNDLED_MODEL, settings: EncoderSettings | None = None, threads: int = 0) -> None:
+        """Read encoder.json alone; the tokenizer and the model are loaded when they are first needed.
+
+        Args:
+            folder: of the model and its encoder.json.
+            settings: the prefixes, and how many tokens of a text are read.
+            threads: how many run the model; 0: one for each core.
 
         Raises:
             EncoderError: the folder holds no model.
@@ -155,7 +160,7 @@ class OnnxEncoder:
         self._tokens = Tokens.in_file(folder / TOKENIZER_NAME)
         self._prefixes = Prefixes(*choose_prefixes(settings, card.query_prefix, card.document_prefix))
         self._limit = min(settings.max_tokens, card.max_tokens)
-        self._threads = settings.threads or usable_cores()
+        self._threads = threads or usable_cores()
         self._is_verified = False
 
     @cached_property

@@ -32,6 +32,9 @@ from retriever.types import FloatMatrix
 T = TypeVar("T")
 
 CONNECT_S = {"ollama": 0.5, "openai": 5.0}
+# The longest wait for a batch while indexing, where a server may be busy, and for a question, where a person waits.
+DOCUMENTS_S, QUESTION_S = 120.0, 10.0
+BATCH_SIZE = 16  # texts in a request: what is lost with one that fails is little
 DOCUMENT_PAUSES_S, QUESTION_PAUSES_S = (0.5, 1, 2), (0.3,)  # before the second try, the third ..
 TOO_LONG = frozenset({400, 413, 422, 500})  # what servers say of a text that is too long
 
@@ -68,19 +71,20 @@ class RemoteEncoder:
         settings: EncoderSettings,
         sleep: Callable[[float], None] = time.sleep,
         dimension: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        question_s: float = QUESTION_S,
     ) -> None:
         """Ask this server, not yet; `dimension` is the length of its vectors where that is known."""
         connect_s = CONNECT_S.get(settings.kind, 0.5)
         self._server = server
         self._prefixes = Prefixes(*served_prefixes(settings))
         self._limit = settings.max_tokens
-        self._batch_size = settings.batch_size
-        self._for_documents = Limits(connect_s, settings.batch_seconds)
-        self._for_questions = Limits(connect_s, settings.question_seconds)
+        self._batch_size = batch_size
+        self._for_documents = Limits(connect_s, DOCUMENTS_S)
+        self._for_questions = Limits(connect_s, question_s)
         self._tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
         self._sleep = sleep
         self._known_dimension = dimension
-        self._parallel = settings.parallel or server.parallel
 
     @cached_property
     def fingerprint(self) -> str:
@@ -144,9 +148,9 @@ class RemoteEncoder:
         def embed(start: int) -> FloatMatrix:
             return self._vectors(texts[start : start + self._batch_size], limits, pauses)
 
-        pool = ThreadPoolExecutor(self._parallel)
+        pool = ThreadPoolExecutor(self._server.parallel)
         try:
-            found = pool.map(embed, starts) if self._parallel > 1 and len(starts) > 1 else map(embed, starts)
+            found = pool.map(embed, starts) if self._server.parallel > 1 and len(starts) > 1 else map(embed, starts)
             for start, rows in zip(starts, found, strict=True):
                 # A server whose model was changed under its name: two lengths in one index compare with nothing.
                 if rows.shape[1] != self.dimension:

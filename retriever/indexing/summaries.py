@@ -32,6 +32,8 @@ from retriever.types import IndexReport, SummaryReport
 
 FAILURES_IN_A_ROW = 3  # sections that the model fails for, one after the other, before it is taken to be away
 
+MIN_CHARS = 800  # of a section that is summarized: a shorter one is hardly longer than its summary
+
 
 def summarize_index(request: IndexRequest, report: IndexReport, progress: Progress) -> IndexReport:
     """Has what an index lacks of summaries written; the report with what came of it."""
@@ -46,7 +48,7 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
         # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
         sizes = sorted((len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection))
         wanted = {}
-        for key in (key for size, key in sizes if size >= settings.min_chars):
+        for key in (key for size, key in sizes if size >= MIN_CHARS):
             (stored,) = reading.rankable_nodes(connection, [key])
             wanted[key] = hash_text_read(stored.node)
         known = writing.known(connection, writer)

@@ -163,7 +163,12 @@ def share_weights(rankings: Sequence[Ranking], weights: Mapping[Source, float]) 
     )
 
 
-def cap_candidates(candidates: Sequence[Candidate], cap: int, neighbor_share: float) -> tuple[Candidate, ...]:
+NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/reranking.md)
+
+
+def cap_candidates(
+    candidates: Sequence[Candidate], cap: int, neighbor_share: float = NEIGHBOR_SHARE
+) -> tuple[Candidate, ...]:
     """The first `cap` candidates, of which those that only the tree brought in take at most their share.
 
     More of them come in where there is nothing else: a place that would stay empty costs no direct hit.

@@ -46,6 +46,9 @@ class Tree(Protocol):
         """The nodes that it links to."""
 
 
+LINK_DECAY = 0.5  # of a score, over a link: it says less of what stands at its end than the tree does
+
+
 @dataclass(frozen=True, slots=True)
 class Neighborhood:
     """How far to look and what is left of a score on the way: fields of a profile, by their names there.
@@ -57,7 +60,6 @@ class Neighborhood:
     parent_decay: float
     child_decay: float
     sibling_decay: float
-    link_decay: float
     siblings_per_node: int
     """How many of the nearest siblings."""
     links_per_node: int
@@ -131,7 +133,7 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, settings: Neighborhood) -
                     settings.sibling_decay,
                     tree.siblings(hit.node_id, settings.siblings_per_node),
                 ),
-                (RelationKind.LINK, settings.link_decay, tree.links(hit.node_id)[: settings.links_per_node]),
+                (RelationKind.LINK, LINK_DECAY, tree.links(hit.node_id)[: settings.links_per_node]),
             )
             reached += [
                 Ranked(node.id, hit.score * decay, via=Relation(kind, hit.node_id))

@@ -265,13 +265,14 @@ def search_words(
 
 # By tokens
 
+TOKEN_MATCH_CHUNKS = 20  # of a candidate, from its first: of a longer text the rest is seldom what answers
+
 
 @dataclass(frozen=True, slots=True)
 class TokenMatchSettings:
     """How late interaction ranks: fields of a profile, by their names there."""
 
     token_match_weight: float
-    token_match_chunks: int
     rank_weighting: RankWeighting
     page_prior: float
 
@@ -289,7 +290,7 @@ def rank_token_match(
         view: the index.
         question: its tokens.
         candidates: sections.
-        settings: how many chunks of each are read, and what the ranking weighs.
+        settings: what the ranking weighs.
         share: of that weight, what the ranking gets, 0 to 1.
 
     Returns:
@@ -298,7 +299,7 @@ def rank_token_match(
     ids = [candidate.node_id for candidate in candidates]
     # One read for all candidates: sixty single ones would take longer than the comparison.
     tokens, lost = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
-    scores = max_similarities(question, [found[: settings.token_match_chunks] for found in tokens.values()])
+    scores = max_similarities(question, [found[:TOKEN_MATCH_CHUNKS] for found in tokens.values()])
     items = penalize_boilerplate(view, map(Ranked, tokens, scores), settings.page_prior)
     items = weigh_evidence(items, settings.rank_weighting)
     return Ranking(Source.TOKEN_MATCH, "MaxSim", settings.token_match_weight * share, items), lost

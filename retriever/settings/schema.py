@@ -125,7 +125,6 @@ class SummarySettings:
         "--summaries",
     )
     model: str = setting("", "The language model that writes them, as Ollama names it; empty: llm.model.")
-    min_chars: Count = setting(800, "Sections with a shorter text keep their first sentences.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,17 +282,6 @@ class EncoderSettings:
     max_tokens: Annotated[int, Bounds(16)] = setting(
         256, "How many tokens of a text are read at most; the model's own limit where that is less."
     )
-    threads: Annotated[int, Bounds(0)] = setting(0, "Threads of the kind onnx; 0: one for each core.")
-    batch_size: Annotated[int, Bounds(1)] = setting(16, "Texts in a request of the kinds ollama and openai.")
-    parallel: Annotated[int, Bounds(0, 64)] = setting(
-        0, "Requests at once while indexing with a server; 0: one for ollama, four for openai."
-    )
-    batch_seconds: Annotated[float, Bounds(above=0)] = setting(
-        120, "The longest wait for such a request while indexing."
-    )
-    question_seconds: Annotated[float, Bounds(above=0)] = setting(
-        10, "The longest wait for a question's vector from a server."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +316,11 @@ class Profile:
     parent_decay: Share = setting(0.75, "A parent's score, as a share of the hit's that brought it in.")
     child_decay: Share = setting(0.7, "A child's score, likewise.")
     sibling_decay: Share = setting(0.6, "A sibling's score, likewise.")
-    link_decay: Share = setting(0.5, "A linked section's score, likewise.")
     neighbors: Literal["ranking", "merged"] = setting(
         "ranking",
         "ranking: neighbors are a list of their own, of neighbor_weight; merged: they join the semantic list.",
     )
     neighbor_weight: Weight = setting(0.1, "The weight of the neighbors' list in the fusion.")
-    neighbor_share: Share = setting(
-        0.2, "Which part of the candidates may be neighbors that no other source found, while there are others."
-    )
     node_evidence: Literal["best_chunk", "distance_and_rank"] = setting(
         "best_chunk", "A section's semantic score: its best chunk's cosine, or that cosine with its rank's share."
     )
@@ -355,7 +339,6 @@ class Profile:
     token_match_candidates: Count = setting(
         60, "How many fused sections token match compares; candidate_cap of them are kept."
     )
-    token_match_chunks: Count = setting(20, "How many chunks of a candidate token match reads, from its first.")
     rank_weighting: Literal["evidence", "constant"] = setting(
         "evidence",
         "evidence: a rank counts for as much as its source found for the section; constant: all count as one.",

@@ -81,8 +81,8 @@ def test_a_text_has_as_many_tokens_as_its_words_together() -> None:
 
 def test_a_text_has_one_vector_whatever_is_beside_it_and_however_many_threads_there_are(encoder: OnnxEncoder) -> None:
     alone = np.concatenate([encoder.encode_documents([text]) for text in TEXTS])
-    one_thread = OnnxEncoder(settings=EncoderSettings(threads=1)).encode_documents(TEXTS)
-    three_threads = OnnxEncoder(settings=EncoderSettings(threads=3)).encode_documents(TEXTS[::-1])[::-1]
+    one_thread = OnnxEncoder(threads=1).encode_documents(TEXTS)
+    three_threads = OnnxEncoder(threads=3).encode_documents(TEXTS[::-1])[::-1]
     assert np.array_equal(alone, one_thread)
     assert np.array_equal(alone, three_threads)
     assert np.array_equal(alone, encoder.encode_queries(TEXTS))

@@ -58,13 +58,24 @@ def encoder(request: pytest.FixtureRequest, server: ScriptedServer) -> Opener:
     return lambda **settings: opened(request.param, server, **settings)
 
 
-def opened(kind: str, server: ScriptedServer, pauses: list[float] | None = None, **changes: object) -> RemoteEncoder:
-    usual = {"kind": kind, "model": MODEL, "batch_size": 4, "parallel": 1}
-    usual |= {"query_prefix": "none", "document_prefix": "none"}
+class PatientServer(OpenAIServer):
+    """Asked for one batch after the other, so that the order of the requests is known."""
+
+    parallel = 1
+
+
+def opened(
+    kind: str,
+    server: ScriptedServer,
+    pauses: list[float] | None = None,
+    question_s: float = 10.0,
+    **changes: object,
+) -> RemoteEncoder:
+    usual = {"kind": kind, "model": MODEL, "query_prefix": "none", "document_prefix": "none"}
     settings = EncoderSettings(**{**usual, **changes})  # type: ignore[arg-type] # the tests' own names
     noted: list[float] = [] if pauses is None else pauses
-    asked = OllamaServer(MODEL, server.url) if kind == "ollama" else OpenAIServer(MODEL, server.v1)
-    return RemoteEncoder(asked, settings, noted.append)
+    asked = OllamaServer(MODEL, server.url) if kind == "ollama" else PatientServer(MODEL, server.v1)
+    return RemoteEncoder(asked, settings, noted.append, batch_size=4, question_s=question_s)
 
 
 def test_vectors_come_in_order_in_batches_and_at_length_one(encoder: Opener, server: ScriptedServer) -> None:
@@ -134,7 +145,8 @@ def test_what_servers_do_at_once(server: ScriptedServer) -> None:
 
     server.embed = wait
     texts = [f"text {number}" for number in range(8)]
-    vectors = opened("openai", server, batch_size=2, parallel=0).encode_documents(texts)
+    settings = EncoderSettings(kind="openai", model=MODEL, query_prefix="none", document_prefix="none")
+    vectors = RemoteEncoder(OpenAIServer(MODEL, server.v1), settings, batch_size=2).encode_documents(texts)
     np.testing.assert_allclose(vectors, FakeEncoder().encode_documents(texts), atol=1e-6)
 
 
@@ -206,7 +218,7 @@ def test_what_is_no_vector_is_not_believed_and_not_asked_for_again(
 def test_an_answer_that_never_comes_or_never_ends(encoder: Opener, server: ScriptedServer, slow: Fault) -> None:
     server.once.append(slow)
     with pytest.raises(EncoderError, match="in time"):
-        encoder(question_seconds=0.15).encode_queries(["question"])
+        encoder(question_s=0.15).encode_queries(["question"])
 
 
 def test_a_long_document_is_refused_and_a_long_question_is_cut(encoder: Opener, server: ScriptedServer) -> None:

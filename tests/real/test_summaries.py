@@ -224,7 +224,7 @@ def test_a_forgotten_document_takes_its_summary_along(shelf: Shelf, ollama: Scri
 
 
 def test_the_index_remembers_who_writes(shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"summaries": {"kind": "llm", "min_chars": 600}, "encoder": {"kind": "none"}}
+    settings = {"summaries": {"kind": "llm"}, "encoder": {"kind": "none"}}
     monkeypatch.setenv("OLLAMA_HOST", ollama.url)
     index_folders([shelf.docs], shelf.index, settings=settings)
     shelf.write("elm.md", long_page("Elm", "elm"))

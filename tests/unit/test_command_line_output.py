@@ -148,7 +148,7 @@ def test_json_of_an_answer(library: Sample, cli: Cli) -> None:
         "citation": "guide/mail.md:12-34", "citation_state": "exact", "sentence": "",
         "title": "After the response", "breadcrumb": ["Mail"], "snippet": HIT.snippet, "summary": HIT.summary,
         "score": 0.0312, "scale": "rrf", "words": ["send an email", "after the response"],
-        "reasons": ["nearest in meaning"], "evidence": evidence, "matched_fields": [],
+        "reasons": ["nearest in meaning"], "evidence": evidence, "matched_fields": [], "cited_as": "",
     }
     index = {
         "path": "/index", "folders": ["/docs"], "snapshot": 7, "documents": 155, "sections": 1203, "chunks": 3204,
@@ -184,6 +184,7 @@ def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> 
         "evidence": 1.0,
         "matched": None,
         "via": None,
+        "note": "",
     }
     assert content["trace"]["signals"] == {
         "coverage": 0.75, "known": 1.0, "together": 0.5, "form": "question", "margin": 6.5, "agreement": 0.25,

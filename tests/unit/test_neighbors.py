@@ -21,7 +21,7 @@ d
 """
 FAQ = "# FAQ\nx\n## Why\ny\n"
 NEAR = Neighborhood(
-    neighbor_depth=1, parent_decay=0.75, child_decay=0.7, sibling_decay=0.6, link_decay=0.5, siblings_per_node=2,
+    neighbor_depth=1, parent_decay=0.75, child_decay=0.7, sibling_decay=0.6, siblings_per_node=2,
     links_per_node=2,
 )  # fmt: skip
 G = "guide.md#guide"
