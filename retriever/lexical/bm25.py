@@ -6,7 +6,7 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,13 +29,13 @@ from retriever.lexical.postings import (
     no_postings,
     save_postings,
 )
+from retriever.lexical.spelling import count_edits, letters_of, slip_cost
 from retriever.store.columns import load_column, save_column
 
 FORMAT = 1  # rises when the files change
 _STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
 
-# Letters of a term: of the shortest that may be a slip, of the shortest with two edits, and of the longest.
-SHORTEST_SLIP, TWO_EDITS_FROM, LONGEST_SLIP = 5, 8, 40
+SHORTEST_SLIP, LONGEST_SLIP = 5, 40  # letters of a term that may be a slip; below that everything is near something
 
 # Letters of the shortest term of which a longer one may be another form.
 SHORTEST_FORM = 5
@@ -188,31 +188,39 @@ class LexicalIndex:
 
     def resembles(self, term: str) -> bool:
         """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
-        # A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
-        # changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
-        # `serial`). Below five letters everything is near something.
+        # A slip begins with the same letter and is one edit away, or two (`count_edits`). Another form begins with the
+        # whole of a shorter term (`serializers`, `serial`).
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
             return False
-        if any(self._postings.find(term[:length]) is not None for length in range(SHORTEST_FORM, len(term))):
-            return True
-        edits = 1 if len(term) < TWO_EDITS_FROM else 2
+        wanted, edits = term.encode(), count_edits(term)
+        own = int(letters_of(wanted))
+        return any(
+            (len(other) >= SHORTEST_FORM and wanted.startswith(other))
+            # An edit changes at most two of the counted letters: few terms are left to be compared one by one.
+            or (
+                (int(letters_of(other)) ^ own).bit_count() <= 2 * edits
+                and slip_cost(term, other.decode("latin-1"), edits) is not None
+            )
+            for other in self._find_near(term)
+        )
+
+    def _find_near(self, term: str) -> Iterable[bytes]:
+        """The terms that are a beginning of this one; and those of its initial, of nearly its length and letters."""
+        for length in range(SHORTEST_FORM, len(term)):
+            if self._postings.find(term[:length]) is not None:
+                yield term[:length].encode()
         first, last = self._postings.place(term[0].encode()), self._postings.place(chr(ord(term[0]) + 1).encode())
         if first == last:
-            return False
+            return
         starts = self._postings.term_starts[first : last + 1]
         letters = LETTER_BITS[self._postings.vocabulary[starts[0] : starts[-1]]]
         try:
             sets = np.bitwise_or.reduceat(letters, starts[:-1] - starts[0])
         except IndexError as error:
             raise SnapshotError("the lexical index is damaged; index the documents again") from error
-        wanted = term.encode()
-        own = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(wanted, np.uint8)])
-        # An edit changes at most two of the letters that a term has; few terms are left to be compared one by one.
+        own, edits = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(term.encode(), np.uint8)]), count_edits(term)
         alike = (np.bitwise_count(sets ^ own) <= 2 * edits) & (np.abs(np.diff(starts) - len(term)) <= edits)
-        return any(
-            edit_distance(wanted, self._postings.term(first + place)) <= edits
-            for place in np.flatnonzero(alike).tolist()
-        )
+        yield from (self._postings.term(first + place) for place in np.flatnonzero(alike).tolist())
 
     def _column(self, number: int | None) -> slice:
         if number is None:
@@ -265,21 +273,6 @@ def _locate(
     inside = places < len(ascending)
     there[inside] = ascending[places[inside]] == wanted[inside]
     return there, places
-
-
-def edit_distance(some: bytes, other: bytes) -> int:
-    """Optimal string alignment distance (Damerau, CACM 1964): letters to add, drop, change or swap."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for place, letter in enumerate(some, start=1):
-        above, row, before_above = row, [place], before
-        for column, there in enumerate(other, start=1):
-            cost = min(above[column] + 1, row[-1] + 1, above[column - 1] + (letter != there))
-            if place > 1 and column > 1 and letter == other[column - 2] and some[place - 2] == there:
-                cost = min(cost, before_above[column - 2] + 1)
-            row.append(cost)
-        before = above
-    return row[-1]
 
 
 def _save(folder: Path, postings: Postings) -> None:

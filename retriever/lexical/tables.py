@@ -14,15 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.lexical.bm25 import (
-    LETTER_BITS,
-    LONGEST_SLIP,
     SHORTEST_FORM,
-    SHORTEST_SLIP,
-    TWO_EDITS_FROM,
     FloatArray,
     LexicalIndex,
     LexicalResult,
-    edit_distance,
     normalize_lengths,
     weigh_postings,
 )
@@ -117,27 +112,12 @@ class TableLexical(LexicalIndex):
     def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
         return self._load(tokens).rarity(tokens)
 
-    def resembles(self, term: str) -> bool:
-        if not _may_be_slip(term):
-            return False
-        # The rules of `LexicalIndex.resembles`: the server knows beginnings and lengths, the rest is decided here.
+    def _find_near(self, term: str) -> Iterable[bytes]:
         if term not in self._near:
-            self._near[term] = self._read_near(term)
-        wanted, edits = term.encode(), _count_edits(term)
-        own = _letters(wanted)
-        return any(
-            (len(other) >= SHORTEST_FORM and wanted.startswith(other))
-            or (int(np.bitwise_count(_letters(other) ^ own)) <= 2 * edits and edit_distance(wanted, other) <= edits)
-            for other in self._near[term]
-        )
-
-    def _read_near(self, term: str) -> list[bytes]:
-        """Others than a term that no section holds: a beginning of it, or of its length and initial."""
-        own = term.encode()
-        rows = self._connection.execute(
-            READ_NEAR, (own[:1], bytes([own[0] + 1]), len(own) - _count_edits(term), len(own) + _count_edits(term), own)
-        )
-        return [other for (other,) in rows]
+            own, edits = term.encode(), count_edits(term)
+            given = (own[:1], bytes([own[0] + 1]), len(own) - edits, len(own) + edits, own)
+            self._near[term] = [other for (other,) in self._connection.execute(READ_NEAR, given)]
+        return self._near[term]
 
     @cached_property
     def _least_idf(self) -> float:
@@ -196,19 +176,6 @@ class TableLexical(LexicalIndex):
         weights = np.concatenate([own for _, _, own in there] or [np.empty(0)])
         index = LexicalIndex(postings, weights, nodes=self._sections)
         return index if self._within is None else index.restrict(np.isin(keys, self._within))
-
-
-def _may_be_slip(term: str) -> bool:
-    return SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()
-
-
-def _count_edits(term: str) -> int:
-    return 1 if len(term) < TWO_EDITS_FROM else 2
-
-
-def _letters(term: bytes) -> np.uint32:
-    letters: np.uint32 = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(term, np.uint8)])
-    return letters
 
 
 READ_KNOWN = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
