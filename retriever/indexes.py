@@ -142,6 +142,15 @@ def find_holder(path: str) -> Store | None:
     return covering[0] if covering else None
 
 
+def split_reference(reference: str) -> tuple[Store | None, str]:
+    """Return the index that an answer of several names in a reference (`notes::guide.md:3`), and what is behind it."""
+    if "::" in reference:
+        for index in list_indexes():
+            if reference.startswith(f"{index.name}::"):
+                return index.store, reference.removeprefix(f"{index.name}::")
+    return None, reference
+
+
 def find_several(named: Sequence[str | Path]) -> dict[str, Store]:
     """Return the named indexes, each once, by the names that people know them by; all of them for none."""
     indexes = list_indexes()

@@ -243,7 +243,7 @@ class Retriever(Closing):
         from retriever.browse import load_tree_at
 
         with self.view() as view:
-            tree, top = load_tree_at(view.connection, reference)
+            tree, top = load_tree_at(view.connection, self._own(reference))
             return tree.pretty(top, depth)
 
     @check_arguments
@@ -252,7 +252,7 @@ class Retriever(Closing):
         from retriever.browse import load_tree_at
 
         with self.view() as view:
-            tree, top = load_tree_at(view.connection, reference)
+            tree, top = load_tree_at(view.connection, self._own(reference))
             return tuple(tree.walk(top, depth))
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
@@ -272,7 +272,7 @@ class Retriever(Closing):
         from retriever.browse import read_excerpt
 
         with self.view() as view:
-            excerpt = read_excerpt(view.connection, reference, self.access)
+            excerpt = read_excerpt(view.connection, self._own(reference), self.access)
         if self.profile.record:
             from retriever.history import count_opening
 
@@ -295,7 +295,7 @@ class Retriever(Closing):
 
         with self.view() as view:
             return find_similar(
-                view, reference, self.access, count, same_file=same_file, how=self.profile.vector_search
+                view, self._own(reference), self.access, count, same_file=same_file, how=self.profile.vector_search
             )
 
     @check_arguments
@@ -328,6 +328,15 @@ class Retriever(Closing):
         with self._lock:
             self._is_closed = True
             self._index.close()
+
+    def _own(self, reference: str) -> str:
+        """Return a reference without the name of this index, which an answer of several puts before it."""
+        if "::" not in reference:
+            return reference
+        from retriever.indexes import split_reference
+
+        store, inside = split_reference(reference)
+        return inside if store == self._request.store else reference
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[OpenIndex]:

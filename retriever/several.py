@@ -60,7 +60,7 @@ class SeveralRetrievers(Closing):
         return fuse_answers(answers, top_k, trouble)
 
     def context(self, question: "AskRequest | str", max_tokens: int | None = None) -> "AnswerInContext":
-        """As `Retriever.context`, of what `search` finds; node ids begin with the name of their index and a colon.
+        """As `Retriever.context`, of what `search` finds; references begin with the name of their index and two colons.
 
         Raises:
             UsageError: `max_tokens` has no room for any section.
@@ -74,13 +74,16 @@ class SeveralRetrievers(Closing):
         snapshots = {state.path: state.snapshot for state in answer.indexes}
         sections: list[Section] = []
         for name, retriever in self._retrievers.items():
-            hits = tuple(hit for hit in answer.hits if hit.index == name)
+            hits = tuple(
+                replace(hit, node_id=hit.node_id.removeprefix(f"{name}::")) for hit in answer.hits if hit.index == name
+            )
             with retriever.view() as view:
                 if hits and view.number != snapshots[str(retriever.store)]:
                     raise IndexLockedError(f"{name} changed while it was read; try again when indexing has finished")
                 for section in gather_sections(view, replace(answer, hits=hits), retriever.access):
-                    node_id, heading_id = f"{name}:{section.node_id}", f"{name}:{section.heading_id}"
-                    sections.append(replace(section, node_id=node_id, heading_id=heading_id))
+                    node_id, heading_id = f"{name}::{section.node_id}", f"{name}::{section.heading_id}"
+                    cited_as = f"{name}::{section.cited_as}"
+                    sections.append(replace(section, node_id=node_id, heading_id=heading_id, cited_as=cited_as))
         sections.sort(key=lambda section: section.rank or math.inf)  # then those that complete a family
         most = max_tokens or max(retriever.profile.context_tokens for retriever in self._retrievers.values())
         return AnswerInContext(answer, build_context(sections, answer.verdict, most, load_token_counter()))
@@ -118,7 +121,7 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
     for item in found:  # one index may hold a folder inside the folder of another
         once.setdefault((f"{item[2].folder}/{item[2].file}", item[2].span), item)
     hits = tuple(
-        replace(hit, rank=rank, index=name, score=score, scale="several")
+        name_index(replace(hit, rank=rank, index=name, score=score, scale="several"), name)
         for rank, (score, name, hit) in enumerate(list(once.values())[:top_k], start=1)
     )
     states = tuple(answer.index for answer in answers.values())
@@ -147,10 +150,26 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         + trouble,
         trace=Trace(
             stages=tuple(chain.from_iterable(trace.stages for trace in traces)),
-            rankings=tuple(chain.from_iterable(trace.rankings for trace in traces)),
+            rankings=tuple(
+                replace(
+                    ranking, items=tuple(replace(item, node_id=f"{name}::{item.node_id}") for item in ranking.items)
+                )
+                for name, answer in answers.items()
+                for ranking in answer.trace.rankings
+            ),
             signals=best.trace.signals,
         ),
     )
+
+
+def name_index(hit: Hit, index: str) -> Hit:
+    """Return the hit with the name of its index before each reference: `notes::guide.md#install`."""
+    evidence = tuple(
+        replace(item, via=item.via and replace(item.via, node_id=f"{index}::{item.via.node_id}"))
+        for item in hit.evidence
+    )
+    cited_as = f"{index}::{hit.cited_as or hit.file}"
+    return replace(hit, node_id=f"{index}::{hit.node_id}", cited_as=cited_as, evidence=evidence)
 
 
 def sum_states(states: Sequence[IndexState]) -> IndexState:

@@ -88,7 +88,7 @@ def shorten_citation(
     What `read` would take for another file begins with `./`; where two folders hold a file of that path, the folder's
     name stands before it.
     """
-    if place.cited_as not in ("", place.file):
+    if place.cited_as not in ("", place.file) and not getattr(place, "index", ""):
         return f"{place.cited_as}:{lines}"
     path, absolute = shorten_path(place.folder, place.file), os.path.normpath(f"{place.folder}/{place.file}")
     others = {os.path.normpath(f"{folder}/{path}") for folder in (place.folder, *folders)} - {absolute}

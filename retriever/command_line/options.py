@@ -188,6 +188,17 @@ class Opening:
             raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
 
+    def holding(self, reference: str) -> "Opening":
+        """With the index that a reference is of, where none is named: by its name in it, or by a path that it holds."""
+        from retriever.indexes import find_holder, split_reference
+
+        if self.docs or self.index or not reference:
+            return self
+        store, _ = split_reference(reference)
+        path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
+        store = store or (find_holder(path) if os.path.lexists(path) else None)
+        return replace(self, index=str(store)) if store else self
+
     def with_offer(self, console: Console) -> "Opening":
         """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
         from retriever.indexes import choose_index

@@ -29,7 +29,7 @@ WATCH_S = 2.0  # between two looks at a queue
 @options.as_json
 def tree(console: Console, opening: Opening, reference: str, depth: int | None, *, as_json: bool) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    with opening.open(console) as retriever:
+    with opening.holding(reference).open(console) as retriever:
         if as_json:
             from retriever.display.json import dump_node
 
@@ -56,7 +56,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
-    with opening.open(console) as retriever:
+    with opening.holding(reference).open(console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
         from retriever.display.json import dump
@@ -93,7 +93,7 @@ def similar(
 
     How near is the cosine of the means of their vectors, at most 1. No question is asked, and no other model.
     """
-    with opening.open(console) as retriever:
+    with opening.holding(reference).open(console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
     if as_json:
         from retriever.display.json import dump

@@ -246,7 +246,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str
         values["index"] = hit.index
     if not with_text:
         values |= {"text": "", "text_cut": bool(hit.text)}
-    place = f"{code(hit.citation)}{format_section(hit)}{f' of index {code(hit.index)}' if hit.index else ''}{state}"
+    place = f"{code(hit.citation)}{format_section(hit)}{state}"
     return f"{hit.rank}. {place} {titles} node {code(hit.node_id)}{quoted}", values
 
 

@@ -65,6 +65,13 @@ class Tool(BaseModel):
 
     index: str = Field(default="", description="One of them by name, as hits have it.", max_length=4_000)
 
+    def locate(self, served: "ServedIndex | ServedIndexes", reference: str) -> "tuple[ServedIndex, str]":
+        """Return the index that a reference is of, as a search of several names it, and the reference in that."""
+        for name in served.names:
+            if reference.startswith(f"{name}::") and self.index in ("", name):
+                return served.choose(name), reference.removeprefix(f"{name}::")
+        return served.choose(self.index), reference
+
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         """The answer to the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
@@ -183,8 +190,9 @@ class OutlineTool(Tool):
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import load_tree_at
 
-        with served.choose(self.index).retriever() as retriever, retriever.view() as view:
-            tree, top = load_tree_at(view.connection, self.node_or_path)
+        index, reference = self.locate(served, self.node_or_path)
+        with index.retriever() as retriever, retriever.view() as view:
+            tree, top = load_tree_at(view.connection, reference)
             snapshot = view.number
         pages = Pagination((self.name, self.index, self.node_or_path, self.depth), snapshot)
         return reply_outline(tree.pretty(top, self.depth).split("\n"), pages, self.cursor, self.max_tokens)
@@ -203,8 +211,9 @@ class ReadTool(Tool):
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import read_excerpt
 
-        with served.choose(self.index).retriever() as retriever, retriever.view() as view:
-            excerpt = read_excerpt(view.connection, self.node_id, retriever.access)
+        index, reference = self.locate(served, self.node_id)
+        with index.retriever() as retriever, retriever.view() as view:
+            excerpt = read_excerpt(view.connection, reference, retriever.access)
             snapshot = view.number
         # The text belongs to the call: a file that changes makes no new snapshot at once.
         return reply_excerpt(
@@ -227,15 +236,16 @@ class RelatedTool(Tool):
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import cite_relations, find_relations
 
-        with served.choose(self.index).retriever() as retriever:
+        index, reference = self.locate(served, self.node_id)
+        with index.retriever() as retriever:
             try:
-                similar, reason = retriever.similar(self.node_id, MAX_SIMILAR).sections, ""
+                similar, reason = retriever.similar(reference, MAX_SIMILAR).sections, ""
             except UnknownReferenceError:
                 raise
             except RetrieverError as error:  # it has no text, or the index no vectors: the rest can be said
                 similar, reason = (), error.message
             with retriever.view() as view:
-                found = find_relations(view, self.node_id)
+                found = find_relations(view, reference)
                 cite_node = cite_relations(view, found, retriever.access)
                 return reply_related(found, cite_node, similar, reason, self.max_tokens)
 

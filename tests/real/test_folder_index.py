@@ -309,10 +309,11 @@ def test_an_agent_is_answered_by_several_indexes_and_reads_one(run: Ask, place: 
         text, values = call("search", question="keys")
         assert values is not None
         assert {hit["index"]: hit["citation"] for hit in values["hits"]} == {
-            "notes": "keys.md:1-3",
-            "work": "piano.md:1-3",
+            "notes": "notes::keys.md:1-3",
+            "work": "work::piano.md:1-3",
         }
-        assert "`piano.md:1-3` of index `work`" in text
+        assert "`work::piano.md:1-3`" in text
+        assert "The keys of the piano are white." in call("read", node_id="work::piano.md:1-3")[0]
         _, values = call("search", question="keys", index="work")
         assert values is not None
         assert [hit["citation"] for hit in values["hits"]] == ["piano.md:1-3"]

@@ -113,7 +113,7 @@ def test_several_indexes_and_contexts_know_the_conversation(shelf: Shelf) -> Non
     with SeveralRetrievers({"one": shelf.open()}, {}) as several:
         found = several.context(AskRequest(QUESTION, [Turn(BEFORE[0], "blight")]))
     assert found.answer.follow_up is not None
-    assert found.answer.hits[0].node_id == BLIGHT
+    assert found.answer.hits[0].node_id == f"one::{BLIGHT}"
 
 
 def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:

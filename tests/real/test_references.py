@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp.types import TextContent
 
-from retriever.api import forget_documents, index_folders, open_retriever
+from retriever.api import forget_documents, index_folders, open_retriever, open_several
 from retriever.command_line.options import Opening
 from retriever.command_line.serve import open_served
 from retriever.errors import UsageError
@@ -206,3 +206,40 @@ def test_a_folder_alone_is_named_when_a_second_one_comes(place: Path, index: Pat
         links = retriever.status(details=True).details
         assert links is not None
         assert not links.broken_links
+
+
+def test_an_answer_of_several_indexes_names_the_index_in_each_reference(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/docs", "b/docs"):
+        index_folders([place / name])
+    monkeypatch.chdir(place)
+    question = "otters sleep in the sun"
+    with open_several(settings={"top_k": 30}) as several:
+        hits = several.search(question).hits
+        context = several.context(question, 6_000).context
+    assert {hit.index for hit in hits} == {"a/docs", "b/docs"}
+    for hit in hits:
+        assert hit.citation.startswith(f"{hit.index}::")
+        expected = (hit.folder, hit.file, hit.passage.first, hit.passage.last)
+        with open_retriever((), hit.index) as retriever:
+            passage = retriever.read(hit.citation)
+            assert (passage.folder, passage.file, passage.span) == (hit.folder, hit.file, hit.passage)
+        assert place_of(read_json(cli, hit.citation)) == expected
+        assert place_of(read_json(cli, hit.node_id))[:3] == (hit.folder, hit.file, hit.span.first)
+    for group in context.groups:
+        for piece in group.pieces:
+            assert read_json(cli, piece.citation)["text"] == piece.text
+    printed = re.findall(r"^ *\d+  (.+?:\d+-\d+)(?:  |$)", cli("ask", "--all", question).out, re.MULTILINE)
+    assert len(printed) == 5
+    for shown in printed:
+        assert "ters" in read_json(cli, shown)["text"] or "of" in read_json(cli, shown)["text"]
+    opening = Opening(several=("a/docs", "b/docs"), settings=WORDS_ALONE)
+    with open_served(opening, "") as served:
+        found = call_tool(served, "search", {"question": question, "top_k": 10}).structured_content
+        assert found is not None
+        for one in found["hits"]:
+            for reference in (one["citation"], one["node_id"]):
+                content = call_tool(served, "read", {"node_id": reference}).content[0]
+                assert isinstance(content, TextContent)
+                assert one["text"].rstrip().splitlines()[-1] in content.text
