@@ -152,7 +152,8 @@ def test_every_package_that_is_imported_is_declared() -> None:
 LAYERS = {
     "pageindex": [
         "text plain_yaml",
-        "ignore files front_matter",
+        "formats ignore front_matter",
+        "files",
         "markdown",
         "node",
         "outline links summary plain boilerplate",
