@@ -17,7 +17,6 @@ from retriever.settings.schema import ExpansionSettings
 from retriever.store.connection import Connection
 from retriever.text import cut
 
-TEMPERATURE = 0.3  # so that passages take different points of view
 MAX_TITLES = 30
 MAX_TITLE_CHARS = 80
 MAX_TERMS = 60
@@ -230,7 +229,7 @@ def build_task(question: str, grounding: Grounding, settings: ExpansionSettings)
         material=build_material(question, grounding),
         answer=shape_of(list_fields(settings)),
         max_tokens=count_answer_tokens(settings),
-        temperature=TEMPERATURE,
+        temperature=settings.hyde_temperature,
     )
 
 

@@ -167,6 +167,7 @@ class ExpansionSettings:
     use_llm: bool
     rewordings: int
     hyde_variants: int
+    hyde_temperature: float
     hyde_max_chars: int
     hyde_skip_max_words: int
     min_query_length: int
@@ -377,6 +378,7 @@ class Profile:
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
     passage_keyword_weight: Share = setting(0.5, "The same in keyword search, where a passage has many words.")
+    hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
     hyde_skip_max_words: CountOrNone = setting(
         5, "Look-ups of at most this many words are not expanded; for questions proper: hyde.question_max_words."

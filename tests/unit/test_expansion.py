@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
 from retriever.expansion.gate import find_entities, find_exact_names, reason_too_short
 from retriever.expansion.prompt import (
-    TEMPERATURE,
     Grounding,
     Vocabulary,
     WrittenExpansion,
@@ -77,7 +76,7 @@ def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:
     assert task.material.count("</data of the question>") == 1, "only ours closes the fence"
     assert task.material.endswith("</data of the question>")
     assert "4 rewordings" in task.instructions
-    assert task.temperature == TEMPERATURE
+    assert task.temperature == Profile().hyde_temperature
 
 
 def test_what_grounds_a_question_is_bounded_and_of_most_titles() -> None:
