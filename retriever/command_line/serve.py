@@ -117,7 +117,7 @@ def serve(
 def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
-    It belongs into the configuration of an editor or a coding agent, not into a terminal.
+    It belongs in the configuration of an editor or a coding agent, not in a terminal.
     """
     from retriever.serving.mcp_server import serve_stdio
     from retriever.settings.layers import load_profile
@@ -131,7 +131,7 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
 
 
 def open_served(opening: Opening, about: str) -> "ServedIndex | ServedIndexes":
-    """The index to serve, or those of `--index a --index b`; each is opened when it is asked for."""
+    """Return the index to serve, or those of `--index a --index b`; each is opened when it is asked for."""
     from retriever.serving.pool import ServedIndex, ServedIndexes
 
     if not opening.several:
@@ -151,7 +151,7 @@ def open_app(
     mcp: bool,
     web: bool,
 ) -> "ASGIApp":
-    """The application for one index; or for the roles of a file, each of which has its own index and connections."""
+    """Return the application for one index, or for the roles of a file, each with its own index and connections."""
     from retriever.indexing.request import INDEX_VARIABLE
     from retriever.serving.http import make_application
     from retriever.serving.roles import read_roles, route_roles
@@ -174,7 +174,7 @@ def open_app(
 
 
 def open_browser(console: Console, address: str) -> None:
-    """Opens a page as soon as it can be loaded: the socket listens already, so a browser waits for the answer."""
+    """Open a page in a browser: the socket listens already, so the browser waits for the answer."""
     import webbrowser
 
     try:

@@ -1,4 +1,4 @@
-"""What a tool answers, as text and values, within the tokens that it was given. Pure.
+"""Write what a tool answers, as text and values, within the tokens that it was given. Pure.
 
 Clients show an agent either the text or the values. So the texts of a search are in the values, and its text has the
 passage of each hit; `read`, `outline` and `related` are text alone. Where nothing answers, no text is quoted. Nothing
@@ -108,7 +108,7 @@ class Pagination:
 def reply_hits(
     answer: "Answer", pages: Pagination, cursor: str, remarks: Sequence[str], max_tokens: int, *, shows_passages: bool
 ) -> Reply:
-    """The hits from the cursor on, as many as fit; the first of them is cut to fit."""
+    """Return the hits from the cursor on, as many as fit; the first of them is cut to fit."""
     first = pages.offset(cursor)
     values = describe_answer(answer, remarks)
     if answer.expansion is not None:
@@ -171,7 +171,7 @@ def reply_answer(short: "ShortAnswer", max_tokens: int) -> Reply:
 
 
 def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
-    """The first line of a search's text; after an expansion with what became of it, and what the model made up."""
+    """Return the first lines of a search's text, with what became of an expansion and what the model made up."""
     verdict = f"verdict {answer.verdict} ({answer.confidence:.2f}). {VERDICTS[answer.verdict].sentence}"
     how = "read(citation or node id) gives the full text."
     if answer.verdict == "none":
@@ -225,7 +225,7 @@ def _shorten(sentences: Sequence[str]) -> list[str]:
 
 
 def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str, dict[str, Any]]:
-    """The lines of a hit, its passage in the second, and its values with its text; neither quoted `with_text` false."""
+    """Return the lines of a hit, the passage in the second, and its values; without `with_text` neither quotes it."""
     titles = code(cut(" > ".join((*hit.breadcrumb, hit.title)), REMARK_CHARS))
     passage = cut(hit.snippet, PASSAGE_CHARS) if with_text else ""
     quoted = f"\n   {code(passage)}" if passage else ""
@@ -323,7 +323,7 @@ def cite(citation: str, state: "CitationState") -> str:
 
 
 def reply_status(status: "Status", profile: str) -> Reply:
-    """The state of an index, and the profile that is meant when none is named; the first files of long lists."""
+    """Return the state of an index, and the default profile; the first files of long lists."""
     whole = dump(status)
     index = whole.pop("index")
     for key in ("remarks", "forgotten", "details", "prefixes"):  # for people: they cost an agent tokens for nothing
@@ -357,7 +357,7 @@ def compact_json(content: object) -> str:
 
 
 def count_fitting(lines: Sequence[str], max_tokens: int) -> int:
-    """How many of the lines fit; at least one when there is any."""
+    """Return how many of the lines fit; at least one when there is any."""
     spent = 0
     for number, line in enumerate(lines):
         spent += estimate_tokens(f"{line}\n")
@@ -367,7 +367,7 @@ def count_fitting(lines: Sequence[str], max_tokens: int) -> int:
 
 
 def fit_text(text: str, max_tokens: int) -> str:
-    """The beginning of a text that fits: whole lines, or a part of the first one; never empty."""
+    """Return the beginning of a text that fits: whole lines, or a part of the first one; never empty."""
     if estimate_tokens(text) <= max_tokens:
         return text
     low, high = 1, len(text)

@@ -101,7 +101,7 @@ class DocumentServer(MCPServer[Any]):
 
 
 def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
-    """What an agent is told of the tools: none of them changes anything, nor looks outside the documents.
+    """Describe the tools to an agent: none of them changes anything, nor looks outside the documents.
 
     `indexes` is as in `make_schema`.
     """
@@ -121,7 +121,7 @@ def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
 
 
 def call_tool(index: "ServedIndex | ServedIndexes", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-    """The result of a call; an error is a result as well, which says what to do."""
+    """Return the result of a call; an error is a result as well, which says what to do."""
     try:
         reply = read_call(name, make_sendable(arguments)).answer(index)
         content = types.TextContent(type="text", text=make_sendable(reply.text))
@@ -141,7 +141,7 @@ def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def describe_error(error: Exception) -> str:
-    """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
+    """Describe an error to an agent: what it asked wrongly, in full; else no path or detail of this machine."""
     if isinstance(error, errors.UnknownReferenceError):
         hint = "outline() shows what is" if isinstance(error.hint, errors.Command) else error.hint
         return str(make_sendable(f"{error.message}; {hint}"))

@@ -73,7 +73,7 @@ class Tool(BaseModel):
         return served.choose(self.index), reference
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        """The answer to the call; UsageError when an argument names nothing that there is."""
+        """Answer the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
 
     @classmethod
@@ -297,7 +297,7 @@ def describe_tool(tool: type[Tool]) -> str:
 
 
 def make_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments, without what only costs tokens: titles, lengths, empty defaults.
+    """Return the JSON Schema of a tool's arguments, without what only costs tokens: titles, lengths, empty defaults.
 
     `indexes` are the names of those that are served, where they are several.
     """
@@ -319,7 +319,7 @@ def make_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]
 
 
 def read_call(name: str, arguments: Mapping[str, object]) -> Tool:
-    """The call of a tool, a null argument as if not given; UsageError names every mistake, and what to give instead."""
+    """Return the call of a tool, a null argument as if not given; UsageError names every mistake, and its cure."""
     tool = TOOLS.get(name)
     if tool is None:
         raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")

@@ -75,7 +75,7 @@ class RetrieverPool(Closing):
     def borrow(
         self, key: Hashable, open_retriever: "Callable[[], Retriever]", wait_s: float | None = None
     ) -> "Iterator[Retriever]":
-        """The retriever of a key, everything that it depends on.
+        """Lend the retriever of a key, which names everything that it depends on.
 
         Raises:
             NotReadyError: it is not open after `wait_s`; None for the pool's own.
@@ -150,7 +150,7 @@ class ServedIndex(Closing):
     def retriever(
         self, profile: str = "", settings: Mapping[str, Any] | None = None, wait_s: float | None = None
     ) -> "Iterator[Retriever]":
-        """The open retriever of a profile (a name, never a file; empty: the index's own), or NotReadyError."""
+        """Lend the retriever of a profile (a name, never a file; empty: the index's own), or raise NotReadyError."""
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         name, given = profile or self.profile, settings or {}
@@ -158,7 +158,7 @@ class ServedIndex(Closing):
             yield retriever
 
     def choose(self, name: str = "") -> "ServedIndex":
-        """Itself, as `ServedIndexes.choose`; UsageError for the name of another index."""
+        """Return itself, as `ServedIndexes.choose`; UsageError for the name of another index."""
         if name:
             raise UsageError("one index is served here: leave out index")
         return self
@@ -167,12 +167,12 @@ class ServedIndex(Closing):
     def searcher(
         self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
     ) -> "Iterator[Retriever | SeveralRetrievers]":
-        """What answers a question, as `ServedIndexes.searcher`."""
+        """Lend what answers a question, as `ServedIndexes.searcher`."""
         with self.choose(name).retriever(profile, settings) as retriever:
             yield retriever
 
     def begin(self) -> None:
-        """Opens the index now, so that it is ready, or on the way, when somebody asks; errors are for who asks."""
+        """Open the index in the background, before the first question; that question raises any error."""
         if self._beginning is None or not self._beginning.is_alive():
             self._beginning = threading.Thread(target=self._warm_up, daemon=True)
             self._beginning.start()
@@ -186,10 +186,10 @@ class ServedIndex(Closing):
             self._trouble = error
 
     def check_ready(self) -> None:
-        """Whether a question can be answered now: the index and its model are open, and its database answers.
+        """Check that a question can be answered now: the index and its model are open, and its database answers.
 
         Raises:
-            RetrieverError: why not; where it could not be opened, that is tried again.
+            RetrieverError: why not; an index that could not be opened is tried again.
         """
         if self._trouble is not None:
             self.begin()
@@ -199,7 +199,7 @@ class ServedIndex(Closing):
 
     @property
     def progress(self) -> "IndexingProgress":
-        """How far indexing has come, if it goes on."""
+        """Return how far indexing has come, if it goes on."""
         return IndexingProgress(self._indexing is not None and self._indexing.is_alive(), self._pool.progress)
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
@@ -235,7 +235,7 @@ class ServedIndex(Closing):
         return find_index([absolute(folder) for folder in self._docs], self._index).index
 
     def describe(self) -> str:
-        """What is indexed, in a few lines for an agent; opens and indexes nothing but index.sqlite."""
+        """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
         from retriever.indexing.consent import read_named_folders
         from retriever.overview import read_overview, write_overview
         from retriever.store.database import read_transaction
@@ -267,7 +267,7 @@ class ServedIndexes(Closing):
         self._indexes = dict(indexes)
 
     def choose(self, name: str = "") -> ServedIndex:
-        """The index of this name; UsageError where there is none, or none is named."""
+        """Return the index of this name; UsageError where there is none, or none is named."""
         if name not in self._indexes:
             wrong = f"there is no index {name[:100]!r}" if name else "several indexes are served, so index is needed"
             raise UsageError(f"{wrong}; there are: {', '.join(self.names)}")
@@ -277,7 +277,7 @@ class ServedIndexes(Closing):
     def searcher(
         self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
     ) -> "Iterator[Retriever | SeveralRetrievers]":
-        """What answers a question: the retriever of one index, or without a name those of all."""
+        """Lend what answers a question: the retriever of one index, or without a name those of all."""
         from retriever.several import SeveralRetrievers
 
         with ExitStack() as stack:
@@ -293,17 +293,17 @@ class ServedIndexes(Closing):
             yield SeveralRetrievers(retrievers, failed)
 
     def begin(self) -> None:
-        """As `ServedIndex.begin`, of all."""
+        """Do as `ServedIndex.begin`, for all."""
         for index in self._indexes.values():
             index.begin()
 
     def check_ready(self) -> None:
-        """As `ServedIndex.check_ready`, of all."""
+        """Do as `ServedIndex.check_ready`, for all."""
         for index in self._indexes.values():
             index.check_ready()
 
     def describe(self) -> str:
-        """As `ServedIndex.describe`, of each."""
+        """Do as `ServedIndex.describe`, for each."""
         lines = [f"Index {code(name)}: {index.describe()}" for name, index in self._indexes.items()]
         return "\n".join([*lines, *([f"About them: {self._about}"] if self._about else [])])
 
@@ -346,17 +346,17 @@ class IndexingThread(threading.Thread):
             self._can_answer.set()
 
     def wait_for_words(self) -> None:
-        """Returns when questions can be answered; raises what ended the indexing before."""
+        """Wait until questions can be answered; raise what ended the indexing before."""
         self._can_answer.wait()
         if self._error is not None:
             raise self._error
 
     def note_answer(self, answer: "Answer") -> None:
-        """The sections that were found are embedded next, so that the next such question finds them by meaning."""
+        """Embed the sections that were found next, so that a similar question finds them by meaning."""
         self._likely = answer.trace.order
 
     def stop(self) -> None:
-        """Ends it after what is being embedded now, or leaves it behind."""
+        """End it after what is being embedded now, or leave it behind."""
         self._is_stopped = True
         if self.is_alive():  # not yet, where the server ends while the first caller is starting it
             self.join(STOP_SECONDS)
