@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pageindex.document import parse_document
 from pageindex.markdown import References
 from pageindex.node import Node
-from pageindex.summary import boilerplate, extractive_summary, link_density
+from pageindex.summary import boilerplate, extractive_summary, link_density, prose_sentences
 
 
 def summary(text: str, *titles: str, max_chars: int = 420) -> str:
@@ -107,3 +107,8 @@ def test_a_page_of_links_is_one_in_the_mean_of_its_sections() -> None:
 def test_nothing_takes_long() -> None:
     for sign in ("[", "[a](", "https://", "[](", "("):
         assert 0.0 <= link_density(sign * 300_000) <= 1.0
+
+
+def test_code_in_a_quote_is_no_prose() -> None:
+    quoted = "> ```console\n> $ cargo run\n> ```\n>\n> The compiler complains.\n"
+    assert list(prose_sentences(quoted, References())) == ["The compiler complains."]
