@@ -112,7 +112,7 @@ TABLE: list[tuple[str, ServerAddress, str, str, list[tuple[str, str]], int]] = [
     ("another port of the proxy", PROXIED, "GET", "/", [("host", "notes.example:8470"), TOKEN], OK),
     ("a probe", PROXIED, "GET", "/readyz", [("host", "pod-7")], OK),
     ("a probe from a page", PROXIED, "GET", "/healthz", [("host", "pod-7"), ("origin", "http://pod-7.example")], 403),
-    ("metrics without the token", PROXIED, "GET", "/metrics", [PUBLIC], 401),
+    ("the API without the token", PROXIED, "GET", "/api/search", [PUBLIC], 401),
     ("a body as large as may be", HOME, "POST", "/", [OWN, ("content-length", "1000000")], OK),
     ("a larger body", HOME, "POST", "/", [OWN, ("content-length", "1000001")], 413),
     ("an endless body", HOME, "POST", "/", [OWN, ("content-length", "9" * 5000)], 413),
