@@ -1,4 +1,4 @@
-"""Interrupts and damages indexes, and counts what was lost: the figures of docs/reliability.md.
+"""Interrupts and damages indexes, and counts what was lost: the figures of docs/internals/reliability.md.
 
     uv run --group dev python benchmarks/faults.py [--trials N] [--seed N]
         [--kinds kill,fault,space,limit,damage,bits,readers]

@@ -1,4 +1,4 @@
-"""Times what reads documents on the worst of them: the table of docs/reliability.md.
+"""Times what reads documents on the worst of them: the table of docs/internals/reliability.md.
 
     uv run python benchmarks/hostile.py [--only WORD] [--scale N]
 

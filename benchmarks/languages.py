@@ -5,7 +5,7 @@ r"""How documents and questions in other languages fare: each search alone and b
     uv run python benchmarks/languages.py de zh         # these alone
 
 `LANGUAGE/` holds the notes, `LANGUAGE.jsonl` the questions with gold lines, `LANGUAGE.unanswerable.jsonl` questions
-that the notes do not answer and strings that mean nothing. docs/languages.md holds the tables.
+that the notes do not answer and strings that mean nothing. docs/internals/languages.md holds the tables.
 """
 
 import sys

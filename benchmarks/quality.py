@@ -4,7 +4,7 @@ r"""Ranking quality on questions with gold lines: each profile, each search alon
         ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook
 
 QUESTIONS:DOCS for each set. Where a file QUESTIONS.expansions.jsonl lies beside QUESTIONS.jsonl, the default profile is
-measured with it as well. After the sets comes the mean over them. docs/evaluation.md says what the measures are.
+measured with it as well. After the sets comes the mean over them. docs/internals/evaluation.md explains the measures.
 """
 
 import sys

@@ -54,7 +54,7 @@ def open_retriever(
     Args:
         docs: folders of Markdown: they are indexed first, only what changed. Empty for those of an index.
         index: its folder, or the name of a known one; None for HYBRID_RETRIEVE_INDEX, else the one that holds `docs`,
-            else the one that covers the current folder (docs/indexes.md).
+            else the one that covers the current folder (docs/guide/indexes.md).
         profile: a name in configs/ or the path of a YAML file.
         settings: settings over those of the profile, nested as in a profile file.
         progress: told how far indexing has come.

@@ -12,7 +12,7 @@ TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which sections a question may find: those that meet every field that is given. docs/scope.md has the forms."""
+    """Which sections a question may find: those that meet every given field. docs/guide/scope.md has the forms."""
 
     folders: tuple[str, ...] = ()
     """In any of these folders or files: a path, or the end of one (`daily` is also `journal/daily/`)."""
@@ -138,7 +138,7 @@ class AskRequest:
     """A question, and what goes with it."""
 
     question: str
-    """In any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/scope.md)."""
+    """In any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/guide/scope.md)."""
     conversation: Sequence[Turn | str] = ()
     """What was asked before, oldest first, with the reply where there is one: a follow-up is understood by it."""
     scope: Scope = EVERYWHERE

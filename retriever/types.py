@@ -174,7 +174,7 @@ class Hit:
     score: float
     scale: str
     """What the score is: `rrf` (a sum of weights / (k + rank)), `convex` or `blended` (of weighted scores), `reranked`
-    (0 to 1 and what entities add; docs/reranking.md), `several` (of several indexes: confidence / (k + rank)).
+    (0 to 1 and what entities add; docs/guide/reranking.md), `several` (of several indexes: confidence / (k + rank)).
     Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""

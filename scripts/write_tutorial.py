@@ -1,4 +1,4 @@
-"""Runs the commands of docs/tutorial.md, and the first one of README.md, and writes what they print below them.
+"""Runs the commands of docs/guide/start.md, and the first one of README.md, and writes what they print below them.
 
     uv run scripts/write_tutorial.py           # writes the pages
     uv run scripts/write_tutorial.py --check   # compares the citations, and all of README.md but its scores
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-PAGE = PROJECT / "docs" / "tutorial.md"
+PAGE = PROJECT / "docs" / "guide" / "start.md"
 NOTES = PROJECT / "docs" / "tutorial-notes"
 README = PROJECT / "README.md"
 

@@ -34,7 +34,7 @@ class SectionRetriever(Closing, BaseRetriever):
     top_k: int | None = None
     """How many sections; None for the profile's."""
     scope: Scope | None = None
-    """What may be found by every question, beside the filters in it (docs/scope.md)."""
+    """What may be found by every question, beside the filters in it (docs/guide/scope.md)."""
     _opened: Retriever = PrivateAttr()
 
     def model_post_init(self, context: object, /) -> None:

@@ -32,7 +32,7 @@ class SectionRetriever(Closing, BaseRetriever):
         profile: a name in configs/ or the path of a YAML file.
         settings: settings over those of the profile, nested as in a profile file.
         top_k: how many sections; None for the profile's.
-        scope: what may be found by every question, beside the filters in it (docs/scope.md).
+        scope: what may be found by every question, beside the filters in it (docs/guide/scope.md).
     """
 
     def __init__(

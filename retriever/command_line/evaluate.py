@@ -77,8 +77,8 @@ def evaluate(
 ) -> ExitCode:
     """Measure how well profiles find the sections that answer QUESTIONS, with intervals and every pair compared.
 
-    QUESTIONS is a JSONL file (id, question, kind, gold: file, start_line, end_line). docs/evaluation.md describes it
-    and the measures.
+    QUESTIONS is a JSONL file (id, question, kind, gold: file, start_line, end_line). docs/internals/evaluation.md
+    describes it and the measures.
     """
     names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
     before = read_baseline(Path(baseline)) if baseline else None

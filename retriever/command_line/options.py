@@ -252,7 +252,7 @@ class Opening:
 
 
 EVERY_INDEX = ("--all",)  # in place of names
-# Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
+# Of documents, for each core, with the bundled model (docs/internals/speed.md): for a rough guess.
 BYTES_A_SECOND = 17_000
 WORDS_BYTES_A_SECOND = 300_000  # until words answer, by one core
 

@@ -49,7 +49,7 @@ def postgres(
     """Make the tables of an index in a PostgreSQL database, or bring them up to this version (init).
 
     --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
-    comes from PGPASSWORD, .pgpass or a service file. To be run by the role that is to own the tables: docs/postgres.md.
+    comes from PGPASSWORD, .pgpass or a service file. Run it as the role that is to own the tables: docs/guide/team.md.
 
     `grant ROLE FOLDER...` lets a role see these folders and nothing else, `revoke ROLE FOLDER...` takes that back, and
     `revoke ROLE` all its rights. A folder is named by its path, or the end of it.

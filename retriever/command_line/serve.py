@@ -45,7 +45,7 @@ about_option = click.option(
     "--roles",
     "roles_file",
     metavar="FILE",
-    help="Of an index in PostgreSQL: which token, or which header of a proxy, is which role (docs/postgres.md). Each "
+    help="Of an index in PostgreSQL: which token, or which header of a proxy, is which role (docs/guide/team.md). Each "
     "finds what it may see, and others are refused.",
 )
 @click.option(

@@ -32,7 +32,7 @@ NOTHING_FOUND = "No section of the documents was found for the question."
 OUTLINE_HEADING = "## Found, but not quoted here"
 
 # Of the budget, for the chunks that matched: without this limit, two long sections leave no room for the other hits
-# (measured in docs/context.md).
+# (measured in docs/guide/answers.md).
 CHUNKS_SHARE = 0.5
 OUTLINE_SHARE = 0.125  # of the budget, for the outline of what was left out
 COUNTED_CHARS = 100_000  # the tokens of a longer text are estimated from its beginning

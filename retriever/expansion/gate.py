@@ -1,6 +1,6 @@
 """Which questions are searched as they are: asking a language model would cost seconds and bring nothing.
 
-docs/ranking.md says what each rule saves and costs.
+docs/internals/ranking.md says what each rule saves and costs.
 """
 
 import re
@@ -78,7 +78,7 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
         best = ranking[0][1]
         margin = best - (ranking[1][1] if len(ranking) > 1 else 0.0)
         (covered,) = view.lexical.coverage(tokens, [ranking[0][0]])
-        if covered >= 0.6 and margin >= 0.3 * best:  # chosen on the two sets of docs/language-model.md
+        if covered >= 0.6 and margin >= 0.3 * best:  # chosen on the two sets of docs/guide/language-model.md
             return f"one section holds {covered:.0%} of the question, far before the next"
     return ""
 

@@ -2,7 +2,7 @@
 
 How near is near? It depends on the model (some put all texts within .7 and 1) and on how much there is to search: the
 best of 100,000 cosines is higher than the best of ten. So a fixed list of everyday questions is asked when an index is
-made, and every later question is compared with what they find. docs/confidence.md has what else was tried.
+made, and every later question is compared with what they find. docs/internals/confidence.md has what else was tried.
 """
 
 import json

@@ -9,7 +9,7 @@ sections. The numbers come from
 
     uv run scripts/calibrate_confidence.py
 
-over questions with and without an answer in two sets of documents; docs/confidence.md has what they are worth. More
+over questions with and without an answer in two sets of documents; docs/internals/confidence.md has their worth. More
 evidence never lowers the confidence.
 """
 
@@ -45,7 +45,7 @@ KNOWN_FROM = 0.55
 NEAR_FROM = 3.5
 # Where words are pairs of characters, half of the pairs of a question stand across two words, and no section has them.
 # Times this, 46 of 48 questions in Chinese, Japanese and Thai with a right first hit are known well enough, and 1 of 22
-# without an answer (docs/languages.md).
+# without an answer (docs/internals/languages.md).
 UNSPACED = 1.8
 # Of `coherence`: 5 % of random words of the documents reach it, and 98 % of the questions in the documents' words.
 COHERENT_FROM = 1.15

@@ -163,7 +163,7 @@ def share_weights(rankings: Sequence[Ranking], weights: Mapping[Source, float]) 
     )
 
 
-NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/reranking.md)
+NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/reranking.md)
 
 
 def cap_candidates(

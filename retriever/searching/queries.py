@@ -3,7 +3,7 @@
 The semantic search takes the weighted mean of the texts' vectors, as HyDE does (Gao, Ma, Lin and Callan, "Precise
 Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023); the keyword search takes their words, each counted by
 the weight of its text. So an expanded search gives one list for each kind of search, as a plain one does. Measured
-against a list for each text (docs/evaluation.md), this is as good or better.
+against a list for each text (docs/internals/evaluation.md), this is as good or better.
 """
 
 import re

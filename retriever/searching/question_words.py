@@ -111,7 +111,7 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
 
     Together: one right after the other, as in the question, but for stop words; in one paragraph, one code block, or
     one title with those above it. In either order, or with a term between them, twice as many random words are together
-    (docs/confidence.md). A single word is together with itself.
+    (docs/internals/confidence.md). A single word is together with itself.
     """
     pairs = [(first, second) for first, second in pairwise(words) if not set(first) & set(second)]
     if not pairs:

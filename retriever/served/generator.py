@@ -1,6 +1,6 @@
 """A generator whose model runs on a server: it looks at the model, asks it, tries again where that may help.
 
-docs/language-model.md says what it promises.
+docs/guide/language-model.md says what it promises.
 """
 
 import logging

@@ -395,7 +395,7 @@ class LastProgress:
 def share_one_arena() -> None:
     """Let all threads share one arena of glibc's; other C libraries need no telling."""
     # It gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came to
-    # hold twice what it uses (docs/agents.md).
+    # hold twice what it uses (docs/guide/agents.md).
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if libc is not None and hasattr(libc, "gnu_get_libc_version"):
         libc.mallopt(-8, 1)  # M_ARENA_MAX of malloc.h

@@ -31,7 +31,7 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: 
         case errors.InsufficientPrivilege():
             return StorageError(
                 f"this role may not do that in {address}: {said}",
-                hint="use a role with the rights, or have them granted: docs/postgres.md",
+                hint="use a role with the rights, or have them granted: docs/guide/team.md",
             )
         case errors.ReadOnlySqlTransaction():
             return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")

@@ -107,7 +107,7 @@ def test_profile_settings_and_errors_are_the_librarys(
         made(index=index, top_k=0)
 
 
-EXAMPLES = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "library.md").read_text("utf-8"), re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "guide" / "python.md").read_text("utf-8"), re.DOTALL)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.partition("\n")[0].split()[1])
@@ -118,7 +118,7 @@ def test_every_example_of_the_page_runs(
         pytest.importorskip(package, reason="its extra is not installed")
     monkeypatch.chdir(index.parent)
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(index))
-    exec(compile(example, "docs/library.md", "exec"), {"__name__": "__main__"})
+    exec(compile(example, "docs/guide/python.md", "exec"), {"__name__": "__main__"})
     assert "fusion.md:1-3" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Every command of a --help page, of the README and of docs/cli.md runs as it stands: in a clone, in their order."""
+"""Every command of a --help page, of README.md and of docs/reference/cli.md runs in a clone, in their order."""
 
 import contextlib
 import json
@@ -47,7 +47,7 @@ def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     named = ("docs/guide/install.md", "docs/guide/mail.md", "docs/plans.md", "docs/drafts/a.md")
     write_pages(place, dict.fromkeys((*named, "../notes/a.md", "../work/a.md"), guide))
     shutil.copytree(PROJECT / "docs" / "tutorial-notes", place / "docs" / "tutorial-notes")
-    for name in ("ranking.md", "storage.md", "searching.md"):
+    for name in ("internals/ranking.md", "internals/storage.md", "guide/asking.md"):
         shutil.copy(PROJECT / "docs" / name, place / "docs")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("HYBRID_RETRIEVE_")]:
@@ -157,7 +157,7 @@ PREPARED = {
 def test_every_command_of_the_page_of_commands_runs(
     clone: Path, database: Callable[[str], str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    page = (PROJECT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     blocks = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
     for line in re.findall(r"^hybrid_retrieve\.py (.*)$", blocks, re.MULTILINE):
         for before in [item for key, items in PREPARED.items() if line.startswith(key) for item in items]:

@@ -19,7 +19,7 @@ from tests.program import PROJECT, Cli, run_python
 from tests.sample_library import Sample
 
 COMMANDS = {name: command_line.load_command(name) for name in NAMES}
-PAGE = (PROJECT / "docs/cli.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs/reference/cli.md").read_text(encoding="utf-8")
 DOCUMENTED = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
 ]

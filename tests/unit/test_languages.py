@@ -33,7 +33,7 @@ def test_sections_taken_for_notes_are_known(folder: str, known: int, sections: i
 
 
 def test_english_pages_have_no_language() -> None:
-    pages = [*(PROJECT / "docs").glob("*.md"), *(PROJECT / "tests" / "eval_corpus" / "larder").glob("*.md")]
+    pages = [*(PROJECT / "docs").rglob("*.md"), *(PROJECT / "tests" / "eval_corpus" / "larder").glob("*.md")]
     pages += (PROJECT.parent / "shared" / "eval" / "corpora").rglob("*.md")
     assert {detect_language(page.read_text(encoding="utf-8")) for page in pages} == {""}
 

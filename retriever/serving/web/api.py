@@ -48,7 +48,7 @@ class QuestionParameters(Parameters):
 
 
 class ScopedParameters(QuestionParameters):
-    """A question and what may be found; the question may hold the same filters (docs/scope.md)."""
+    """A question and what may be found; the question may hold the same filters (docs/guide/scope.md)."""
 
     folders: Names = Field((), alias="in", description="Only in one of these folders or files.")
     tags: Names = Field((), alias="tag", description="Only in documents with all of these tags.")
