@@ -130,7 +130,8 @@ def distribute_tables(address: DatabaseUrl) -> None:
         if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() == (None,):
             raise StorageError(
                 f"{address} is no database of a Citus cluster",
-                hint="CREATE EXTENSION citus on each node, name the workers with citus_add_node: docs/internals/postgres.md",
+                hint="run CREATE EXTENSION citus on each node, and name the workers with citus_add_node: "
+                "docs/internals/postgres.md",
             )
         done = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = CAST('nodes' AS regclass)"
         if connection.execute(done).fetchone() is None:
