@@ -1,7 +1,6 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
-import logging
 import math
 import threading
 import time
@@ -20,12 +19,11 @@ from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
-from retriever.query import AskRequest, as_turns
-from retriever.search import find_best, find_part, search
+from retriever.query import AskRequest
+from retriever.search import find_part, search
 from retriever.searching.confidence import assess
-from retriever.searching.hits import MAX_TITLE_CHARS
 from retriever.searching.open_index import OpenIndex, View
-from retriever.searching.queries import ExpandedQuery, SearchRequest
+from retriever.searching.queries import ExpandedQuery
 from retriever.searching.question import (
     ReadQuestion,
     clean_question,
@@ -33,8 +31,7 @@ from retriever.searching.question import (
     settle_question,
 )
 from retriever.settings.duration import parse_duration
-from retriever.text import cut
-from retriever.trace import Deadline, NoProgress, Recorder, StageTimes
+from retriever.trace import Deadline, NoProgress, Recorder
 from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
@@ -46,8 +43,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
-
-progress = logging.getLogger("retriever.served.progress")  # shown to a person who waits at a terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,6 @@ class Retriever(Closing):
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
         self._unusable: Unusable | None = None
-        self._stage_times = StageTimes()
         self._lock = threading.RLock()
         self.clock = time.monotonic
         """What the budget of a question is measured by."""
@@ -109,7 +103,7 @@ class Retriever(Closing):
         request = AskRequest.of(question)
         # The budget begins here: the look at the folders, which may index a file, is part of the wait.
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
-        recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
+        recorder = Recorder(deadline=Deadline(total_s, self.clock, self.clock()))
         read = read_question(clean_question(request.question, recorder), request.scope)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
@@ -121,7 +115,6 @@ class Retriever(Closing):
             expanded = self._expand(request, read, recorder)
         with self._use() as index:
             answer = self._answer(index, read, expanded, fresh, recorder)
-            self._stage_times.record(answer.trace.stages)
             if self.on_partial is not None and answer.index.embedded_share < 1:
                 self.on_partial(answer)
             if not self.profile.record:
@@ -351,11 +344,8 @@ class Retriever(Closing):
         plain = settle_question(read, None, exact=self.profile.exact)
         with contextlib.suppress(SnapshotError), self._use() as index, index.view() as view:
             plain = settle_question(read, view, exact=self.profile.exact)
-        ahead = partial(self._look_ahead, plain)
-        turns = as_turns(request.conversation)
-        writing = SearchRequest(plain.question, request.expansion, turns, tuple(request.focus), ahead)
         # Other threads ask while the model writes.
-        written = self._models.expander.expand(writing, self.view, recorder)
+        written = self._models.expander.expand(replace(request, question=plain.question), self.view, recorder)
         return replace(written, asked=plain.asked, scope=plain.scope, notes=plain.notes, corrections=plain.corrections)
 
     def _answer(
@@ -430,14 +420,6 @@ class Retriever(Closing):
             notes=(*notes, *recorder.notes),
             corrections=expanded.corrections,
         )
-
-    def _look_ahead(self, plain: ExpandedQuery) -> None:
-        """The first search, while a language model writes: what it loads is there when the texts come."""
-        with contextlib.suppress(RetrieverError), self.view() as view:  # the search itself meets them, and says so
-            best = find_best(view, self._models, plain, self.profile) if view.number else None
-            if best is not None:
-                title = cut(best.title, MAX_TITLE_CHARS)
-                progress.info("found so far: %s (%s)", title, best.id.partition("#")[0])
 
     def _rebuild(self, index: OpenIndex, number: int) -> bool:
         """Makes a new snapshot, for which nothing is embedded; whether that was possible."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pageindex.node import Node
 from retriever.errors import OutOfTimeError, ScopeError
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
@@ -75,16 +74,6 @@ def find_part(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope 
     assert part.part is not None
     searched = SearchedScope(scope, expanded.question, len(part.part.node_keys), part.part.documents)
     return part, searched, (*notes, part.part.reason) if part.part.reason else notes
-
-
-def find_best(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile) -> Node | None:
-    """The first section of a search that nobody is told about; None where nothing is found."""
-    part, searched, _ = find_part(view, expanded)
-    if searched is not None and not searched.sections:
-        return None
-    candidates, _ = find_candidates(part, models, expanded, profile, Recorder())
-    best = [candidate.node_id for candidate in candidates[:1]]
-    return part.tree.read(best)[best[0]] if best else None
 
 
 def find_candidates(

@@ -6,9 +6,8 @@ it is, and the answer says why.
 """
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -31,9 +30,9 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.protocols import Encoder
-from retriever.query import Dropped, ExpansionReport, FollowUp, Query
+from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Query, as_turns
 from retriever.searching.open_index import View
-from retriever.searching.queries import ExpandedQuery, SearchRequest, find_rarity, normalize_weights
+from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.speed import USUAL
 from retriever.served.task import Generator, Task
 from retriever.settings.schema import ExpansionSettings
@@ -60,7 +59,7 @@ class Expander:
         self._cache = cache
         self._vocabulary: tuple[IndexState | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
 
-    def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
+    def expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         """Return the question as it is understood, with the texts that pass the screening.
 
         The recorder has the reason where the language model was asked for, and there are none.
@@ -69,11 +68,11 @@ class Expander:
         return replace(self._expand_question(request, open_view, recorder), follow_up=follow_up)
 
     def _understand(
-        self, request: SearchRequest, open_view: OpenView, recorder: Recorder
-    ) -> tuple[FollowUp | None, SearchRequest]:
+        self, request: AskRequest, open_view: OpenView, recorder: Recorder
+    ) -> tuple[FollowUp | None, AskRequest]:
         """Return how the question is understood by those before it, and what is asked then."""
         question = request.question
-        turns = read_turns(request.conversation, question)
+        turns = read_turns(as_turns(request.conversation), question)
         if not turns or not is_follow_up(question):
             return None, replace(request, conversation=())
         with recorder.stage(StageName.FOLLOW_UP) as note:
@@ -97,7 +96,7 @@ class Expander:
             note.text = f"understood as: {joined}"
         return FollowUp(joined, words) if words else None, replace(request, question=joined, conversation=turns)
 
-    def _expand_question(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
+    def _expand_question(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
             if settings.hyde.gate == "always":
@@ -115,13 +114,13 @@ class Expander:
                 expanded = replace(expanded, report=replace(report, entities=entities))
         return expanded
 
-    def _expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
+    def _expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         question, settings = request.question, self._settings
         reason, names, vocabulary = self._look_into_index(question, open_view)
         if reason:
             return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
         # The words of the documents stand in the prompt: a model writes a likely answer in their terms, not in its own.
-        grounding = limit_grounding(vocabulary, request.conversation, request.focus)
+        grounding = limit_grounding(vocabulary, as_turns(request.conversation), request.focus)
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
             try:
@@ -168,7 +167,7 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Vocabulary()
 
-    def _write(self, request: SearchRequest, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
+    def _write(self, request: AskRequest, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
         """Return what the model writes, or has written before, and whether it was cached. Failures are not cached."""
         question = request.question
 
@@ -181,7 +180,7 @@ class Expander:
             return replace(task, material=build_material(question, grounding, min(room, readable)))
 
         task = build_task(question, grounding, self._settings)
-        return self._ask(task, deadline, StageName.EXPAND, fit, request.meanwhile)
+        return self._ask(task, deadline, StageName.EXPAND, fit)
 
     def _ask(
         self,
@@ -189,7 +188,6 @@ class Expander:
         deadline: Deadline,
         stage: StageName,
         fit: FitTask | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
     ) -> tuple[CachedExpansion, bool]:
         """Return what the model writes for a task, which `fit` cuts to the time there is, and whether it was cached."""
         generator = self._open_generator()
@@ -197,24 +195,12 @@ class Expander:
         if entry := self._cache.get(key):
             return entry, True
         started = perf_counter()
-        with deadline.allow(stage) as seconds:
-            task = fit(generator, seconds) if fit else task
-            with running(meanwhile):
-                written = generator.write(replace(task, seconds=seconds))
+        seconds = deadline.seconds_for(stage)
+        task = fit(generator, seconds) if fit else task
+        written = generator.write(replace(task, seconds=seconds))
         entry = CachedExpansion(written, milliseconds_since(started))
         self._cache.put(key, entry)
         return entry, False
-
-
-@contextmanager
-def running(work: Callable[[], None]) -> Iterator[None]:
-    """Do the work in another thread inside the block, which ends after it."""
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
 
 
 def drop_unrelated(

@@ -54,8 +54,8 @@ def rerank(
         return candidates
     try:
         inputs = build_inputs(view, pool, request.words, settings)
-        with recorder.deadline.allow(StageName.RERANK, reranker.start_s) as seconds:
-            output = reranker.score(request.question, inputs, seconds)
+        seconds = recorder.deadline.seconds_for(StageName.RERANK, reranker.start_s)
+        output = reranker.score(request.question, inputs, seconds)
     except OutOfTimeError as error:
         recorder.degrade(StageName.RERANK, error)
         note.skip()

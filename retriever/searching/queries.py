@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from retriever.lexical.tokens import tokenize
-from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope, Turn
+from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.open_index import View
 from retriever.settings.schema import QueryWeights
 
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
 # Terms -> how rare each is in the documents, above 0; terms that no section holds are left out.
 Rarity = Callable[[Sequence[str]], Mapping[str, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    question: str
-    # Used in place of the language model's answer; None: the model is asked, if it is switched on.
-    expansion: Expansion | None = None
-    conversation: tuple[Turn, ...] = ()  # what was asked before, oldest first
-    focus: tuple[str, ...] = ()  # kinds of things to write about
-    # Done in another thread while a language model writes: the wait is long, and this process idle.
-    meanwhile: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

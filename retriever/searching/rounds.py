@@ -112,9 +112,9 @@ def run_rounds(
     try:
         while count and len(done) < MAX_ACTIONS:
             count -= 1
-            with deadline.allow(StageName.ROUNDS) as seconds:
-                task, shown = build_task(view, question, shown, done, generator, seconds)
-                plan = generator.write(task)
+            seconds = deadline.seconds_for(StageName.ROUNDS)
+            task, shown = build_task(view, question, shown, done, generator, seconds)
+            plan = generator.write(task)
             granted, refused = check_actions(plan.actions, question, len(shown), done)
             rounds.refused += refused
             # A model that was refused everything would be shown the same again, and asks for the same.

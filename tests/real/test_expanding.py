@@ -1,9 +1,7 @@
 """Questions expanded by a scripted Ollama over HTTP: what it writes is used; whatever it does, there is an answer."""
 
 import json
-import logging
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -72,30 +70,6 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
         assert text in asked.material
         assert text not in asked.instructions
     assert asked.prompt_tokens < asked.num_ctx
-
-
-def test_the_question_is_searched_while_the_model_writes(
-    shelf: Shelf, ollama: ScriptedServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    seen: list[str] = []
-
-    def answer_late(_: Asked) -> object:
-        until = time.monotonic() + 20
-        while not (told := [text for text in caplog.messages if text.startswith("found so far")]):
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        seen.extend(told)
-        return HELPFUL
-
-    ollama.answer = answer_late
-    with caplog.at_level(logging.INFO, "retriever.served.progress"):
-        answer = asked_of(shelf, ollama)
-        assert answer.hits[0].node_id == STAMPS
-        seen_before = len(caplog.messages)
-        asked_of(shelf, ollama)
-    plain = shelf.ask(QUESTION).hits[0]
-    assert seen == [f"found so far: {plain.title} ({plain.file})"]
-    assert not any("found" in text for text in caplog.messages[seen_before:]), "nobody waits for what is remembered"
 
 
 def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedServer) -> None:
