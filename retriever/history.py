@@ -5,17 +5,13 @@ be written (a read-only index, a writer at work) the answer says so and is the s
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from retriever.errors import Command, IndexLockedError, IndexUnusableError, UsageError
+from retriever.errors import Command, IndexUnusableError, UsageError
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import queries
-from retriever.store.connection import Connection
-from retriever.store.database import transaction
 from retriever.store.queries import StoredQuery
 from retriever.store.store import Store
 from retriever.types import Answer, Degradation, StageName
@@ -86,7 +82,7 @@ class QuestionLog:
             UsageError: there is no such question.
             IndexLockedError: it is removed, but a process that reads the index keeps its text in the log.
         """
-        with self._deleting() as connection:
+        with self.store.delete(WAIT_FOR_WRITER_S) as connection:
             removed = queries.remove_query(connection, key)
         if not removed:
             raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
@@ -97,20 +93,5 @@ class QuestionLog:
         Raises:
             IndexLockedError: as `delete`.
         """
-        with self._deleting() as connection:
+        with self.store.delete(WAIT_FOR_WRITER_S) as connection:
             return queries.remove_all(connection)
-
-    @contextmanager
-    def _deleting(self) -> Iterator[Connection]:
-        """Yield a transaction, after which no file holds what it deleted: SQLite's log and a damaged copy would."""
-        self.store.open().close()  # an index that is there
-        # With the writer's lock: a repair would bring back what it has read before.
-        with self.store.write(WAIT_FOR_WRITER_S) as (connection, _):
-            with transaction(connection):
-                yield connection
-            # What was deleted stands in the log until that is emptied, which a reader can prevent.
-            if not self.store.erase(connection):
-                raise IndexLockedError(
-                    f"deleted, but a process that reads the index {self.store} still holds the text in its log",
-                    hint="end it, or delete again when it has finished",
-                )

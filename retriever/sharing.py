@@ -19,9 +19,7 @@ from retriever.store.url import FORM
 from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
-    from retriever.indexing.queue import Queue
-    from retriever.indexing.worker import WorkedUnit
-    from retriever.store.tables import Tables
+    from retriever.indexing.workers import Queue, WorkedUnit
 
 
 def make_postgres_tables(
@@ -32,8 +30,8 @@ def make_postgres_tables(
     hnsw: bool = False,
     tsvector: str = "",
     citus: bool = False,
-) -> "Tables":
-    """Makes the tables of an index in PostgreSQL, or brings them up to this version; by the role that owns them.
+) -> bool:
+    """Make the tables of an index in PostgreSQL where there are none, and grant rights; by the role that owns them.
 
     Args:
         index: `postgresql://USER@HOST/DATABASE`, with `?schema=NAME`; None for HYBRID_RETRIEVE_INDEX.
@@ -44,7 +42,7 @@ def make_postgres_tables(
         citus: also spread the tables over the nodes of a Citus cluster.
 
     Returns:
-        What the tables are now.
+        Whether tables were made.
 
     Raises:
         UsageError: the index is a folder; the extra `postgres` is not installed.
@@ -105,11 +103,10 @@ def enqueue_folders(
 ) -> int:
     """Puts what changed in folders into the queue of an index in PostgreSQL, for `work_queue`.
 
-    Waits while 10,000 documents are queued. What failed is tried again.
+    What failed is tried again.
 
     Args:
-        docs: folders of Markdown, or addresses of git repositories (`https://...`, `file:///...`, `git@host:path`),
-            which are cloned into the user's cache folder, or brought up to date there.
+        docs: folders of Markdown.
         index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
         profile: a name in configs/ or the path of a YAML file.
         settings: settings over those of the profile, nested as in a profile file; the index remembers them.
@@ -121,14 +118,12 @@ def enqueue_folders(
 
     Raises:
         UsageError: the index is a folder, or has other settings, which are changed by `index_folders` alone.
-        DocumentsError: a folder is missing, or holds no document; a repository cannot be cloned.
+        DocumentsError: a folder is missing, or holds no document.
         IndexUnusableError: the database cannot be reached or written.
     """
-    from retriever.indexing.clone import is_repository, update_clone
-    from retriever.indexing.queue import enqueue
+    from retriever.indexing.workers import enqueue
 
-    folders = [update_clone(str(place)) if is_repository(str(place)) else place for place in docs]
-    request = index_request(folders, index, profile, settings, None, everything=everything)
+    request = index_request(docs, index, profile, settings, None, everything=everything)
     return enqueue(request, progress or NoProgress())
 
 
@@ -147,13 +142,13 @@ def work_queue(index: str | Path | None = None, *, once: bool = False) -> "Itera
         UsageError: the index is a folder, or this machine has another embedding model than it was made with.
         IndexUnusableError: the database cannot be used; once it has answered, not before it failed for five minutes.
     """
-    from retriever.indexing.worker import work
+    from retriever.indexing.workers import work
 
     return work(lambda: index_request((), index, DEFAULT_PROFILE, None), once=once)
 
 
 def read_queue(index: str | Path | None = None) -> "Queue | None":
-    """How many documents are queued, being worked on, failed and done, and how fast it goes.
+    """Return how many documents are queued, being worked on and failed.
 
     Args:
         index: found as in `open_retriever`.
@@ -164,7 +159,7 @@ def read_queue(index: str | Path | None = None) -> "Queue | None":
     Raises:
         IndexUnusableError: the database cannot be read.
     """
-    from retriever.indexing.queue import read_queue as read
+    from retriever.indexing.workers import read_queue as read
 
     return read(find_index((), index).index)
 

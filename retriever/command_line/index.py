@@ -40,7 +40,7 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 @click.option(
     "--enqueue",
     is_flag=True,
-    help="Leave the work to `worker`, in PostgreSQL. DOCS may be addresses of git repositories, too.",
+    help="Leave the work to `worker`, in PostgreSQL.",
 )
 @options.as_json
 def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_json: bool) -> ExitCode:

@@ -46,7 +46,7 @@ def postgres(
     citus: bool,
     as_json: bool,
 ) -> ExitCode:
-    """Make the tables of an index in a PostgreSQL database, or bring them up to this version (init).
+    """Make the tables of an index in a PostgreSQL database, and grant rights (init).
 
     --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
     comes from PGPASSWORD, .pgpass or a service file. Run it as the role that is to own the tables: docs/guide/team.md.
@@ -64,10 +64,9 @@ def postgres(
 
     made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector, citus=citus)
     if as_json:
-        print_json({"index": made.index, "schema": made.schema, "version": made.version, "applied": list(made.applied)})
+        print_json({"made": made})
         return ExitCode.OK
-    says = f"version {made.version}" if made.applied else f"version {made.version} already"
-    print_line(f"the schema {sanitize_line(made.schema)} of {sanitize_line(made.index)} has {says}")
+    print_line("made the tables" if made else "the tables are there already")
     if not writers and not readers:
         console.note_dim("--writer ROLE and --reader ROLE let other roles index and ask, `postgres grant` some folders")
     return ExitCode.OK

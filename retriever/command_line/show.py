@@ -15,7 +15,7 @@ from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
 if TYPE_CHECKING:
-    from retriever.indexing.queue import Queue
+    from retriever.indexing.workers import Queue
     from retriever.languages import TextSurvey
     from retriever.status import Status, StatusDetails
 
@@ -163,7 +163,7 @@ def dump_queue(queue: "Queue") -> dict[str, object]:
 
 def print_queue(queue: "Queue") -> None:
     counts = f"{queue.queued:,} queued, {queue.running:,} running, {len(queue.failed):,} failed"
-    print_line(f"queue         {counts}; {queue.indexed:,} done, {queue.per_minute:,.0f} in the last minute")
+    print_line(f"queue         {counts}")
     for path, reason in queue.failed:
         print_line(f"  failed      {sanitize_line(path)}: {sanitize_line(reason)}")
 

@@ -1,7 +1,6 @@
 """`worker`: one of several processes that index what `index --enqueue` left to them."""
 
 import signal
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +12,6 @@ from retriever.display.phrases import pluralize
 
 if TYPE_CHECKING:
     from types import FrameType
-
-TELL_S = 30.0  # between two lines about how fast it goes
 
 
 @options.command(
@@ -40,17 +37,12 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, end)
-    done = failed = told = 0
-    since = time.monotonic()
+    done = failed = 0
     try:
         console.note_dim("waiting for documents; Ctrl-C ends it")
         for unit in work_queue(index, once=once):
             done += unit is not None and not unit.reason
             failed += unit is not None and bool(unit.reason)
-            if done > told and (seconds := time.monotonic() - since) > TELL_S:
-                rate = 60 * (done - told) / seconds
-                console.note(f"indexed {pluralize(done, 'document')}, {rate:,.0f} a minute by now")
-                told, since = done, time.monotonic()
             if came:
                 break
     finally:

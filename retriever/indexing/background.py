@@ -138,7 +138,7 @@ def renew_folder_backgrounds(connection: Connection) -> None:
     """The same for each folder alone, in PostgreSQL, where not all may see all of them."""
     fingerprint = reading.meta(connection, "fingerprint") or ""
     questions = read_unrelated(connection, fingerprint)
-    query = (  # the key of a chunk begins with that of its document: see 001.sql
+    query = (  # the key of a chunk begins with that of its document: see postgres.sql
         "SELECT folder_key, array_agg(chunk_key), content FROM chunks JOIN documents ON document_key = chunk_key >> 24"
         " LEFT JOIN backgrounds USING (folder_key) GROUP BY folder_key, content"
     )

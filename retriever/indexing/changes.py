@@ -3,8 +3,8 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -210,19 +210,8 @@ def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None =
     return replace(diff, different=(*diff.different, *different), unsure=renewed, unchanged=unchanged)
 
 
-Put = Callable[[StoredDocument, DocumentText], object]
-
-
-def read_changes(
-    diff: StatDiff,
-    max_file_bytes: int,
-    progress: Progress,
-    turn: Callable[[], AbstractContextManager[Put | None]] = nullcontext,
-) -> Changes:
-    """Reads the files that differ, and compares contents; the progress is told of those that are surely different.
-
-    Each file is read within a `turn`. What that gives, if anything, takes each text, changed or not, which is not kept.
-    """
+def read_changes(diff: StatDiff, max_file_bytes: int, progress: Progress) -> Changes:
+    """Read the files that differ, and compare contents; the progress is told of those that are surely different."""
     changes = Changes(diff.folder, diff.unchanged, removed=list(diff.gone), skipped=diff.listing.skipped)
     changes.is_listed = diff.is_listed
     new = [(describe_file(0, file, ""), file) for file in diff.new]
@@ -232,23 +221,20 @@ def read_changes(
     for done, (old, file) in enumerate((*new, *diff.different, *diff.unsure), start=1):
         if done <= total:
             progress.advance("reading", done)
-        with turn() as put:
-            try:
-                text = read_document(file, max_file_bytes)
-            except UnreadableDocumentError as error:
-                changes.unreadable.append((describe_file(0, file, ""), error.reason))
-                changes.removed.extend([old] if old.key else [])
-                continue
-            seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
-            now = describe_file(old.key, seen, text.digest)
-            if put:
-                put(now, text)
-            if old.digest != now.digest:
-                (changes.changed if old.key else changes.added).append((now, None if put else text))
-            elif old != now:
-                changes.touched.append(now)
-            else:
-                changes.unchanged += 1
+        try:
+            text = read_document(file, max_file_bytes)
+        except UnreadableDocumentError as error:
+            changes.unreadable.append((describe_file(0, file, ""), error.reason))
+            changes.removed.extend([old] if old.key else [])
+            continue
+        seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
+        now = describe_file(old.key, seen, text.digest)
+        if old.digest != now.digest:
+            (changes.changed if old.key else changes.added).append((now, text))
+        elif old != now:
+            changes.touched.append(now)
+        else:
+            changes.unchanged += 1
     if total:
         progress.finish("reading")
     return changes

@@ -160,7 +160,6 @@ def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterat
     """Empties every place where SQLite and older snapshots keep what was deleted; names those in use by others."""
     derived = open_derived(request.store)
     derived.remove_old(number)
-    connection.execute("VACUUM")  # in PostgreSQL of what this role owns, which autovacuum does too
-    if not request.store.erase(connection):
+    if not request.store.erase(connection, is_thorough=True):
         yield f"{request.store.folder / FILE_NAME}-wal"
     yield from derived.list_old(number)

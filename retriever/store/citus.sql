@@ -1,4 +1,4 @@
--- The tables of migrations/ over the nodes of a Citus cluster. One statement at a time: see `distribute_tables`.
+-- The tables of postgres.sql over the nodes of a Citus cluster. One statement at a time: see `distribute_tables`.
 -- A table that is not named here stays on the coordinator: what no section is joined with, such as the queue.
 -- A unique constraint of a distributed table has to contain the column that it is distributed by.
 SET LOCAL citus.multi_shard_modify_mode TO 'sequential';

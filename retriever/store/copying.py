@@ -13,7 +13,7 @@ ROWS_AT_ONCE = 1_000
 KEYS = {"folders": "folder_key", "documents": "document_key", "nodes": "node_key", "chunks": "chunk_key"}
 REFERENCES = {"folder_key": "folders", "document_key": "documents", "node_key": "nodes", "source_key": "nodes"}
 UNNAMED = {"query_id", "vector_key"}  # keys that no other row has, and each index gives for itself
-DERIVED = ("manifest_hash", "lexical_version")  # what `meta` says of what is made of the rows
+DERIVED = ("manifest_hash", "lexical_version", "unsettled")  # what `meta` says of what is made of the rows
 
 
 def copy_rows(source: Connection, target: Connection) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 10
 MOST_CONNECTIONS = 16  # of a process; a question holds one while it reads
+LOCK_WRITER = "LOCK TABLE writer IN EXCLUSIVE MODE"  # of which a reader has no right
 FOR_DOCUMENT = 24  # bits of a key for the nodes, and the chunks, of one document
 
 # SQLite keeps the order of a CROSS JOIN, and a table's rows in the order in which they came.
@@ -59,6 +60,8 @@ class PostgresConnection:
     def __init__(self, url: DatabaseUrl, own: "psycopg.Connection | None" = None) -> None:
         self.url = url
         self.own = own
+        self.holder: psycopg.Connection | None = None
+        """Who holds the writer's lock for this one: nothing is committed once it is lost."""
         self._held = own
         self._reading, self._pipeline = contextlib.ExitStack(), contextlib.ExitStack()
         self.in_transaction = False
@@ -120,6 +123,8 @@ class PostgresConnection:
         assert self._held is not None
         held, self._held, self.in_transaction = self._held, self.own, False
         with translate_errors(self.url), self._reading.pop_all(), self._pipeline.pop_all():
+            if self.holder is not None:
+                self.holder.execute("SELECT 1")
             held.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -219,11 +224,19 @@ class DatabaseStore(Store):
 
     @contextmanager
     def write(self, wait_s: float) -> Iterator[tuple[Connection, bool]]:
-        """Be the one writer: by an advisory lock; True, as workers may have written since the last look."""
-        with self.share() as connection:
-            connection.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
-            connection.execute(f"SELECT pg_advisory_lock({self._lock})").fetchone()
-            connection.execute("RESET lock_timeout")
+        """Be the one writer, by a lock that a second connection holds; True, as workers may have written meanwhile."""
+        with (
+            self.share() as connection,
+            translate_errors(self.url),
+            contextlib.closing(connect(self.url)) as holder,
+            holder.transaction(),
+        ):
+            prepare(holder, self.url)
+            holder.execute(f"SET LOCAL lock_timeout = {int(1000 * wait_s) or 1}")
+            holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            holder.execute(LOCK_WRITER)
+            assert isinstance(connection, PostgresConnection)
+            connection.holder = holder
             yield connection, True
 
     @contextmanager
@@ -239,11 +252,7 @@ class DatabaseStore(Store):
 
     def lock_writer(self, connection: Connection) -> None:
         """Wait until no other process writes, and keep others from it until the end of the transaction."""
-        connection.execute(f"SELECT pg_advisory_xact_lock({self._lock})").fetchone()
-
-    @property
-    def _lock(self) -> str:
-        return f"hashtextextended('hybrid_retrieve ' || '{self.url.schema}', 0)"
+        connection.execute(LOCK_WRITER)
 
     @contextmanager
     def append(self, wait_s: float) -> Iterator[Connection]:
@@ -252,6 +261,10 @@ class DatabaseStore(Store):
 
         with contextlib.closing(self.open()) as connection, transaction(connection):
             yield connection
+
+    def delete(self, wait_s: float) -> contextlib.AbstractContextManager[Connection]:
+        """Begin a transaction: a reader removes its own questions, and what freed pages hold is the server's affair."""
+        return self.append(wait_s)
 
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
         """Let psycopg's errors leave as ours."""
@@ -271,8 +284,10 @@ class DatabaseStore(Store):
         query = f"CASE WHEN {sees_all} THEN ({tables}) ELSE (SELECT sum(size) FROM documents) END"
         return int(connection.execute(f"SELECT CAST({query} AS bigint)").fetchone()[0] or 0)
 
-    def erase(self, connection: Connection) -> bool:
-        """Do nothing, as the log is its administrator's; return True."""
+    def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
+        """Vacuum what this role owns, and leave the log to its administrator; return True."""
+        if is_thorough:
+            connection.execute("VACUUM (SKIP_LOCKED)")  # the writer's table is locked
         return True
 
     def list_queued(self, connection: Connection, folder_key: int) -> list[str]:

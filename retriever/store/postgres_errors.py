@@ -24,15 +24,13 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: 
     from psycopg_pool import PoolTimeout
 
     said = " ".join(str(error).split())
+    said = said.replace(address.password, "***") if address.password else said
     match error:
         case errors.LockNotAvailable():
             cure = "try again when it has finished"
             return IndexLockedError(f"another process is writing to the index {address}; {cure}")
         case errors.InsufficientPrivilege():
-            return StorageError(
-                f"this role may not do that in {address}: {said}",
-                hint="use a role with the rights, or have them granted: docs/guide/team.md",
-            )
+            return explain_rights(address, said)
         case errors.ReadOnlySqlTransaction():
             return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")
         case errors.QueryCanceled():
@@ -64,3 +62,9 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: 
 
 def suggest_init(address: DatabaseUrl) -> Command:
     return Command(f"postgres init --index '{address}'", "with a role that may make tables, run")
+
+
+def explain_rights(address: DatabaseUrl, said: str) -> StorageError:
+    """Say that a role lacks rights."""
+    hint = "use a role with the rights, or have them granted: docs/guide/team.md"
+    return StorageError(f"this role may not do that in {address}: {said}", hint=hint)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
-from retriever.errors import UsageError
+from retriever.errors import IndexLockedError, UsageError
 from retriever.files import measure_folder, writing_to
 from retriever.store import database
 from retriever.store.connection import Connection
@@ -94,6 +94,10 @@ class Store(ABC):
     def append(self, wait_s: float) -> AbstractContextManager[Connection]:
         """Begin a transaction for single rows, beside the one writer, for whom it waits `wait_s` seconds at most."""
 
+    @abstractmethod
+    def delete(self, wait_s: float) -> AbstractContextManager[Connection]:
+        """As `append`, to remove rows for good: from then on they are in no file of the index."""
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a reader's connection for the block, whose errors leave as ours."""
@@ -121,8 +125,13 @@ class Store(ABC):
         """Return what the index takes on its disk."""
 
     @abstractmethod
-    def erase(self, connection: Connection) -> bool:
-        """Empty the files where deleted rows still stand; return False where a reader prevents it."""
+    def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
+        """Empty the files where deleted rows still stand; return False where a reader prevents it.
+
+        Args:
+            connection: of the one writer, outside of a transaction.
+            is_thorough: also write anew what holds free pages.
+        """
 
     def list_queued(self, connection: Connection, folder_key: int) -> list[str]:
         """Return the paths of a folder that wait for workers."""
@@ -177,6 +186,19 @@ class FolderStore(Store):
             with transaction(connection):
                 yield connection
 
+    @contextmanager
+    def delete(self, wait_s: float) -> Iterator[Connection]:
+        """Begin a transaction with the writer's lock: a repair would bring back what it has read before."""
+        self.open().close()  # an index that is there
+        with self.write(wait_s) as (connection, _):
+            with transaction(connection):
+                yield connection
+            if not self.erase(connection, is_thorough=False):
+                raise IndexLockedError(
+                    f"deleted, but a process that reads the index {self} still holds the text in its log",
+                    hint="end it, or delete again when it has finished",
+                )
+
     def explain_errors(self) -> AbstractContextManager[None]:
         """Let SQLite's errors leave as ours."""
         return translate_sqlite_errors(self.folder)
@@ -200,10 +222,12 @@ class FolderStore(Store):
         """Return what all files of the folder take."""
         return measure_folder(self.folder)
 
-    def erase(self, connection: Connection) -> bool:
-        """Remove what a repair kept, and empty SQLite's log."""
+    def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
+        """Remove what a repair kept, write index.sqlite anew, and empty SQLite's log."""
         with writing_to(self.folder):
             remove_aside(self.folder)
+        if is_thorough:
+            connection.execute("VACUUM")
         return database.truncate_log(connection)
 
 

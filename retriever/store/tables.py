@@ -1,8 +1,8 @@
 """The tables of an index in PostgreSQL: whether they are there, and how they are made."""
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,134 +10,107 @@ from typing import TYPE_CHECKING
 from retriever.errors import IndexVersionError, NoIndexError, StorageError
 from retriever.store.connection import Connection
 from retriever.store.postgres import PostgresConnection, close_pools, connect
-from retriever.store.postgres_errors import suggest_init, translate_errors
-from retriever.store.rights import grant_tables
+from retriever.store.postgres_errors import explain_rights, suggest_init, translate_errors
+from retriever.store.rights import grant_all
 from retriever.store.url import DatabaseUrl
 
 if TYPE_CHECKING:
     import psycopg
 
+TABLES_VERSION = 1  # of postgres.sql: the comment of the schema. Tables of another version are refused
 OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
 OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
 MOST_GRAPH_KB = 4 << 20  # of the server's memory, while a graph is made: 2 kB for each vector, where that is less
 
 
-def check_server(connection: "psycopg.Connection", address: DatabaseUrl) -> None:
-    """Whether the server and pgvector are new enough."""
+def check_server(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
+    """Raise where the server or pgvector is too old."""
     version = connection.info.server_version
     if version < OLDEST_SERVER:
         raise IndexVersionError(
-            f"{address} is on PostgreSQL {version // 10_000}, and version {OLDEST_SERVER // 10_000} is the oldest that"
+            f"{url} is on PostgreSQL {version // 10_000}, and version {OLDEST_SERVER // 10_000} is the oldest that"
             " will do; use a newer server"
         )
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
     if row is None:
-        raise NoIndexError(f"{address} has no pgvector yet", hint=suggest_init(address))
+        raise NoIndexError(f"{url} has no pgvector yet", hint=suggest_init(url))
     if tuple(map(int, row[0].split(".")[:2])) < OLDEST_PGVECTOR:
         raise IndexVersionError(
-            f"{address} has pgvector {row[0]}, and {'.'.join(map(str, OLDEST_PGVECTOR))} is the oldest that will do;"
+            f"{url} has pgvector {row[0]}, and {'.'.join(map(str, OLDEST_PGVECTOR))} is the oldest that will do;"
             " install a newer one on the server, then run there: ALTER EXTENSION vector UPDATE"
         )
 
 
-def check_schema(connection: "psycopg.Connection", address: DatabaseUrl) -> None:
-    """Whether the tables are there, and of this version."""
-    found = read_version(connection, address.schema)
-    newest = list_migrations()[-1][0]
+def check_schema(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
+    """Raise where the tables are not there, or of another version."""
+    found = read_version(connection, url)
     if found is None:
-        raise NoIndexError(f"{address} has no index in the schema {address.schema}", hint=suggest_init(address))
-    if found < newest:
+        raise NoIndexError(f"{url} has no index in the schema {url.schema}", hint=suggest_init(url))
+    if found != TABLES_VERSION:
         raise IndexVersionError(
-            f"the tables of {address} have version {found}, this program needs version {newest}",
-            hint=suggest_init(address),
-        )
-    if found > newest:
-        raise IndexVersionError(
-            f"the tables of {address} have version {found}, this program knows version {newest}; use a newer program"
+            f"the tables of {url} have version {found}, this program reads version {TABLES_VERSION}; name another"
+            " ?schema=NAME, and index the documents there"
         )
 
 
-def read_version(connection: "psycopg.Connection", schema: str) -> int | None:
-    """The last migration that was applied; None where there are no tables."""
+def read_version(connection: "psycopg.Connection", url: DatabaseUrl) -> int | None:
+    """Read the version of the tables; None where there are none."""
+    query = (
+        "SELECT obj_description(oid, 'pg_namespace'), has_schema_privilege(oid, 'USAGE') FROM pg_namespace"
+        " WHERE nspname = %s"
+    )
+    found, has_rights = connection.execute(query, (url.schema,)).fetchone() or (None, True)
+    if not has_rights:
+        raise explain_rights(url, f"it has no rights to the schema {url.schema}")
+    return int(found.rpartition(" ")[2]) if found and found.startswith("hybrid-retrieve ") else None
+
+
+@contextmanager
+def _owning(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
+    """A transaction in the schema of an index, which may be still to be made."""
     from psycopg import sql
 
-    query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'migrations'"
-    if connection.execute(query, (schema,)).fetchone() is None:
-        return None
-    table = sql.SQL("SELECT max(number) FROM {}.migrations").format(sql.Identifier(schema))
-    row = connection.execute(table).fetchone()
-    return None if row is None else row[0]
+    with translate_errors(url), contextlib.closing(connect(url)) as connection, connection.transaction():
+        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(url.schema)))
+        yield connection
 
 
-def list_migrations() -> list[tuple[int, str]]:
-    """The numbers of the migrations, ascending, and their statements."""
-    files = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
-    return [(int(file.stem), file.read_text(encoding="utf-8")) for file in files]
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables of an index, as `postgres init` leaves them."""
-
-    index: str
-    schema: str
-    version: int
-    applied: tuple[int, ...]
-    """The migrations that were missing."""
-
-
-def make_tables(address: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> Tables:
-    """Applies the migrations that are missing and grants rights, all or nothing; see `sharing.make_postgres_tables`."""
+def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> bool:
+    """Make the tables where there are none, and grant rights, all or nothing; return whether tables were made."""
     from psycopg import sql
 
-    applied = []
-    with translate_errors(address), contextlib.closing(connect(address)) as connection:
-        schema = sql.Identifier(address.schema)
-        with connection.transaction():
-            if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
-                connection.execute("CREATE EXTENSION vector")
-            check_server(connection, address)
+    with _owning(url) as connection:
+        if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
+            connection.execute("CREATE EXTENSION vector")
+        check_server(connection, url)
+        is_new = read_version(connection, url) is None
+        if is_new:
+            schema = sql.Identifier(url.schema)
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
-            connection.execute(
-                sql.SQL(
-                    "CREATE TABLE IF NOT EXISTS {}.migrations"
-                    " (number bigint PRIMARY KEY, applied_at timestamptz NOT NULL)"
-                ).format(schema)
-            )
-            connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(schema))
-            connection.execute(sql.SQL("LOCK TABLE migrations IN EXCLUSIVE MODE"))
-            found = read_version(connection, address.schema) or 0
-            for number, statements in list_migrations():
-                if number > found:
-                    connection.execute(statements)  # of a file of ours
-                    connection.execute("INSERT INTO migrations VALUES (%s, now())", (number,))
-                    applied.append(number)
-            grant_tables(connection, address, writers, readers, found)
+            connection.execute(_read_sql("postgres"))
+            version = sql.Literal(f"hybrid-retrieve {TABLES_VERSION}")
+            connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, version))
+        check_schema(connection, url)
+        grant_all(connection, url, writers, readers)
     close_pools()
-    return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
+    return is_new
 
 
-def distribute_tables(address: DatabaseUrl) -> None:
-    """Spreads the tables, and what is in them, over the nodes of a Citus cluster; nothing where that was done.
-
-    Raises:
-        StorageError: the database has no Citus.
-    """
+def distribute_tables(url: DatabaseUrl) -> None:
+    """Spread the tables, and what is in them, over the nodes of a Citus cluster; StorageError without Citus."""
     from psycopg import sql
 
-    with translate_errors(address), contextlib.closing(connect(address)) as connection, connection.transaction():
-        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(address.schema)))
+    with _owning(url) as connection:
         if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() == (None,):
             raise StorageError(
-                f"{address} is no database of a Citus cluster",
+                f"{url} is no database of a Citus cluster",
                 hint="run CREATE EXTENSION citus on each node, and name the workers with citus_add_node: "
                 "docs/internals/postgres.md",
             )
         done = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = CAST('nodes' AS regclass)"
         if connection.execute(done).fetchone() is None:
-            statements = Path(__file__).with_name("citus.sql").read_text(encoding="utf-8")
-            for statement in statements.split(";\n"):  # Citus takes one at a time
-                connection.execute(statement)
+            for statement in _read_sql("citus").decode().split(";\n"):  # Citus takes one at a time
+                connection.execute(statement.encode())
             database = sql.Identifier(connection.info.dbname)
             # What a transaction sets, such as that of HNSW, its workers are told; and rows of reference tables
             # may change in it after those of others.
@@ -145,30 +118,25 @@ def distribute_tables(address: DatabaseUrl) -> None:
                 connection.execute(sql.SQL(f"ALTER DATABASE {{}} SET {setting}").format(database))
 
 
-def make_tsvector(address: DatabaseUrl, language: str) -> None:
-    """Keeps the words of each section as PostgreSQL cuts them, for `keyword: tsvector`; others than before if need be.
-
-    Raises:
-        StorageError: the server has no such text search configuration.
-    """
+def make_tsvector(url: DatabaseUrl, language: str) -> None:
+    """Keep the words of each section as PostgreSQL cuts them by a text search configuration: `keyword: tsvector`."""
     from psycopg import sql
 
-    with translate_errors(address), contextlib.closing(connect(address)) as connection, connection.transaction():
-        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(address.schema)))
+    with _owning(url) as connection:
         connection.execute("ALTER TABLE nodes DROP COLUMN IF EXISTS lexemes")
         # A tsvector holds a megabyte of words, and positions of the first 16,383: what is cut off has none.
         text = "left(title || ' ' || breadcrumb || ' ' || summary || ' ' || text, 250000)"
         statement = (
-            f"ALTER TABLE nodes ADD COLUMN lexemes tsvector GENERATED ALWAYS AS (to_tsvector({{}}, {text})) STORED"
+            "ALTER TABLE nodes ADD COLUMN lexemes tsvector"
+            f" GENERATED ALWAYS AS (to_tsvector(CAST({{}} AS regconfig), {text})) STORED"
         )
-        name = sql.SQL("CAST({} AS regconfig)").format(sql.Literal(language))
-        connection.execute(sql.SQL(statement).format(name))
+        connection.execute(sql.SQL(statement).format(sql.Literal(language)))
         connection.execute("CREATE INDEX nodes_by_lexeme ON nodes USING gin (lexemes)")
         connection.execute(sql.SQL("COMMENT ON COLUMN nodes.lexemes IS {}").format(sql.Literal(language)))
 
 
 def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
-    """An HNSW index over the vectors of an encoder, unless there is one; False where this role may not make it."""
+    """Make an HNSW index over the vectors of an encoder, unless there is one; False where this role may not."""
     # With pgvector's own m = 16, ef_construction = 64 a third of the questions lost one of forty texts; with these none
     # did (6,552 texts, 30 questions). 3.1 s in place of 2.3 s.
     from psycopg import errors, sql
@@ -193,3 +161,7 @@ def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
     except errors.InsufficientPrivilege:
         return False
     return True
+
+
+def _read_sql(name: str) -> bytes:
+    return Path(__file__).with_name(f"{name}.sql").read_bytes()

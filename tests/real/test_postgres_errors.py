@@ -10,7 +10,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
-from retriever.sharing import enqueue_folders, read_queue, work_queue
+from retriever.sharing import enqueue_folders, work_queue
 from retriever.store import postgres as store
 from retriever.store import tables
 from retriever.store.store import open_store
@@ -59,7 +59,7 @@ def test_a_server_that_is_not_there_or_lets_nobody_in(postgres_server: Server) -
 def test_a_database_without_tables(postgres_server: Server, cli: Cli) -> None:
     with postgres_server.new_database() as address:
         assert f"run: hybrid_retrieve.py postgres init --index '{address}'" in fail(NoIndexError, address)
-        assert "version 3" in cli("postgres", "init", "--index", address).out
+        assert "made the tables" in cli("postgres", "init", "--index", address).out
         assert "already" in cli("postgres", "init", "--index", address).out
         assert "is not finished" in fail(NoIndexError, address)
         store.close_pools()
@@ -67,11 +67,8 @@ def test_a_database_without_tables(postgres_server: Server, cli: Cli) -> None:
 
 def test_tables_of_another_version(index: str) -> None:
     with closing(psycopg.connect(index, autocommit=True)) as connection:
-        connection.execute("INSERT INTO hybrid_retrieve.migrations VALUES (99, now())")
-        assert "use a newer program" in fail(IndexVersionError, index)
-        connection.execute("DELETE FROM hybrid_retrieve.migrations")
-        connection.execute("INSERT INTO hybrid_retrieve.migrations VALUES (0, now())")
-        assert "postgres init" in fail(IndexVersionError, index)
+        connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 99'")
+    assert "have version 99" in fail(IndexVersionError, index)
 
 
 @pytest.mark.parametrize(("name", "least"), [("OLDEST_SERVER", 990_000), ("OLDEST_PGVECTOR", (99, 0))])
@@ -105,9 +102,6 @@ def test_a_role_that_may_only_read(reader: str, docs: Path) -> None:
     (docs / "more.md").write_text("# Less\n\nFewer keys.\n", encoding="utf-8")
     assert enqueue_folders([docs], writer, settings=PLAIN) == 1
     assert [unit.path for unit in work_queue(writer, once=True) if unit] == ["more.md"]
-    queue = read_queue(reader)
-    assert queue is not None
-    assert queue.indexed == 1
     with pytest.raises(StorageError, match="this role may not do that"):
         list(work_queue(reader, once=True))
 
@@ -216,6 +210,35 @@ def test_a_second_writer(index: str, docs: Path) -> None:
     first, second = open_store(index), open_store(index)
     with first.write(0.0), pytest.raises(IndexLockedError, match="try again"), second.write(0.1):
         pass
+
+
+def test_a_reader_cannot_keep_writers_out(reader: str, index: str, docs: Path) -> None:
+    with closing(psycopg.connect(reader)) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("LOCK TABLE hybrid_retrieve.writer IN ROW SHARE MODE")
+    with closing(psycopg.connect(reader)) as connection:
+        connection.execute("LOCK TABLE hybrid_retrieve.writer IN ACCESS SHARE MODE")
+        (docs / "more.md").write_text("# More\n\nMore keys.\n", encoding="utf-8")
+        assert index_folders([docs], index, settings=PLAIN).added == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgres://me:zzq@qzz@127.0.0.1:1/db",
+        "postgresql://me:zzq?qzz@127.0.0.1:1/db",
+        "postgresql://me:zzq/qzz@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=me&password=zzqqzz",
+        "postgersql://me:zzqqzz@127.0.0.1:1/db",
+        "host=127.0.0.1 port=1 password=zzqqzz",
+        "postgresql://me:zzqqzz@127.0.0.1:port/db",
+        "postgresql://me:zzqqzz@127.0.0.1:1/d%ZZb",
+    ],
+)
+def test_a_wrong_address_never_repeats_its_password(address: str, cli: Cli) -> None:
+    for command in (["ask", "keys"], ["worker", "--once"], ["status"], ["index", str(Path.cwd())]):
+        said = cli(*command, "--index", address, code=(1, 2))
+        assert "zzq" not in said.out + said.err, command
+        assert "qzz" not in said.out + said.err, command
 
 
 def test_a_server_that_restarts_between_two_questions(index: str, postgres_server: Server) -> None:

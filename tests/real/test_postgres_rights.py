@@ -17,7 +17,6 @@ from retriever.api import index_folders, open_history, open_retriever
 from retriever.errors import IndexVersionError, StorageError, UsageError
 from retriever.sharing import grant_postgres_folders, make_postgres_tables, revoke_postgres_folders
 from retriever.store import postgres as store
-from retriever.store import tables
 from retriever.store.store import open_store
 from tests.postgres import Server
 from tests.program import PROJECT, Cli
@@ -163,7 +162,7 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
             connection.execute("RESET ROLE")
             for table in ("queue", "forgotten", "skipped", "pending", "opened", "summaries"):
                 connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
-    assert all(len(whole[name]) > len(seen[name]) for name in names if name not in ("queries", "migrations"))
+    assert all(len(whole[name]) > len(seen[name]) for name in names if name not in ("queries", "writer"))
     both = "folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "tokens", "parts"
     for name in (*both, "postings", "words"):
         assert len(seen[name]) == alone[name], name
@@ -221,31 +220,6 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
         cli("postgres", *words, "--index", shared.index, code=2)
     with pytest.raises(UsageError, match="revoke that without a folder"):
         revoke_postgres_folders(shared.index, "boss", ["open"])
-
-
-def test_who_could_read_before_there_were_rights_reads_all(
-    shared: Shared, postgres_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "a.md").write_text("# Keys\n\nRotate the keys.\n", encoding="utf-8")
-    with postgres_server.new_database() as index:
-        known = tables.list_migrations()
-        with monkeypatch.context() as patch:
-            patch.setattr(tables, "list_migrations", lambda: known[:1])
-            patch.setattr(tables, "grant_tables", lambda *_: None)
-            make_postgres_tables(index)
-        execute(
-            index,
-            "GRANT USAGE ON SCHEMA hybrid_retrieve TO boss, clerk",
-            "GRANT SELECT ON ALL TABLES IN SCHEMA hybrid_retrieve TO boss, clerk",
-            "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA hybrid_retrieve TO clerk",
-        )
-        assert make_postgres_tables(index).applied == (2, 3)
-        clerk, boss = (str(open_store(index).url.with_role(role)) for role in ("clerk", "boss"))
-        assert index_folders([tmp_path], clerk, settings={"encoder": {"kind": "none"}}).added == 1
-        with open_retriever(index=boss) as retriever:
-            assert retriever.search("keys").hits
-        store.close_pools()
-        execute(index, "DROP OWNED BY boss, clerk")
 
 
 def test_an_export_holds_what_the_role_sees(shared: Shared, cli: Cli, tmp_path: Path) -> None:

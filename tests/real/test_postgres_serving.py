@@ -102,7 +102,7 @@ def start_team(index: str, folder: Path) -> Iterator[Team]:
             worker = subprocess.Popen(command("worker", "--index", index), env=environment(), stdout=subprocess.PIPE)
             stack.callback(worker.communicate)
             stack.callback(worker.terminate)
-        wait_for(lambda: (queue := read_queue(index)) is not None and queue.indexed == len(PAGES))
+        wait_for(lambda: (queue := read_queue(index)) is not None and not queue.queued and not queue.running)
         ports: list[int] = []
         handler = type("Proxy", (RoundRobin,), {"ports": ports, "turn": itertools.count()})
         proxy = stack.enter_context(serving(handler))
@@ -161,15 +161,15 @@ def test_two_versions_of_the_program_at_once(team: Team) -> None:
     assert watching.stderr is not None
     try:
         assert watching.stderr.readline().startswith("indexed ")
-        connection.execute("INSERT INTO hybrid_retrieve.migrations VALUES (99, now())")
+        connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 99'")
         assert "update the program" in team.ask("/readyz", 0).json()["error"]
         write_pages(team.docs, {"okapi.md": "# Okapi\n"})
-        assert "use a newer program" in watching.stderr.readline()
+        assert "have version 99" in watching.stderr.readline()
         assert team.ask("/api/node?reference=okapi.md", 0).status_code == 404
     finally:
         watching.kill()
         watching.communicate()
-        connection.execute("DELETE FROM hybrid_retrieve.migrations WHERE number = 99")
+        connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 1'")
         connection.close()
 
 

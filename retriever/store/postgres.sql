@@ -1,5 +1,5 @@
--- The tables of index.sqlite as PostgreSQL has them, and what takes the place of a snapshot's files. One migration is one
--- transaction; whoever changes tables after a release adds a file with the next number.
+-- The tables of index.sqlite as PostgreSQL has them, and what takes the place of a snapshot's files. Nothing migrates: as for
+-- index.sqlite, another version of the tables (TABLES_VERSION in tables.py) is made anew in another schema.
 -- Texts are compared byte by byte, as SQLite compares them: the same index gives the same order on any server.
 CREATE TABLE meta (
     key text COLLATE "C" PRIMARY KEY,
@@ -143,13 +143,34 @@ CREATE TABLE queries (
     question text NOT NULL,
     verdict text NOT NULL,
     citation text,
-    record text NOT NULL
+    record text NOT NULL,
+    role regrole NOT NULL DEFAULT CAST(quote_ident(current_user) AS regrole)  -- who asked it
 );
 
 CREATE TABLE opened (
     node_id text COLLATE "C" PRIMARY KEY,
     times bigint NOT NULL
 );
+
+-- Documents that wait for a worker, one row each; a row goes in the transaction that writes its document.
+CREATE TABLE queue (
+    unit bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    folder_key bigint NOT NULL REFERENCES folders ON DELETE CASCADE,
+    path text COLLATE "C" NOT NULL,
+    size bigint NOT NULL,
+    mtime_ns bigint NOT NULL,
+    ctime_ns bigint NOT NULL,
+    inode bigint NOT NULL,
+    digest text COLLATE "C" NOT NULL,  -- empty for a document that is gone
+    content bytea NOT NULL,            -- its text in UTF-8
+    warnings text NOT NULL,
+    attempts bigint NOT NULL DEFAULT 0,
+    worker integer,                    -- the connection that works on it (pg_backend_pid), if that is still there
+    reason text                        -- why the last attempt failed
+);
+
+-- Whoever writes locks this table: who may only read it cannot.
+CREATE TABLE writer ();
 
 -- In place of lexical/ and spellings/ of a snapshot. Each commit adds a part: rows are added, never changed, so that two
 -- writers never wait for one another's rows, and are merged later. A removed section comes again, with a count of 0.
@@ -181,3 +202,54 @@ CREATE TABLE words (
     letters bigint NOT NULL,     -- `letters_of` in retriever/lexical/spelling.py
     PRIMARY KEY (word, folder_key, part)
 );
+
+-- Who may see what: row-level security. A role of the server sees the rows of the folders that it has rights to, in every
+-- statement, and with them the postings, words and cosines of these folders alone. A role that may read all is named by
+-- the policies `read_all` and `write_all`: the planner then leaves the condition out. The owner sees all by itself.
+CREATE TABLE rights (
+    role regrole NOT NULL,  -- or a role that is a member of it
+    folder_key bigint NOT NULL REFERENCES folders ON DELETE CASCADE,
+    PRIMARY KEY (role, folder_key)
+);
+
+-- `background` in `meta`, of each folder alone: who may see some folders has the scale of these.
+CREATE TABLE backgrounds (
+    folder_key bigint PRIMARY KEY REFERENCES folders ON DELETE CASCADE,
+    content text NOT NULL
+);
+
+DO $$
+DECLARE
+    protected text;
+    condition text;
+BEGIN
+    FOR protected, condition IN VALUES
+        ('rights', 'pg_has_role(role, ''USAGE'')'),
+        ('meta', 'key <> ''background'''),
+        ('folders', NULL), ('documents', NULL), ('skipped', NULL), ('forgotten', NULL), ('backgrounds', NULL),
+        ('parts', NULL), ('postings', NULL), ('words', NULL), ('queue', NULL),
+        -- What belongs to a document is seen with it, by its key: see `nodes`.
+        ('nodes', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = nodes.document_key)'),
+        ('fields', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = fields.document_key)'),
+        ('names', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = node_key >> 24)'),
+        ('links', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = source_key >> 24)'),
+        ('chunks', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = chunk_key >> 24)'),
+        -- What was made of a text is seen with any chunk that has this text.
+        ('vectors', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = vectors.text_hash)'),
+        ('tokens', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = tokens.text_hash)'),
+        ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)'),
+        ('summaries', 'false'), ('opened', 'false'), ('queries', 'false')
+    LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', protected);
+        EXECUTE format(
+            'CREATE POLICY by_folder ON %I FOR SELECT USING (%s)',
+            protected, coalesce(condition, 'folder_key = ANY (ARRAY(SELECT rights.folder_key FROM rights))')
+        );
+        EXECUTE format('CREATE POLICY write_all ON %I TO CURRENT_USER USING (true)', protected);
+        IF protected <> 'queries' THEN
+            EXECUTE format('CREATE POLICY read_all ON %I FOR SELECT TO CURRENT_USER USING (true)', protected);
+        END IF;
+    END LOOP;
+END
+$$;
+CREATE POLICY own ON queries USING (role = CAST(quote_ident(current_user) AS regrole));

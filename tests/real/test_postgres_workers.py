@@ -1,6 +1,5 @@
 """Workers make the index that `index` makes alone, whatever happens to them, to the database and to the documents."""
 
-import contextlib
 import json
 import random
 import shutil
@@ -17,13 +16,9 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever import api, sharing
-from retriever.errors import DocumentsError, StorageError, UsageError
-from retriever.indexing import embed, update
-from retriever.indexing import queue as queues
-from retriever.indexing import worker as workers
-from retriever.store.postgres_errors import explain
+from retriever.errors import UsageError
+from retriever.indexing import embed, update, workers
 from retriever.store.store import open_store
-from retriever.store.url import read_url
 from tests.postgres import Server
 from tests.program import PROJECT, Cli, command, environment, in_terminal
 
@@ -42,7 +37,6 @@ def docs(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "PAUSE_S", 0.05)
     monkeypatch.setattr(workers, "PAUSE_S", 0.05)
 
 
@@ -70,7 +64,7 @@ def work(address: str) -> list[workers.WorkedUnit]:
     return [unit for unit in sharing.work_queue(address, once=True) if unit is not None]
 
 
-def read_queue(address: str) -> queues.Queue:
+def read_queue(address: str) -> workers.Queue:
     queue = sharing.read_queue(address)
     assert queue is not None
     return queue
@@ -137,8 +131,7 @@ def test_two_workers_one_killed_and_one_cut_off_make_the_same_index(cli: Cli, po
     killed.communicate()
     assert cut.communicate()[0].startswith("indexed")
     queue = read_queue(postgres)
-    assert (queue.queued, queue.running, queue.failed, queue.indexed) == (0, 0, (), 72)
-    assert queue.per_minute > 1
+    assert queue == workers.Queue(0, 0, ())
     compare(cli, (postgres, alone), QUESTIONS)
     # A change, and one that goes: by a worker here, by `index` there.
     (docs / "restore.md").unlink()
@@ -154,11 +147,9 @@ def test_two_workers_one_killed_and_one_cut_off_make_the_same_index(cli: Cli, po
 
 
 @pytest.mark.timeout(120)
-def test_a_server_that_restarts_is_no_attempt(
+def test_a_server_that_restarts(
     postgres: str, postgres_server: Server, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queues, "MOST_ATTEMPTS", 1)
-
     def restart(_: str) -> None:
         postgres_server.stop("immediate")
         threading.Timer(0.5, postgres_server.start).start()
@@ -167,28 +158,8 @@ def test_a_server_that_restarts_is_no_attempt(
     seen = meanwhile(monkeypatch, restart)
     assert len(work(postgres)) == 6
     assert len(seen) == 7
-    assert read_queue(postgres).failed == ()
-
-
-def test_a_connection_that_is_cut_is_no_attempt(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "MOST_ATTEMPTS", 1)
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    seen = meanwhile(monkeypatch, lambda _: cut_connections(postgres))
-    assert len(work(postgres)) == 6
     assert seen[0] == seen[-1]  # others came first
-    assert execute(postgres, "SELECT indexed FROM queue_state") == [(6,)]
-
-
-def test_ctrl_c_is_no_attempt(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: str) -> None:
-        raise KeyboardInterrupt
-
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    meanwhile(monkeypatch, interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        work(postgres)
-    assert execute(postgres, "SELECT sum(attempts), count(*) FROM queue") == [(0, 6)]
-    assert read_queue(postgres).running == 0
+    assert read_queue(postgres).failed == ()
 
 
 @pytest.mark.timeout(120)
@@ -203,7 +174,7 @@ def test_sigterm_ends_a_worker_after_the_document_at_hand(postgres: str, docs: P
     count = len(documents(postgres))
     assert 0 < count < 200
     assert f"indexed {count} document" in out
-    assert execute(postgres, "SELECT sum(attempts), count(*) FROM queue") == [(0, 200 - count)]
+    assert execute(postgres, "SELECT count(*) FROM queue") == [(200 - count,)]
 
 
 def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: Path, cli: Cli) -> None:
@@ -216,7 +187,7 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
     name = (deep / "long.md").relative_to(docs).as_posix()
     sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     tried = work(postgres)
-    assert [unit.path for unit in tried if unit.reason] == [name] * queues.MOST_ATTEMPTS
+    assert [unit.path for unit in tried if unit.reason] == [name] * workers.MOST_ATTEMPTS
     ((path, reason),) = read_queue(postgres).failed
     assert path == name
     assert "cannot hold a document: index row" in reason
@@ -233,29 +204,28 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
 
 
 def test_a_document_by_which_workers_end_is_left_to_people(postgres: str, docs: Path) -> None:
-    store = open_store(postgres)
     shutil.rmtree(docs)
     docs.mkdir()
     write_pages(docs, [0])
     sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    for _ in range(queues.MOST_ATTEMPTS):
-        with store.share() as connection:
-            assert queues.claim_unit(connection)
+    for _ in range(workers.MOST_ATTEMPTS):
+        with open_store(postgres).share() as connection:
+            assert connection.execute(workers.CLAIM).fetchone()
             assert read_queue(postgres).running == 1
+            assert connection.execute(workers.CLAIM).fetchone() is None
         wait_until(lambda: not read_queue(postgres).running)
     assert read_queue(postgres).failed == (("page0.md", "the worker ended each time"),)
     assert work(postgres) == []
 
 
 def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path) -> None:
-    store = open_store(postgres)
     sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     claimed: list[str] = []
 
     def claim_all() -> None:
-        with store.share() as connection:
-            while unit := queues.claim_unit(connection):
-                claimed.append(unit.stat.path)
+        with open_store(postgres).share() as connection:
+            while unit := connection.execute(workers.CLAIM).fetchone():
+                claimed.append(unit[2])
             barrier.wait(30)  # until then they are held
 
     barrier = threading.Barrier(4)
@@ -352,93 +322,6 @@ def test_settings_that_change_meanwhile(postgres: str, docs: Path, monkeypatch: 
     assert execute(postgres, "SELECT title FROM documents WHERE path = %s", seen[0]) == [("Later",)]
 
 
-def test_who_enqueues_waits_for_workers(
-    postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(queues, "MOST_QUEUED", 2)
-    thread = threading.Thread(target=sharing.enqueue_folders, args=([docs], postgres), kwargs={"settings": PLAIN})
-    thread.start()
-    wait_until(lambda: "2 documents wait for workers" in caplog.text)
-    assert read_queue(postgres).queued == 2
-    while thread.is_alive():
-        work(postgres)
-    work(postgres)
-    assert len(documents(postgres)) == 6
-    assert caplog.text.count("wait for workers") < 6
-
-
-def test_a_full_disk(
-    postgres: str, postgres_server: Server, docs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    small = postgres_server.data / "small"  # which the server's user may enter
-    small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", small], check=False).returncode:
-        pytest.skip("no small disk can be made here: mount needs the rights")
-    try:
-        if postgres_server.prefix:
-            shutil.chown(small, 65534, 65534)
-        sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-        execute(postgres, f"CREATE TABLESPACE small LOCATION '{small}'")
-        execute(postgres, "ALTER TABLE nodes SET TABLESPACE small")
-        with (small / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):  # no space is left
-            while ballast.write(bytes(4096)):
-                pass
-        monkeypatch.setattr(queues, "MOST_ATTEMPTS", 1)
-        done = []
-        for unit in sharing.work_queue(postgres, once=True):
-            done.append(unit)
-            (small / "ballast").unlink(missing_ok=True)  # somebody makes room, once the worker waits
-        assert done[0] is None
-        assert sum(unit is not None for unit in done) == 6
-        assert read_queue(postgres).failed == ()
-    finally:
-        execute(postgres, "ALTER TABLE nodes SET TABLESPACE pg_default")
-        execute(postgres, "DROP TABLESPACE IF EXISTS small")
-        subprocess.run(["umount", small], check=False)
-
-
-def test_a_full_disk_is_said_as_such() -> None:
-    address = read_url("postgresql://me@here/db")
-    assert address is not None
-    said = explain(psycopg.errors.DiskFull("could not extend file"), address)
-    assert isinstance(said, StorageError)
-    assert "has no room left" in str(said)
-
-
-def test_a_git_repository(cli: Cli, postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def git(*words: str) -> None:
-        author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        subprocess.run(["git", "-C", docs, *author, *words], check=True, capture_output=True)
-
-    monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
-    git("init", "-q")
-    git("add", "-A")
-    git("commit", "-qm", "one")
-    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as in a hook of another repository
-    assert "queued 6 documents" in cli("index", docs.as_uri(), "--enqueue", "--index", postgres).out
-    monkeypatch.delenv("GIT_DIR")
-    work(postgres)
-    (docs / "page5.md").unlink()
-    write_pages(docs, [7])
-    git("add", "-A")
-    git("commit", "-qm", "two")
-    assert json.loads(cli("index", docs.as_uri(), "--enqueue", "--index", postgres, "--json").out)["queued"] == 2
-    work(postgres)
-    assert documents(postgres) == [f"page{number}.md" for number in (0, 1, 2, 3, 4, 7)]
-    gone = f"file://me:secret@{docs}/nothing.git"
-    said = cli("index", gone, "--enqueue", "--index", postgres, code=1).err
-    assert "cannot be cloned or brought up to date" in said
-    assert "secret" not in said
-    monkeypatch.chdir(docs)
-    for address in ("ext::sh -c 'touch pwned'", "file::ext::sh -c 'touch pwned'", "-oProxyCommand=touch pwned"):
-        cli("index", "--enqueue", "--index", postgres, "--", address, code=1)
-    cli("index", "--enqueue", "--index", postgres, "--", "ssh://-oProxyCommand=touch pwned/a", code=1)
-    assert not (docs / "pwned").exists()
-    monkeypatch.setenv("PATH", str(docs))
-    with pytest.raises(DocumentsError, match="needs git, which is not installed"):
-        sharing.enqueue_folders([docs.as_uri()], postgres)
-
-
 def test_a_folder_has_no_queue(cli: Cli, docs: Path, tmp_path: Path) -> None:
     place = tmp_path / "index"
     api.index_folders([docs], place, settings=PLAIN)
@@ -450,7 +333,7 @@ def test_a_folder_has_no_queue(cli: Cli, docs: Path, tmp_path: Path) -> None:
 
 def test_a_queue_is_watched_until_ctrl_c(cli: Cli, postgres: str, docs: Path) -> None:
     sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    says = "6 queued, 0 running, 0 failed; 0 done, 0 in the last minute"
+    says = "6 queued, 0 running, 0 failed"
     assert says in cli("status", "--watch", "--index", postgres).out
     queue = json.loads(cli("status", "--watch", "--json", "--index", postgres).out)["queue"]
     assert queue == {"queued": 6, "running": 0, "failed": [], "indexed": 0, "per_minute": 0}

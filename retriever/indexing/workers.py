@@ -1,0 +1,252 @@
+"""Workers: documents wait in a table of PostgreSQL, and any number of processes index them side by side.
+
+procrastinate was considered: its jobs end in transactions of their own, and here a unit ends in the commit that writes
+its document, so that nothing is lost or done twice.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from pageindex.files import DocumentText
+from retriever.embedding import open_encoder
+from retriever.errors import EncoderError, IndexLockedError, RetrieverError, StorageError, UsageError
+from retriever.indexing.background import renew_background
+from retriever.indexing.changes import Changes, list_folders, read_changes
+from retriever.indexing.consent import name_folders
+from retriever.indexing.derived import open_derived
+from retriever.indexing.embed import cut_chunks, encode_missing, hash_texts, put_encoded
+from retriever.indexing.parts import clear_parts, number_state
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.snapshot import Difference
+from retriever.indexing.update import compare_folders, list_nodes, note_files, parse_changes, remember_settings
+from retriever.lexical.names import names_of_nodes
+from retriever.protocols import Encoder, Progress
+from retriever.store import reading, writing
+from retriever.store.connection import Connection
+from retriever.store.database import transaction
+from retriever.store.reading import StoredDocument
+from retriever.store.store import Store
+from retriever.trace import NoProgress
+
+MOST_ATTEMPTS = 3
+PAUSE_S = 1.0
+RETRY_S = 300.0  # a database that has answered before is waited for so long: it restarts, or its disk is cleared
+SETTLE_S = 60.0  # links and the scale of confidence are this old at most, while documents come and come
+GONE = DocumentText("", "", 0, 0, 0, 0, ())
+
+# A unit is held by a connection: the end of a worker, however it comes, gives it back at once.
+HELD = "worker IN (SELECT pid FROM pg_stat_activity)"
+CLAIM = (
+    "UPDATE queue SET attempts = attempts + 1, worker = pg_backend_pid() WHERE unit = (SELECT unit FROM queue"
+    f" WHERE attempts < {MOST_ATTEMPTS} AND (worker IS NULL OR NOT {HELD}) ORDER BY attempts, unit LIMIT 1"
+    " FOR UPDATE SKIP LOCKED)"
+    " RETURNING unit, folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings"
+)
+DONE = f"SELECT NOT EXISTS (SELECT FROM queue WHERE attempts < {MOST_ATTEMPTS} OR {HELD})"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What waits, what is being worked on, and what failed."""
+
+    queued: int
+    running: int
+    failed: tuple[tuple[str, str], ...]
+    """Paths as the index names them, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedUnit:
+    """A document that a worker has tried to index."""
+
+    path: str
+    """As the index names it."""
+    reason: str = ""
+    """Why it failed; empty for one that is indexed."""
+
+
+def read_queue(store: Store) -> Queue | None:
+    """Read the figures of a queue now; None for an index in a folder, which has none."""
+    if store.keeps_snapshots:
+        return None
+    with store.read() as connection:
+        rows = connection.execute(
+            f"SELECT prefix || queue.path, attempts >= {MOST_ATTEMPTS}, reason, coalesce({HELD}, false) FROM queue"
+            " JOIN folders USING (folder_key) ORDER BY folder_key, queue.path"
+        ).fetchall()
+    failed = tuple(
+        (path, reason or "the worker ended each time")
+        for path, is_over, reason, is_held in rows
+        if is_over and not is_held
+    )
+    running = sum(row[3] for row in rows)
+    return Queue(len(rows) - running - len(failed), running, failed)
+
+
+def enqueue(request: IndexRequest, progress: Progress) -> int:
+    """Put what changed in folders into the queue, in place of what waited of them; return how many documents."""
+    store, _ = request.store, request.store.url  # a folder has no queue
+    if request.profile.summaries.kind == "llm":
+        raise UsageError("workers write no summaries with a language model; index without --enqueue")
+    with store.write(request.wait_s) as (connection, _), transaction(connection):
+        listings = list_folders(request.docs, request.profile.documents)
+        name_folders(store, request.docs, request.settings.get("documents", {}))
+        absorbed, diffs = compare_folders(connection, request, listings, is_anew=False)
+        config = reading.meta(connection, "index_config")
+        is_unfinished = config is None and reading.document_count(connection)
+        if absorbed or is_unfinished or config not in (None, request.index_config):
+            raise UsageError("these settings or folders make the index anew; index once without --enqueue")
+        if config is None:
+            encoder = open_encoder(request.profile.encoder)
+            clear_parts(connection)
+            writing.set_meta(connection, "fingerprint", encoder.fingerprint if encoder else "")
+        remember_settings(connection, request)
+        changes = [read_changes(diff, request.profile.documents.max_file_bytes, progress) for diff in diffs]
+        for change, folder in zip(changes, note_files(connection, changes), strict=True):
+            if change.is_listed:
+                store.remove_queued(connection, folder.key, store.list_queued(connection, folder.key))
+            found = [*change.added, *change.changed, *((stat, GONE) for stat in change.removed)]
+            rows = [
+                (folder.key, *stat[1:4], stat.ctime_ns, stat.inode, text.digest, text.text.encode(), warnings)
+                for stat, text in found
+                if text is not None and (warnings := json.dumps(text.warnings))
+            ]
+            connection.executemany(
+                "INSERT INTO queue (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+    return sum(len(change.rows) + len(change.removed) for change in changes)
+
+
+def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[WorkedUnit | None]:
+    """Index units until the caller asks for no more; yield None each second while there is nothing to do.
+
+    Args:
+        read_request: gives the request of the index's settings, which `index` may change.
+        once: end when nothing is left to do.
+    """
+    heard: float | None = None
+    while True:
+        try:
+            request = read_request()
+            with request.store.share() as connection:
+                made = read_made(connection)
+                encoder = open_encoder(request.profile.encoder) if made[0] else None
+                if made[0] and made != (request.index_config, encoder.fingerprint if encoder else ""):
+                    raise UsageError("the index was made with another embedding model, or settings, than here")
+                while read_made(connection) == made:
+                    heard = time.monotonic()
+                    settle(connection, request, encoder)
+                    row = connection.execute(CLAIM).fetchone() if made[0] else None
+                    if row is not None:
+                        yield try_unit(connection, request, encoder, row)
+                    elif once and connection.execute(DONE).fetchone()[0]:
+                        return
+                    else:
+                        yield None
+                        time.sleep(PAUSE_S)
+        except (StorageError, IndexLockedError) as error:
+            # A database that answered comes back, after a restart say; one that never did was named wrongly.
+            if heard is None or time.monotonic() - heard > RETRY_S or error.hint:
+                raise
+            log.warning("note: %s; trying again", error)
+            yield None
+            time.sleep(PAUSE_S)
+
+
+def read_made(connection: Connection) -> tuple[str | None, str]:
+    """Read the settings that an index is made by, None before the first, and the fingerprint of its encoder."""
+    return reading.meta(connection, "index_config"), reading.meta(connection, "fingerprint") or ""
+
+
+def try_unit(
+    connection: Connection, request: IndexRequest, encoder: Encoder | None, row: tuple[Any, ...]
+) -> WorkedUnit | None:
+    """Index a unit, or note why not; return None where another one has taken its place."""
+    unit, folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings = row
+    folder = next(folder for folder in reading.folders(connection) if folder.key == folder_key)
+    stat = StoredDocument(0, path, size, mtime_ns, digest, ctime_ns, inode)
+    text = DocumentText(bytes(content).decode(), digest, size, mtime_ns, ctime_ns, inode, tuple(json.loads(warnings)))
+    try:
+        change = Changes(folder, 0, added=[(stat, text)] if digest else [])
+        return (
+            WorkedUnit(folder.prefix + path) if index_unit(connection, request, encoder, unit, change, stat) else None
+        )
+    except (StorageError, IndexLockedError):
+        raise
+    except Exception as error:  # whatever a document does to the program
+        reason = str(error) if isinstance(error, RetrieverError) else f"{type(error).__name__}: {error}"
+        noted = "UPDATE queue SET reason = ?, worker = NULL WHERE unit = ?"
+        connection.execute(noted, (reason.replace("\0", ""), unit))
+        log.warning("note: %s was not indexed: %s", path, reason, exc_info=log.isEnabledFor(logging.INFO))
+        return WorkedUnit(folder.prefix + path, reason)
+
+
+def index_unit(
+    connection: Connection,
+    request: IndexRequest,
+    encoder: Encoder | None,
+    unit: int,
+    change: Changes,
+    stat: StoredDocument,
+) -> bool:
+    """Embed a document beside other workers; then its rows, its postings and the end of the unit are one commit."""
+    progress, derived = NoProgress(), open_derived(request.store)
+    parsed = parse_changes([change], progress)
+    chunks = list(chain.from_iterable(cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, progress)))
+    # Embedding is what takes time, and it touches no row: so it is done before the lock, beside other workers.
+    texts = hash_texts(chunks) if encoder else {}
+    encoded = encode_missing(connection, encoder, texts) if encoder else []
+    with transaction(connection):
+        request.store.lock_writer(connection)
+        if read_made(connection) != (request.index_config, encoder.fingerprint if encoder else ""):
+            raise StorageError("the index has other settings by now")
+        if not connection.execute("DELETE FROM queue WHERE unit = ?", (unit,)).rowcount:
+            return False  # `index` or `forget` came first
+        query = "SELECT document_key FROM documents WHERE folder_key = ? AND path = ?"
+        replaced = [key for (key,) in connection.execute(query, (change.folder.key, stat.path))]
+        removed = reading.rankable_keys(connection, replaced)
+        can_patch = derived.is_whole(connection)
+        if can_patch:
+            derived.withdraw(connection, removed)
+        writing.remove_documents(connection, replaced)
+        new = [
+            writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document))
+            for document in parsed[0].values()
+        ]
+        writing.put_chunks(connection, chunks)
+        if encoder is not None:  # `forget` may have removed vectors meanwhile that were there for another document
+            known = {key for batch in encoded for key in batch.keys}
+            for batch in (*encoded, *encode_missing(connection, encoder, texts, known)):
+                put_encoded(connection, encoder, batch)
+        difference = Difference(removed, reading.rankable_keys(connection, new)) if can_patch else None
+        derived.build(connection, encoder.fingerprint if encoder else "", difference, with_graph=False)
+        if reading.meta(connection, "unsettled") is None:
+            writing.set_meta(connection, "unsettled", str(time.time()))
+    return True
+
+
+def settle(connection: Connection, request: IndexRequest, encoder: Encoder | None) -> None:
+    """Resolve links, and measure the scale of confidence: when nothing is left to do, and now and then before."""
+    since = reading.meta(connection, "unsettled")
+    if since is None or (time.time() - float(since) < SETTLE_S and not connection.execute(DONE).fetchone()[0]):
+        return
+    with transaction(connection):
+        request.store.lock_writer(connection)
+        if not connection.execute("DELETE FROM meta WHERE key = 'unsettled'").rowcount:
+            return  # another worker has done it
+        for folder in reading.folders(connection):
+            writing.set_link_targets(connection, folder)
+        try:
+            renew_background(connection, encoder)
+        except EncoderError as error:  # then it stays as it was until the next time
+            log.warning("note: %s", error)
+        number_state(connection)
