@@ -121,7 +121,7 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
     for item in found:  # one index may hold a folder inside the folder of another
         once.setdefault((f"{item[2].folder}/{item[2].file}", item[2].span), item)
     hits = tuple(
-        name_index(replace(hit, rank=rank, index=name, score=score, scale="several"), name)
+        name_index(replace(hit, rank=rank, score=score, scale="several"), name)
         for rank, (score, name, hit) in enumerate(list(once.values())[:top_k], start=1)
     )
     states = tuple(answer.index for answer in answers.values())
@@ -163,13 +163,13 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
 
 
 def name_index(hit: Hit, index: str) -> Hit:
-    """Return the hit with the name of its index before each reference: `notes::guide.md#install`."""
+    """Return the hit of an index with that name before each reference: `notes::guide.md#install`."""
     evidence = tuple(
         replace(item, via=item.via and replace(item.via, node_id=f"{index}::{item.via.node_id}"))
         for item in hit.evidence
     )
     cited_as = f"{index}::{hit.cited_as or hit.file}"
-    return replace(hit, node_id=f"{index}::{hit.node_id}", cited_as=cited_as, evidence=evidence)
+    return replace(hit, node_id=f"{index}::{hit.node_id}", cited_as=cited_as, evidence=evidence, index=index)
 
 
 def sum_states(states: Sequence[IndexState]) -> IndexState:

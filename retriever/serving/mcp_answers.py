@@ -281,6 +281,7 @@ def reply_related(
     similar: "Sequence[SimilarSection]",
     reason: str,
     max_tokens: int,
+    begin: str = "",
 ) -> Reply:
     """A node and a list for each kind of neighbour.
 
@@ -290,7 +291,13 @@ def reply_related(
         similar: sections of other files that are near in meaning, nearest first.
         reason: why there are none, where that is known.
         max_tokens: of the answer.
+        begin: of each reference, the name of the index where several are served.
     """
+
+    def describe_node(node: "Node") -> str:
+        citation, state = cite_node(node)
+        return f"{code(cut(node.title, LINE_CHARS))} {cite(begin + citation, state)} node {code(begin + node.id)}"
+
     kinds: dict[str, Sequence[Node]] = {
         "parent": [found.parent] if found.parent else [],
         "children": found.children,
@@ -298,24 +305,20 @@ def reply_related(
         "links": found.links,
         "backlinks": found.backlinks,
     }
-    lines = [f"{_node_line(found.node, cite_node(found.node))}. {DATA}"]
-    lines += [f"folder: {code(found.folder)}"] if found.folder else []
+    lines = [f"{describe_node(found.node)}. {DATA}"]
+    lines += [f"folder: {code(begin + found.folder)}"] if found.folder else []
     for kind, nodes in kinds.items():
         lines.append(f"{kind}: {len(nodes):,}" if nodes else f"{kind}: none")
-        lines += [f"- {_node_line(node, cite_node(node))}" for node in nodes[:MAX_RELATED]]
+        lines += [f"- {describe_node(node)}" for node in nodes[:MAX_RELATED]]
         lines += [f"- and {len(nodes) - MAX_RELATED:,} more"] if len(nodes) > MAX_RELATED else []
     lines.append(f"similar: {len(similar)}" if similar else f"similar: none{f' ({code(reason)})' if reason else ''}")
     for item in similar:
         title = code(cut(item.title, LINE_CHARS))
-        cited = cite(item.citation, item.citation_state)
-        lines.append(f"- {title} {cited} node {code(item.node_id)} ({item.similarity:.2f})")
+        cited = cite(begin + item.citation, item.citation_state)
+        lines.append(f"- {title} {cited} node {code(begin + item.node_id)} ({item.similarity:.2f})")
     count = count_fitting(lines, max_tokens - RESERVED_TOKENS)
     more = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"] if count < len(lines) else []
     return Reply.from_text("\n".join([*lines[:count], *more]), is_cut=bool(more))
-
-
-def _node_line(node: "Node", cited: "tuple[str, CitationState]") -> str:
-    return f"{code(cut(node.title, LINE_CHARS))} {cite(*cited)} node {code(node.id)}"
 
 
 def cite(citation: str, state: "CitationState") -> str:

@@ -65,12 +65,12 @@ class Tool(BaseModel):
 
     index: str = Field(default="", description="One of them by name, as hits have it.", max_length=4_000)
 
-    def locate(self, served: "ServedIndex | ServedIndexes", reference: str) -> "tuple[ServedIndex, str]":
-        """Return the index that a reference is of, as a search of several names it, and the reference in that."""
+    def locate(self, served: "ServedIndex | ServedIndexes", reference: str) -> "tuple[ServedIndex, str, str]":
+        """Return the index that a reference is of, the reference in that, and what its references begin with here."""
         for name in served.names:
             if reference.startswith(f"{name}::") and self.index in ("", name):
-                return served.choose(name), reference.removeprefix(f"{name}::")
-        return served.choose(self.index), reference
+                return served.choose(name), reference.removeprefix(f"{name}::"), f"{name}::"
+        return served.choose(self.index), reference, f"{self.index}::" if self.index else ""
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         """Answer the call; UsageError when an argument names nothing that there is."""
@@ -135,11 +135,15 @@ class SearchTool(Tool):
         *,
         shows_passages: bool = False,
     ) -> Reply:
+        from retriever.several import name_index
+
         folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
         with served.searcher(self.index, self.profile, {"top_k": MAX_HITS, **(settings or {})}) as retriever:
             answer = retriever.search(AskRequest(self.question, self.conversation, scope))
+        if self.index:
+            answer = replace(answer, hits=tuple(name_index(hit, self.index) for hit in answer.hits))
         asked = self.index, self.question, self.conversation
         call = *asked, self.top_k, self.profile, scope.terms, dict(settings or {})
         snapshot = sum(state.snapshot for state in answer.indexes or (answer.index,))
@@ -168,9 +172,22 @@ class AnswerTool(Tool):
     max_tokens: MaxTokens = 4_000
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+        from retriever.several import name_index
+
         with served.choose(self.index).retriever() as retriever:
             scope = Scope((self.path,) if self.path else ())
             short = retriever.answer(AskRequest(self.question, self.conversation, scope))
+        if self.index:
+            hits = tuple(name_index(hit, self.index) for hit in short.answer.hits)
+            sentences = tuple(
+                replace(
+                    sentence,
+                    node_id=f"{self.index}::{sentence.node_id}",
+                    cited_as=f"{self.index}::{sentence.cited_as or sentence.file}",
+                )
+                for sentence in short.sentences
+            )
+            short = replace(short, answer=replace(short.answer, hits=hits), sentences=sentences)
         return reply_answer(short, self.max_tokens)
 
 
@@ -190,12 +207,12 @@ class OutlineTool(Tool):
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import load_tree_at
 
-        index, reference = self.locate(served, self.node_or_path)
+        index, reference, begin = self.locate(served, self.node_or_path)
         with index.retriever() as retriever, retriever.view() as view:
             tree, top = load_tree_at(view.connection, reference)
             snapshot = view.number
         pages = Pagination((self.name, self.index, self.node_or_path, self.depth), snapshot)
-        return reply_outline(tree.pretty(top, self.depth).split("\n"), pages, self.cursor, self.max_tokens)
+        return reply_outline(tree.pretty(top, self.depth, begin).split("\n"), pages, self.cursor, self.max_tokens)
 
 
 class ReadTool(Tool):
@@ -211,10 +228,12 @@ class ReadTool(Tool):
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import read_excerpt
 
-        index, reference = self.locate(served, self.node_id)
+        index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever, retriever.view() as view:
-            excerpt = read_excerpt(view.connection, reference, retriever.access)
+            found = read_excerpt(view.connection, reference, retriever.access)
             snapshot = view.number
+        named = f"{begin}{found.cited_as or found.file}"
+        excerpt = replace(found, node_id=f"{begin}{found.node_id}", cited_as=named)
         # The text belongs to the call: a file that changes makes no new snapshot at once.
         return reply_excerpt(
             excerpt,
@@ -236,7 +255,7 @@ class RelatedTool(Tool):
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import cite_relations, find_relations
 
-        index, reference = self.locate(served, self.node_id)
+        index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever:
             try:
                 similar, reason = retriever.similar(reference, MAX_SIMILAR).sections, ""
@@ -247,7 +266,7 @@ class RelatedTool(Tool):
             with retriever.view() as view:
                 found = find_relations(view, reference)
                 cite_node = cite_relations(view, found, retriever.access)
-                return reply_related(found, cite_node, similar, reason, self.max_tokens)
+                return reply_related(found, cite_node, similar, reason, self.max_tokens, begin)
 
 
 class StatusTool(Tool):

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from retriever.command_line.serve import open_served
 from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from retriever.serving.mcp_server import call_tool
+from retriever.serving.pool import ServedIndex, ServedIndexes
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages
 
@@ -143,21 +145,26 @@ def test_a_batch_and_recorded_questions_are_read_back(place: Path, index: Path, 
     assert read_json(cli, recorded["citation"], "--index", index)["file"] == hits[0]["file"]
 
 
+def call_text(served: ServedIndex | ServedIndexes, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
+    result = call_tool(served, tool, arguments)
+    content = result.content[0]
+    assert isinstance(content, TextContent)
+    assert not result.is_error, content.text
+    return content.text, result.structured_content or {}
+
+
+def said_by(found: dict[str, Any]) -> str:
+    """Return the last line of a hit's text, or a sentence; what another page says of itself is different."""
+    return str(found["text"]).rstrip().split("\n")[-1]
+
+
 def test_an_agent_reads_back_what_a_tool_says(index: Path) -> None:
-    opening = Opening(index=str(index), settings=WORDS_ALONE)
-    with open_served(opening, "") as served:
-
-        def call(tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
-            result = call_tool(served, tool, arguments)
-            content = result.content[0]
-            assert isinstance(content, TextContent)
-            assert not result.is_error, content.text
-            return content.text, result.structured_content or {}
-
+    with open_served(Opening(index=str(index), settings=WORDS_ALONE), "") as served:
+        call = partial(call_text, served)
         _, values = call("search", question="otters sleep in the sun", top_k=30, max_tokens=10_000)
         assert len(values["hits"]) == 30
         for hit in values["hits"]:
-            said = hit["text"].rstrip().splitlines()[-1]
+            said = said_by(hit)
             related, _ = call("related", node_id=hit["node_id"])
             for reference in (hit["node_id"], hit["citation"], hit.get("section", hit["citation"])):
                 assert said in call("read", node_id=reference)[0], reference
@@ -234,12 +241,31 @@ def test_an_answer_of_several_indexes_names_the_index_in_each_reference(
     assert len(printed) == 5
     for shown in printed:
         assert "ters" in read_json(cli, shown)["text"] or "of" in read_json(cli, shown)["text"]
-    opening = Opening(several=("a/docs", "b/docs"), settings=WORDS_ALONE)
-    with open_served(opening, "") as served:
-        found = call_tool(served, "search", {"question": question, "top_k": 10}).structured_content
-        assert found is not None
-        for one in found["hits"]:
-            for reference in (one["citation"], one["node_id"]):
-                content = call_tool(served, "read", {"node_id": reference}).content[0]
-                assert isinstance(content, TextContent)
-                assert one["text"].rstrip().splitlines()[-1] in content.text
+
+
+def test_an_agent_reads_back_what_each_tool_says_of_one_of_several_indexes(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/docs", "b/docs"):
+        index_folders([place / name])
+    monkeypatch.chdir(place)
+    question = "otters sleep in the sun"
+    with open_served(Opening(several=("a/docs", "b/docs"), settings=WORDS_ALONE), "") as served:
+        call = partial(call_text, served)
+        for tool, index in (("search", ""), ("search", "b/docs"), ("answer", "a/docs")):
+            _, found = call(tool, question=question, index=index)
+            assert found["hits"]
+            for one in (*found["hits"], *found.get("sentences", [])):
+                assert all(said_by(one) in call("read", node_id=one[key])[0] for key in ("citation", "node_id"))
+        for name in ("a/docs", "b/docs"):
+            related, _ = call("related", node_id="sub/README.md#otters", index=name)
+            outline, _ = call("outline", index=name, depth=9)
+            excerpt, _ = call("read", node_id="README.md:5-7", index=name)
+            printed = re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", f"{related}{excerpt}")
+            printed += re.findall(r"  (\S+:\d+(?:-\d+)?)$", outline, re.MULTILINE)
+            assert len(printed) >= 10
+            for reference in (*printed, *re.findall(r" node `([^`\n]+)`", f"{related}{excerpt}")):
+                assert reference.startswith(f"{name}::")
+                assert f"`{reference}`" in call("read", node_id=reference)[0]
+            for reference in re.findall(r"  (\S+/)  \d+ files?,", outline):
+                assert reference in call("outline", node_or_path=reference)[0]
