@@ -18,6 +18,7 @@ from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
 from retriever.indexes import choose_new_place, find_holder, find_index, find_several
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
+from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -25,7 +26,6 @@ from retriever.store import reading
 from retriever.store.database import make_damage_error
 from retriever.store.store import Store
 from retriever.trace import NoProgress
-from retriever.types import IndexReport
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import CacheContent

@@ -5,7 +5,6 @@ alone, so that nothing else has to be opened for it. Titles and lines come from 
 sanitized, and shown only of folders that this user has named for the index.
 """
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -158,14 +157,10 @@ def _stem(path: str) -> str:
     return "" if "/" in path else path.rpartition(".")[0].casefold()
 
 
-def _sort_best_first(documents: list[_Document]) -> list[_Document]:
-    """What others link to is what a reader should know first, then what is nearest to the top."""
-    return sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path))
-
-
 def _best_titles(documents: list[_Document]) -> list[str]:
     titles: dict[str, str] = {}
-    for one in _sort_best_first(documents):
+    # What others link to is what a reader should know first, then what is nearest to the top.
+    for one in sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path)):
         # A changelog or list of links says nothing.
         if one.title and not one.is_index_page and one.boilerplate <= MAX_BOILERPLATE:
             titles.setdefault(one.title.casefold(), cut(one.title, TITLE_CHARS))
@@ -198,56 +193,3 @@ def write_overview(overview: Overview, about: str = "") -> str:
 def _folder_line(folder: FolderOverview) -> str:
     about = f": {code(folder.about)}" if folder.about else ""
     return f"{code(cut(folder.name, LINE_CHARS))} ({pluralize(folder.documents, 'file')}){about}"
-
-
-# Questions that the documents themselves suggest.
-
-MAX_EXAMPLES = 6
-EXAMPLE_DOCUMENTS = 40  # the best of them are looked through
-MIN_EXAMPLE_CHARS = 120  # of a section's text: a shorter one answers little
-MAX_EXAMPLE_CHARS = 70
-_ASKS = re.compile(r"(?:how|why|when|where|what|which|who)\b", re.IGNORECASE)
-_UNCLEAR = re.compile(r"\b(?:it|its|this|that|these|those|they|here|there|else)\b", re.IGNORECASE)  # out of its place
-_DEFINES = "(?:the |an? )?{title} (is|are|means)\\b"
-
-
-def suggest_questions(connection: Connection) -> tuple[str, ...]:
-    """Questions that sections answer, made of titles and first sentences: at most one of each document.
-
-    A title that is a question is one, and so is `How to install`; a section that begins "A snapshot is ..." answers
-    what that is. Where that gives too few, documents' titles stand as they are: they are asked in any language.
-    """
-    documents = [
-        document for folder in reading.folders(connection) for document in _read_documents(connection, folder.key)
-    ]
-    questions: dict[str, str] = {}
-    plain: dict[str, str] = {}
-    for document in _sort_best_first(documents)[:EXAMPLE_DOCUMENTS]:
-        rows = connection.execute(
-            "SELECT title, summary, length(text) FROM nodes WHERE document_key = ? AND first_line IS NOT NULL"
-            " ORDER BY node_key LIMIT 50",
-            (document.key,),
-        )
-        made = next(
-            filter(None, (_make_question(title, said) for title, said, n in rows if n >= MIN_EXAMPLE_CHARS)), ""
-        )
-        if made:
-            questions.setdefault(made.casefold(), made)
-        title = document.title
-        if not made and not document.is_index_page and 4 <= len(title) <= MAX_EXAMPLE_CHARS and document.sections:
-            plain.setdefault(title.casefold(), title)
-    return tuple([*questions.values(), *plain.values()][:MAX_EXAMPLES])
-
-
-def _make_question(title: str, summary: str) -> str:
-    title = " ".join(title.split()).rstrip(":")
-    if not 4 <= len(title) <= MAX_EXAMPLE_CHARS or _UNCLEAR.search(title):
-        return ""
-    if title.endswith(("?", "\uff1f")):
-        return title
-    if _ASKS.match(title) and title.count(" ") > 1:
-        return f"{title[0].lower()}{title[1:]}"
-    if found := re.match(_DEFINES.format(title=re.escape(title)), summary, re.IGNORECASE):
-        verb = "does" if found[1].lower() == "means" else found[1].lower()
-        return f"what {verb} {title}{' mean' if verb == 'does' else ''}?"
-    return ""

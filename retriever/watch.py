@@ -14,8 +14,8 @@ from pageindex.files import Listing, SourceFile
 from retriever.api import index_folders, index_request
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.indexing.changes import YOUNG_NS, list_documents
+from retriever.indexing.report import IndexReport
 from retriever.protocols import Progress
-from retriever.types import IndexReport
 
 SETTLED_MS = 300  # the saves of an editor, or a branch switch, are over when nothing has changed for this long
 LONGEST_BURST_MS = 10_000  # where files never stop changing, the index follows after this long

@@ -15,6 +15,7 @@ import pytest
 from retriever.api import open_retriever
 from retriever.errors import EncoderError
 from retriever.indexing.consent import name_folders, read_named_folders
+from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
@@ -23,7 +24,7 @@ from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store.database import FileConnection
 from retriever.store.store import open_store
 from retriever.trace import NoProgress
-from retriever.types import Answer, FloatMatrix, IndexReport
+from retriever.types import Answer, FloatMatrix
 from tests.fake_encoder import FakeEncoder
 
 LONG_AGO_NS = 1_500_000_000_000_000_000

@@ -15,6 +15,7 @@ from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
 from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
 from retriever.indexing.derived import open_derived
+from retriever.indexing.report import IndexReport, SummaryReport
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference
 from retriever.lexical.tokens import tokenize
@@ -25,7 +26,6 @@ from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.store import Store
 from retriever.text import cut
-from retriever.types import IndexReport, SummaryReport
 
 # The summaries that a language model writes for an index are kept by the text that was read, the model and what it was
 # asked, each as soon as it is there: so nothing is written twice, not after an interruption, and not when a text moves.

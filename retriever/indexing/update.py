@@ -37,6 +37,7 @@ from retriever.indexing.changes import (
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
+from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference
 from retriever.protocols import Encoder, Likely, Progress
@@ -46,7 +47,6 @@ from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.reading import StoredFolder
 from retriever.store.store import Store
-from retriever.types import IndexReport
 
 if TYPE_CHECKING:
     from pageindex.document import Document

@@ -270,12 +270,7 @@ class View:
         if scope not in self._parts:
             from retriever.searching.scope import find_part
 
-            part = find_part(self, scope)
-            view = replace(self, whole=self, part=part)
-            # What all parts share; what a part finds is less.
-            view.__dict__ |= {"tree": self.tree, "fingerprint": self.fingerprint, "background": self.background}
-            view.__dict__["counts"] = replace(self.counts, documents=part.documents, sections=len(part.node_keys))
-            view.__dict__["lexical"] = self.lexical.restrict(part.rows)
+            view = replace(self, whole=self, part=find_part(self, scope))
             self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
         return self._parts[scope]
 
@@ -308,9 +303,9 @@ class View:
     @cached_property
     def tree(self) -> StoredTree:
         """The documents that searches touch."""
-        return StoredTree(self.connection)
+        return self.whole.tree if self.whole is not None else StoredTree(self.connection)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Of the encoder whose vectors these are; empty without vectors."""
         return self.state.fingerprint
@@ -323,17 +318,27 @@ class View:
     @cached_property
     def background(self) -> Background | None:
         """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
+        if self.whole is not None:
+            return self.whole.background
         found = read_background(self.connection)
         return found if found is not None and found.fingerprint == self.fingerprint else None
 
     @cached_property
     def counts(self) -> reading.Counts:
         """How much there is of everything."""
+        if self.whole is not None and self.part is not None:
+            return replace(self.whole.counts, documents=self.part.documents, sections=len(self.part.node_keys))
         return reading.counts(self.connection)
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        """BM25 over the nodes; what of a snapshot is whole serves even where the rest of it does not."""
+        """BM25 over the nodes that may be found."""
+        if self.whole is not None and self.part is not None:
+            return self.whole.lexical.restrict(self.part.rows)
+        return self.open_lexical()
+
+    def open_lexical(self) -> "LexicalIndex":
+        """Open BM25 over all nodes; what of a snapshot is whole serves even where the rest of it does not."""
         try:
             return self._snapshot.lexical
         except SnapshotError:

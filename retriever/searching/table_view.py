@@ -30,9 +30,8 @@ SEARCH_TSVECTOR = (
 class TableView(View):
     """As `View`; nothing of it can be out of step with the rows, as it is rows itself."""
 
-    @cached_property
-    def lexical(self) -> TableLexical:
-        """BM25 over the nodes."""
+    def open_lexical(self) -> TableLexical:
+        """Return BM25 over the postings in the tables."""
         return TableLexical(self.connection)
 
     @cached_property

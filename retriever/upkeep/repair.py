@@ -31,6 +31,7 @@ from retriever.indexing.consent import (
     read_named_folders,
 )
 from retriever.indexing.derived import open_derived
+from retriever.indexing.report import IndexReport
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
 from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
@@ -50,7 +51,6 @@ from retriever.store.locks import LOCK_NAME, writer_lock
 from retriever.store.own_files import DAMAGED, DRAFT, LOGS, make_draft, next_snapshot, remove_aside, require_own
 from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
-from retriever.types import IndexReport
 from retriever.upkeep.doctor import examine_parts, examine_snapshot
 
 # Tables that are saved, what a report calls one of their rows, and the order in which SQLite stores these. Indexing

@@ -12,7 +12,6 @@ from pageindex.node import Span
 from retriever import Retriever, open_retriever
 from retriever.browse import load_tree
 from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
-from retriever.overview import suggest_questions
 from retriever.searching.neighbors import PlacedNode
 from tests.shelf import CountingEncoder, Shelf, write_pages
 
@@ -332,25 +331,6 @@ def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path, capsys: pytest.Ca
     assert lines[0].split()[0] == "1"
     assert lines[0].split()[1].endswith("garden.md:1-4")
     assert lines[1:] == ["    Garden", "    Tomatoes want patience."]
-
-
-def test_questions_are_suggested_by_titles_and_first_sentences(tmp_path: Path) -> None:
-    much = "It bends, and what comes out of it is wide and dim. " * 4
-    shelf = Shelf(
-        tmp_path,
-        {
-            "lens.md": f"# A lens\n\nSee [light](light.md).\n\n## What it is\n\n{much}\n\n## Lens\n\n"
-            f"A lens is round. {much}\n",
-            "light.md": f"# Light\n\n## Where does light go?\n\n{much}\n",
-            "short.md": "# Why not?\n\nBecause.\n",
-            "mirror.md": f"# Mirror work\n\n{much}\n\n## How to clean a mirror\n\n{much}\n",
-        },
-    )
-    shelf.update()
-    with shelf.open() as retriever, retriever.view() as view:
-        suggested = suggest_questions(view.connection)
-    # The one that another document links to comes first; titles as they are come last.
-    assert suggested == ("Where does light go?", "what is Lens?", "how to clean a mirror", "Why not?")
 
 
 def ids_of(nodes: Iterable[PlacedNode]) -> list[str]:

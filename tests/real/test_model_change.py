@@ -12,6 +12,7 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.errors import EncoderError
+from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder
@@ -19,7 +20,7 @@ from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store.store import open_store
 from retriever.trace import NoProgress
-from retriever.types import Answer, IndexReport
+from retriever.types import Answer
 from retriever.upkeep.doctor import examine_index
 from tests.scenarios import pages
 from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, FailingEncoder, Shelf, found

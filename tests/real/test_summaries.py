@@ -8,9 +8,9 @@ import pytest
 
 from retriever.api import index_folders
 from retriever.indexing.forget import forget
+from retriever.indexing.report import SummaryReport
 from retriever.indexing.summaries import summarize_index
 from retriever.trace import NoProgress
-from retriever.types import SummaryReport
 from tests.program import command, run_command
 from tests.real.scripted_server import Asked, ScriptedServer, cut_stream, killed, scripted_server, status
 from tests.shelf import NEVER_REFRESH, Shelf, found

@@ -8,7 +8,7 @@ import pytest
 from retriever import watch
 from retriever.api import index_folders
 from retriever.errors import IndexLockedError, RetrieverError
-from retriever.types import IndexReport
+from retriever.indexing.report import IndexReport
 from retriever.watch import Watcher, WatchEvent
 from tests.shelf import write_pages
 

@@ -66,6 +66,7 @@ MAX_SHOWN_LINKS = 30
 MAX_SIMILAR = 5
 # Changed and skipped files that the first page names; long lists hide what is below them.
 MAX_NAMED_FILES = 20
+MAX_EXAMPLES = 6  # titles of documents that a first question may be
 MAX_QUESTIONS = 15  # of those asked before
 FIRST_RANKS = 10  # of each ranking
 CUT_ABOVE = "…\n"  # what the text of a hit begins with, where it does not begin with its section
@@ -232,7 +233,7 @@ class Pages:
             status = retriever.status()
             with retriever.view() as view:
                 outline = self._site.outline(view)
-                overview, examples = self._site.welcome(view)
+                overview = self._site.overview(view)
         history = QuestionLog(open_store(status.index.path)).queries()[:MAX_QUESTIONS]
         changed = [(path, "") for path in status.changed_files]
         return self._render(
@@ -241,7 +242,7 @@ class Pages:
             tree=draw_tree(outline),
             status=status,
             overview=overview,
-            examples=examples,
+            examples=overview.titles[:MAX_EXAMPLES],
             changed_files=changed,
             history=history,
         )

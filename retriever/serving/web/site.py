@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
-from retriever.overview import Overview, read_overview, suggest_questions
+from retriever.overview import Overview, read_overview
 from retriever.query import AskRequest, Scope
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices
@@ -134,7 +134,7 @@ class Site:
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[Store, IndexState], Outline] | None = None
         self.choices = Choices()  # of the state whose outline was read last
-        self._welcome: tuple[tuple[Store, IndexState], tuple[Overview, tuple[str, ...]]] | None = None
+        self._overview: tuple[tuple[Store, IndexState], Overview] | None = None
 
     def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
         """The open retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
@@ -177,13 +177,12 @@ class Site:
             short = retriever.answer(request, on_found=tell, on_sentence=on_sentence)
         return short, Spent(opening, milliseconds_since(begun))
 
-    def welcome(self, view: View) -> tuple[Overview, tuple[str, ...]]:
-        """What the index is about, and questions to begin with; read once for each state of it."""
+    def overview(self, view: View) -> Overview:
+        """Return what the index is about, read once for each state of it."""
         wanted = view.store, view.state
-        known = self._welcome
+        known = self._overview
         if known is None or known[0] != wanted:
-            found = read_overview(view.connection), suggest_questions(view.connection)
-            known = self._welcome = wanted, found
+            known = self._overview = wanted, read_overview(view.connection)
         return known[1]
 
     def outline(self, view: View) -> Outline:
