@@ -143,8 +143,11 @@ class LexicalIndex:
         """The best nodes, `limit` at most, that hold at least one of the tokens; a repeated token counts as often."""
         return self.search_weighted(Counter(tokens), limit)
 
-    def search_weighted(self, counts: Mapping[str, float], limit: int) -> LexicalResult:
-        """As `search`, for tokens that count as often as `counts` says, which need not be a whole number."""
+    def search_weighted(self, counts: Mapping[str, float], limit: int, *, with_ties: bool = False) -> LexicalResult:
+        """As `search`, for tokens that count as often as `counts` says, which need not be a whole number.
+
+        With ties, all nodes come that have the score of the last: keys say in which order documents came, no more.
+        """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         numbers = {token: self._postings.find(token) for token in counts}
@@ -160,7 +163,10 @@ class LexicalIndex:
             rows = self._candidates(scores, [column for column, _ in columns], limit)
             rows = rows if self._allowed is None else rows[self._allowed[rows]]
             # Equal scores in the order of the rows, which is that of the keys.
-            order = np.argsort(-scores[rows], kind="stable")[:limit]
+            order = np.argsort(-scores[rows], kind="stable")
+            if with_ties and len(order) > limit:
+                limit = int((scores[rows] >= scores[rows[order[limit - 1]]]).sum())
+            order = order[:limit]
             best = zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True)
             # The list upper bounds of MaxScore (Turtle and Flood, IPM 1995), added up; a word may add less than 0.
             ceiling = sum(count * self._weights[column].max(initial=0.0) for column, count in columns)

@@ -103,8 +103,8 @@ class TableLexical(LexicalIndex):
     def find_holding(self, terms: Collection[str]) -> IntArray:
         return self._load(terms).find_holding(terms)
 
-    def search_weighted(self, counts: Mapping[str, float], limit: int) -> LexicalResult:
-        return self._load(counts).search_weighted(counts, limit)
+    def search_weighted(self, counts: Mapping[str, float], limit: int, *, with_ties: bool = False) -> LexicalResult:
+        return self._load(counts).search_weighted(counts, limit, with_ties=with_ties)
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
         return self._load(tokens).coverage(tokens, node_keys)

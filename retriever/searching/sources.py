@@ -215,9 +215,8 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
 
     rankings, results, coverages = [], [], []
     for texts, share in searches:
-        result, coverage = search_words(view, texts, words, limit, settings.keyword)
+        result, coverage, ids = search_words(view, texts, words, limit, settings.keyword)
         evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(coverage)
-        ids = reading.shown_ids(view.connection, [key for key, _ in result.ranking])
         items = first_of_each(
             Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
         )
@@ -243,24 +242,27 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
 
 def search_words(
     view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], limit: int, how: KeywordSearch
-) -> tuple[LexicalResult, list[float]]:
-    """The sections that share words with the queries, together by their weights, and how much each covers of them.
+) -> tuple[LexicalResult, list[float], Mapping[int, str]]:
+    """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
 
     A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
     best one speaks of.
     """
     result = view.lexical.search_weighted(
-        weigh_words([(words[query.text], query.keyword_weight) for query in queries]), limit
+        weigh_words([(words[query.text], query.keyword_weight) for query in queries]), limit, with_ties=True
     )
     if how == "tsvector":
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
         result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
-    keys = [key for key, _ in result.ranking]
+    # Equal scores by path, not by which document came first: that depends on how the index was made.
+    ids = reading.shown_ids(view.connection, [key for key, _ in result.ranking])
+    ranking = sorted(result.ranking, key=lambda item: (-item[1], ids[item[0]], item[0]))[:limit]
+    keys = [key for key, _ in ranking]
     coverage = [0.0] * len(keys)
     for query in queries:
         covered = view.lexical.coverage(words[query.text], keys)
         coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
-    return result, coverage
+    return replace(result, ranking=tuple(ranking)), coverage, ids
 
 
 # By tokens

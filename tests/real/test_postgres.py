@@ -162,3 +162,14 @@ def test_a_document_may_be_cut_in_several_turns(postgres: str, tmp_path: Path, m
     sections = "".join(f"## Part {number}\n\nText of part {number}.\n\n" for number in range(5))
     (tmp_path / "long.md").write_text(f"# Long\n\n{sections}", encoding="utf-8")
     assert index_folders([tmp_path], postgres).chunks == 6  # with that of the title
+
+
+def test_equal_scores_rank_by_path_whatever_came_first(any_place: str | Path, tmp_path: Path) -> None:
+    docs, settings = tmp_path / "docs", {"encoder": {"kind": "none"}, "keyword_top_n": 2}
+    docs.mkdir()
+    for name in ("d", "b", "c", "a"):
+        (docs / f"{name}.md").write_text("# Same\n\nThe very same words.\n", encoding="utf-8")
+        index_folders([docs], any_place, settings=settings)
+    with open_retriever(index=any_place, settings=settings) as retriever:
+        found = retriever.search("very same words").hits
+    assert [hit.file for hit in found][:2] == ["a.md", "b.md"]
