@@ -57,13 +57,16 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     skipped = reading.skipped(view.connection)
     # Looked at now, and not with the last question: who asks for the state wants this moment's.
     diffs, problems = watch.find_changes(view)
+    held = Counter(path for diff in diffs for path in {*diff.paths, *(file.path for file in diff.listing.files)})
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
     return Status(
         index=read_state(view, Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=view.size_bytes,
-        changed_files=tuple(path for diff in diffs for path in diff.paths),
+        changed_files=tuple(
+            f"{diff.folder.prefix if held[path] > 1 else ''}{path}" for diff in diffs for path in diff.paths
+        ),
         # A rule of .gitignore that cannot be read is no file that was left out: it is told as a remark.
         skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),
         broken_links=view.counts.broken_links,
@@ -77,7 +80,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
 
 
 def _is_gitignore(path: str) -> bool:
-    return path.rpartition("/")[2] == ".gitignore"
+    return path.replace(":", "/").rpartition("/")[2] == ".gitignore"  # a folder's name ends with a colon
 
 
 def read_details(view: View, profile: Profile) -> StatusDetails:

@@ -144,6 +144,16 @@ _PLACES = (
 )
 
 
+def _name_path(table: str) -> str:
+    """Return SQL for the path of a row, after the name of its folder where another folder holds that path, too."""
+    held = (
+        f"EXISTS (SELECT 1 FROM {other} AS one WHERE one.folder_key = every.folder_key AND one.path = {table}.path)"
+        for other in ("documents", "skipped")
+    )
+    count = f"SELECT count(*) FROM folders AS every WHERE {' OR '.join(held)}"
+    return f"CASE WHEN ({count}) > 1 THEN prefix ELSE '' END || {table}.path"
+
+
 def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
     """The rows of a query with GIVEN as its last parameter."""
     listed = [value if isinstance(value, str) else int(value) for value in values]  # numpy's integers are no JSON
@@ -288,7 +298,9 @@ def places_of_documents(connection: Connection, document_keys: Iterable[int]) ->
 
 
 def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:
-    return tuple(connection.execute("SELECT path, reason FROM skipped ORDER BY folder_key, path"))
+    """What was left out, named as `places_of_documents` does, and why."""
+    query = f"SELECT {_name_path('skipped')}, reason FROM skipped JOIN folders USING (folder_key)"
+    return tuple(connection.execute(f"{query} ORDER BY folder_key, skipped.path"))
 
 
 def skipped_count(connection: Connection) -> int:
@@ -297,26 +309,32 @@ def skipped_count(connection: Connection) -> int:
 
 
 def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
-    rows = connection.execute("SELECT path, warnings FROM documents WHERE warnings <> '[]' ORDER BY folder_key, path")
+    """Documents, named as `places_of_documents` does, and what of each is not as it should be."""
+    query = f"SELECT {_name_path('documents')}, warnings FROM documents JOIN folders USING (folder_key)"
+    rows = connection.execute(f"{query} WHERE warnings <> '[]' ORDER BY folder_key, documents.path")
     return tuple((path, warning) for path, warnings in rows for warning in json.loads(warnings))
 
 
 def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...]:
-    """(path, line, target as written, why) of each link that leads nowhere, by path and line."""
+    """(path, line, target as written, why) of each link that leads nowhere, by path and line.
+
+    Paths are named as `places_of_documents` does.
+    """
     rows = connection.execute(
-        "SELECT documents.path, line, target_path, target_anchor, problem FROM links"
-        " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) WHERE problem IS NOT NULL"
-        " ORDER BY documents.path, line, position"
+        f"SELECT {_name_path('documents')}, line, target_path, target_anchor, problem FROM links"
+        " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) JOIN folders USING (folder_key)"
+        " WHERE problem IS NOT NULL ORDER BY documents.path, folder_key, line, position"
     )
     return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
 
 
 def duplicates(connection: Connection) -> tuple[tuple[str, ...], ...]:
-    """The paths of documents that have the same bytes."""
+    """The paths of documents that have the same bytes, named as `places_of_documents` does."""
     copied = "SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1"
     groups: dict[str, list[str]] = {}
     for digest, path in connection.execute(
-        f"SELECT digest, path FROM documents WHERE digest IN ({copied}) ORDER BY path"
+        f"SELECT digest, {_name_path('documents')} FROM documents JOIN folders USING (folder_key)"
+        f" WHERE digest IN ({copied}) ORDER BY documents.path, folder_key"
     ):
         groups.setdefault(digest, []).append(path)
     return tuple(map(tuple, groups.values()))
