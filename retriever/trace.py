@@ -113,6 +113,12 @@ class Spent:
     opening: float  # loading, indexing what was given with --docs, opening the index
     total: float  # that and the search
 
+    @classmethod
+    def since(cls, begun: float, stages: Iterable[Stage]) -> "Spent":
+        """Return what was spent since a moment of `time.perf_counter()`; what no stage took is the opening."""
+        total = milliseconds_since(begun)
+        return cls(max(0.0, total - sum(stage.milliseconds for stage in stages)), total)
+
     def __str__(self) -> str:
         """`0.24 s`."""
         return f"{self.total / 1000:.2f} s"

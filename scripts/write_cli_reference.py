@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from retriever.command_line import COMMANDS
-from retriever.command_line.help import SettingOption, format_value, is_help, setting_flags
+from retriever.command_line.flags import SettingOption, format_value, setting_flags
+from retriever.command_line.help import is_help
 from retriever.command_line.program import command_line
 from retriever.settings.schema import list_settings
 

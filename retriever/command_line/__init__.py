@@ -3,6 +3,8 @@
 A command's module is imported when the command runs, so that `--help` answers at once and a question loads little.
 """
 
+from retriever.text import find_nearest
+
 # The commands: where each is (module:function in this package), and its line of help.
 COMMANDS = {
     "ask": ("ask:ask", "Answer a question with sections (the default command)."),
@@ -22,7 +24,6 @@ COMMANDS = {
     "doctor": ("index:doctor", "Check the installation and the index, and repair it."),
     "profiles": ("profiles:profiles", "List the profiles, or show every setting of one."),
     "eval": ("evaluate:evaluate", "Measure how well profiles find what answers a set of questions."),
-    "explain": ("explain:explain", "Show how an answer was made, or why a section is not in it."),
     "skill": ("agent:skill", "Write a file that tells a coding agent how to ask your documents."),
     "mcp": ("serve:mcp", "Serve an agent (MCP) over standard input and output."),
     "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),
@@ -33,7 +34,7 @@ COMMANDS = {
 
 # What they are for, as --help shows them; each command is in one group.
 GROUPS = {
-    "Ask and read": ("ask", "answer", "read", "similar", "tree", "explain", "history", "cache"),
+    "Ask and read": ("ask", "answer", "read", "similar", "tree", "history", "cache"),
     "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor", "postgres", "worker"),
     "For programs and browsers": ("serve", "mcp", "skill", "completion"),
     "Choose and measure": ("profiles", "eval"),
@@ -67,8 +68,6 @@ def suggest_command(word: str, *, with_paths: bool) -> tuple[str, bool] | None:
         with_paths: whether paths follow it that are there, as behind a command.
     """
     name = word.casefold()
-    from retriever.text import find_nearest
-
     if name in OTHER_NAMES:
         return OTHER_NAMES[name], True
     if len(name) < SHORTEST:

@@ -12,7 +12,7 @@ import click
 from pageindex.files import read_file
 from retriever.command_line import options
 from retriever.command_line.console import print_line
-from retriever.command_line.help import WithExamples
+from retriever.command_line.help import WithHelp
 from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize
 from retriever.errors import Command, NoIndexError, UsageError
@@ -58,7 +58,7 @@ Ask before you answer from memory, and whenever a question may be about one of t
 """
 
 
-@click.command(cls=WithExamples, examples=('skill --docs docs --about "How our team works"',))
+@click.command(cls=WithHelp, examples=('skill --docs docs --about "How our team works"',))
 @click.argument("file", default=DEFAULT_SKILL, metavar="[FILE]", shell_complete=options.complete_file)
 @click.option("--about", default="", metavar="TEXT", help="What your documents are about, in a line.")
 @click.option("--docs", multiple=True, metavar="DIR", help="The folders whose index the agent asks.")

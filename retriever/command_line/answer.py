@@ -9,15 +9,18 @@ import click
 from rich.text import Text
 
 from retriever.command_line import options
-from retriever.command_line.ask import Form, Output, note_state, print_answer
 from retriever.command_line.console import Console, print_json
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.opening import Opening
+from retriever.command_line.options import ExitCode
+from retriever.command_line.output import Form, Output, note_state, print_answer
 from retriever.command_line.render import INDENT, QUIET, Page
 from retriever.display.editors import choose_template
+from retriever.display.json import dump_short_answer
 from retriever.display.phrases import format_doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.query import AskRequest, Scope
 from retriever.settings.schema import merge
+from retriever.trace import Spent
 
 if TYPE_CHECKING:
     from retriever.types import CitedSentence, ShortAnswer
@@ -29,9 +32,9 @@ if TYPE_CHECKING:
     'answer --json "what is a snapshot?"',
     settings=(),
     rare=(
-        "scope_since",
-        "scope_until",
-        "scope_where",
+        "since",
+        "until",
+        "where",
         "conversation",
         "context_tokens",
         "fail_on_none",
@@ -41,7 +44,9 @@ if TYPE_CHECKING:
     epilog=options.EXIT_CODES_HELP,
 )
 @options.question
-@options.opening(options.docs, options.index, options.profile)
+@options.docs
+@options.index
+@options.profile
 @options.scope
 @options.conversation
 @click.option("--no-llm", is_flag=True, help="Quote the documents: no language model is asked.")
@@ -71,16 +76,11 @@ def answer(
         opening = replace(opening, settings=merge(opening.settings, {"answer": {"kind": "extractive"}}))
     begun = time.perf_counter()
     with opening.open(console) as retriever:
-        from retriever.trace import Spent, milliseconds_since
-
-        opened = milliseconds_since(begun)
         page = None if as_json else Page.on(sys.stdout, editor)
         tell = None if page is None else lambda sentence: show_sentence(page, sentence)
         short = retriever.answer(AskRequest(question, conversation, scope), on_sentence=tell)
-        spent = Spent(opened, milliseconds_since(begun))
+        spent = Spent.since(begun, short.answer.trace.stages)
     if page is None:
-        from retriever.display.json import dump_short_answer
-
         print_json(dump_short_answer(short, spent))
     else:
         show_dropped(page, short)

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, check_output, print_json, write_whole
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.opening import Opening
+from retriever.command_line.options import ExitCode
 from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
@@ -46,7 +47,8 @@ NONE = "-"
     settings=(),
 )
 @click.argument("questions", metavar="QUESTIONS")
-@options.opening(options.docs, options.index)
+@options.docs
+@options.index
 @click.option(
     "--profiles",
     default=DEFAULT_PROFILE,

@@ -12,7 +12,8 @@ import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_path
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.opening import Opening
+from retriever.command_line.options import ExitCode
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError, UsageError
@@ -35,7 +36,9 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
     "index docs --index .index --json",
     settings=(*INDEX_SECTIONS, "llm"),
 )
-@options.opening(options.folders, options.index, options.profile)
+@options.folders
+@options.index
+@options.profile
 @click.option("--yes", is_flag=True, help="DOCS may be your home folder, or one that holds it.")
 @click.option(
     "--enqueue",
@@ -100,7 +103,9 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     "watch docs --index .index --json",
     settings=(*INDEX_SECTIONS, "llm"),
 )
-@options.opening(options.folders, options.index, options.profile)
+@options.folders
+@options.index
+@options.profile
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each run, for programs.")
 def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """Index the folders DOCS, and again within two seconds of a save, until Ctrl-C.
@@ -331,7 +336,8 @@ def import_file(
 @click.option(
     "--llm", is_flag=True, help="Ask the language model of --profile as well; it may have to be loaded first."
 )
-@options.opening(options.index, options.profile)
+@options.index
+@options.profile
 @options.as_json
 def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_json: bool) -> ExitCode:
     """Check the installation and everything in the index, and say what to do about what is not well.

@@ -1,31 +1,24 @@
-"""What commands are made of: the flags that several share, the retriever they open, exit codes, shell completion."""
+"""What commands are made of: the options that several share, exit codes, shell completion."""
 
-import functools
-import os
+import inspect
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from retriever.command_line import COMMANDS
-from retriever.command_line.console import Bars, Console
-from retriever.command_line.help import SettingOption, WithExamples
+from retriever.command_line.console import Console
+from retriever.command_line.flags import SettingOption
+from retriever.command_line.help import WithHelp
+from retriever.command_line.opening import Opening
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
-from retriever.errors import NotIndexedError, QuestionError, RetrieverError
+from retriever.errors import QuestionError, RetrieverError
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import list_settings
-from retriever.store.store import Store
-
-if TYPE_CHECKING:
-    from retriever.retriever import Retriever
-    from retriever.several import SeveralRetrievers
 
 
 class ExitCode(IntEnum):
@@ -159,193 +152,42 @@ SCOPE_OPTIONS = {
 
 def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
     """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
-
-    @functools.wraps(function)
-    def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
-        given = {name: parameters.pop(f"scope_{name}") for name in SCOPE_OPTIONS}
-        return function(scope=Scope(**{name: value for name, value in given.items() if value}), **parameters)
-
-    inner = collect
     for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
         is_repeated = name not in ("since", "until")
-        inner = click.option(flag, f"scope_{name}", metavar=metavar, multiple=is_repeated, help=text)(inner)
-    return inner
+        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text)(function)
+    return function
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """Which retriever a command opens: the first arguments of `open_retriever` and its kind."""
+class Command(WithHelp):
+    """A command whose function is given what its options say together: its `console`, `opening` and `scope`."""
 
-    docs: Sequence[str] = ()
-    index: str | None = None
-    profile: str = DEFAULT_PROFILE
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    several: tuple[str, ...] = ()  # in place of `index`, where several are asked
-
-    @property
-    def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
-        if self.several:
-            raise click.UsageError("this asks one index: give --index once")
-        return self.docs, self.index, self.profile, self.settings
-
-    def holding(self, reference: str) -> "Opening":
-        """With the index that a reference is of, where none is named: by its name in it, or by a path that it holds."""
-        from retriever.indexes import find_holder, split_reference
-
-        if self.docs or self.index or not reference:
-            return self
-        store, _ = split_reference(reference)
-        path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
-        store = store or (find_holder(path) if os.path.lexists(path) else None)
-        return replace(self, index=str(store)) if store else self
-
-    def with_offer(self, console: Console) -> "Opening":
-        """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
-        from retriever.indexes import choose_index
-
-        try:
-            if not (self.docs or self.several):
-                choose_index((), self.index)
-        except NotIndexedError as error:
-            if can_ask(console):
-                return replace(self, docs=[offer_index(error, console)])
-        except RetrieverError:  # who opens it says so
-            pass
-        return self
-
-    @contextmanager
-    def open(
-        self, console: Console, on_words: "Callable[[Retriever], Sequence[str]] | None" = None
-    ) -> "Iterator[Retriever]":
-        """The open retriever.
-
-        Args:
-            console: is told how far indexing is, where it is needed.
-            on_words: as in `open_retriever`.
-        """
-        from retriever.api import open_retriever
-
-        with console.show_progress("looking at the documents" if self.docs else "") as progress:
-
-            def show_words(retriever: "Retriever") -> Sequence[str]:
-                assert on_words is not None
-                if isinstance(progress, Bars):
-                    progress.clear()
-                return on_words(retriever)
-
-            early = show_words if on_words else None
-            try:
-                opened = open_retriever(*self.arguments, progress, on_words=early)
-            except NotIndexedError as error:
-                docs = [offer_index(error, console)]
-                opened = open_retriever(*replace(self, docs=docs).arguments, progress, on_words=early)
-        with opened as retriever:
-            yield retriever
-
-    def find_several(self) -> "dict[str, Store]":
-        """The indexes of `--index a --index b` or --all, by their names."""
-        from retriever.indexes import find_several
-
-        if self.docs:
-            raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
-        return find_several(() if self.several == EVERY_INDEX else self.several)
-
-
-EVERY_INDEX = ("--all",)  # in place of names
-# Of documents, for each core, with the bundled model (docs/internals/speed.md): for a rough guess.
-BYTES_A_SECOND = 17_000
-WORDS_BYTES_A_SECOND = 300_000  # until words answer, by one core
-
-
-@contextmanager
-def open_one_or_several(opening: Opening, console: Console) -> "Iterator[Retriever | SeveralRetrievers]":
-    """The index, or those of `--index a --index b`, each opened as one of them alone is."""
-    with ExitStack() as stack:
-        if not opening.several:
-            yield stack.enter_context(opening.open(console))
-            return
-        from retriever.errors import IndexUnusableError
-        from retriever.several import SeveralRetrievers
-
-        retrievers, failed = {}, {}
-        for name, place in opening.find_several().items():
-            try:
-                one = replace(opening, index=str(place), several=()).open(console)
-                retrievers[name] = stack.enter_context(one)
-            except IndexUnusableError as error:
-                failed[name] = error
-        yield SeveralRetrievers(retrievers, failed)
-
-
-def can_ask(console: Console) -> bool:
-    return not console.quiet and sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def offer_index(error: NotIndexedError, console: Console) -> str:
-    """The folder without an index, when the user at the terminal wants one; otherwise the error."""
-    if not can_ask(console):
-        raise error
-    from retriever.display.phrases import format_duration, pluralize
-
-    words = format_duration(error.size_bytes / WORDS_BYTES_A_SECOND)
-    meaning = format_duration(error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1))
-    files = pluralize(error.documents, "Markdown file") + ("" if error.is_all else " and more")
-    console.note(
-        f"{error.folder} has no index yet. It holds {files}: until they are found by words it takes {words}, by meaning"
-        f" {meaning}, once."
-    )
-    try:
-        is_wanted = click.confirm("Index it now?", default=True, err=True)
-    except click.Abort:
-        raise KeyboardInterrupt from None
-    if not is_wanted:
-        raise error
-    return str(error.folder)
-
-
-def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
-    """These of --docs, --index and --profile; with the settings they become the parameter `opening`."""
-
-    def decorate(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-        @functools.wraps(function)
-        def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
-            named = {name: parameters.pop(name) for name in Opening.__slots__ if name in parameters}
-            is_all, given = parameters.pop("everywhere", False), parameters.pop("indexes", ())
-            if is_all and given:
-                raise click.UsageError("--all asks all indexes: leave out --index")
-            if len(given) == 1:
-                named["index"] = given[0]
-            else:
-                named["several"] = EVERY_INDEX if is_all else given
-            return function(opening=Opening(**named), **parameters)
-
-        return functools.reduce(lambda inner, option: option(inner), reversed(options), collect)
-
-    return decorate
+    def invoke(self, ctx: click.Context) -> object:
+        """Call the function."""
+        assert self.callback is not None
+        given, wanted = ctx.params, inspect.signature(self.callback).parameters
+        quiet, verbose = given.pop("quiet"), given.pop("verbose")
+        if quiet and verbose:
+            raise click.UsageError("-q and -v are opposites: give one of them")
+        given["console"] = Console(quiet, verbose)
+        given["console"].follow_logging()
+        if "opening" in wanted:
+            given["opening"] = Opening.of(given)
+        if "scope" in wanted:
+            given["scope"] = Scope(**{name: value for name in SCOPE_OPTIONS if (value := given.pop(name))})
+        return super().invoke(ctx)
 
 
 def command(
-    *examples: str,
-    settings: Sequence[str] | None = None,
-    cls: type[WithExamples] | None = None,
-    **attributes: Any,  # noqa: ANN401 - passed on to click
-) -> Callable[[Callable[..., ExitCode]], click.Command]:
-    """A command with examples, the flags of some settings (empty: of all) and -q and -v, its parameter `console`."""
+    *examples: str, settings: Sequence[str] | None = None, rare: Collection[str] = (), epilog: str = "", name: str = ""
+) -> Callable[[Callable[..., ExitCode]], Command]:
+    """A command with examples, the flags of some settings (empty: of all) and -q and -v."""
 
-    def decorate(function: Callable[..., ExitCode]) -> click.Command:
-        @functools.wraps(function)
-        def run(*, quiet: bool, verbose: bool, **parameters: object) -> ExitCode:
-            if quiet and verbose:
-                raise click.UsageError("-q and -v are opposites: give one of them")
-            console = Console(quiet, verbose)
-            console.follow_logging()
-            return function(console=console, **parameters)
-
+    def decorate(function: Callable[..., ExitCode]) -> Command:
         wanted = (
             [] if settings is None else [item for item in list_settings() if item.path[0] in (settings or item.path)]
         )
         flags: list[click.Parameter] = [SettingOption(item) for item in wanted]
-        made = click.command(cls=cls or WithExamples, examples=examples, params=flags, **attributes)(run)
+        made = click.command(name or None, Command, examples=examples, params=flags, rare=rare, epilog=epilog)(function)
         made.params += [
             click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on standard error but errors."),
             click.Option(

@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem, get_completion_class, shell_c
 
 from retriever.command_line import COMMANDS, GROUPS
 from retriever.command_line.console import abandon_output, prepare_streams
-from retriever.command_line.help import WithExamples, common_options, shorten, write_options
+from retriever.command_line.help import WithHelp, place_option, write_options
 from retriever.command_line.options import COMMAND_IMPLIED, EXIT_CODES_HELP, ExitCode
 from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
@@ -30,6 +30,7 @@ COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script as
 DEFAULT_COMMAND = "ask"
 VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
 FIRST_OF_A_QUESTION = ("docs", "setting_top_k", "full", "as_json")  # in --help
+DASH_HINT = "A question that begins with a dash comes after --; a -word, in the quotes of the question."
 COMMAND_COLUMN = 14  # columns for a command's name in --help
 # New objects before Python looks for cyclic garbage; its own number is 700. The modules of an ask are 127,000 objects
 # that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes.
@@ -38,7 +39,7 @@ BETWEEN_COLLECTIONS = 50_000
 log = logging.getLogger("retriever")
 
 
-class Program(WithExamples, click.Group):
+class Program(WithHelp, click.Group):
     """`PROGRAM "question"` is `PROGRAM ask "question"`; options may stand before the question or after it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -85,16 +86,14 @@ class Program(WithExamples, click.Group):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands by what they are for, then the default command's first options, then this group's own."""
-        command = self.load_command(DEFAULT_COMMAND)
-        assert isinstance(command, WithExamples)
-        inner = click.Context(command, info_name=DEFAULT_COMMAND, parent=ctx)
         for heading, names in GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names], col_max=COMMAND_COLUMN)
-        with formatter.section("Options of a question"):
-            common = (item for item in common_options(command.get_params(inner)) if item.name in FIRST_OF_A_QUESTION)
-            formatter.write_dl([record for item in common if (record := shorten(item, inner))])
-        write_options("Options", self.get_params(ctx), ctx, formatter)
+        options = self.load_command(DEFAULT_COMMAND).params
+        first = [item for item in options if isinstance(item, click.Option) and item.name in FIRST_OF_A_QUESTION]
+        write_options("Options of a question", sorted(first, key=place_option), ctx, formatter)
+        own = [item for item in self.get_params(ctx) if isinstance(item, click.Option)]
+        write_options("Options", own, ctx, formatter)
 
 
 @click.group(
@@ -114,7 +113,7 @@ def command_line() -> None:
     """Find the sections of a folder of Markdown that answer a question, each cited as file:first-last."""
 
 
-@click.command(cls=WithExamples, examples=("completion bash", "completion zsh", "completion fish"))
+@click.command(cls=WithHelp, examples=("completion bash", "completion zsh", "completion fish"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> ExitCode:
     """Print a script for SHELL, which then completes commands, options, profiles, documents and sections.
@@ -188,7 +187,9 @@ def report_error(error: Exception | KeyboardInterrupt) -> int:
             code, message = ExitCode.INTERRUPTED, "interrupted"
         case click.UsageError():
             page = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            code, message = ExitCode.USAGE, f"{error.format_message()}{page}"
+            is_question = isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.info_name == DEFAULT_COMMAND
+            hint = f" {DASH_HINT}" if is_question else ""
+            code, message = ExitCode.USAGE, f"{error.format_message()}{hint}{page}"
         case RetrieverError():
             code, message = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.ERROR, str(error)
         case OSError():

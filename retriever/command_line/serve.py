@@ -10,7 +10,8 @@ import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.opening import Opening
+from retriever.command_line.options import ExitCode
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -56,7 +57,10 @@ about_option = click.option(
 )
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
-@options.opening(options.docs, options.indexes, options.everywhere, options.profile)
+@options.docs
+@options.indexes
+@options.everywhere
+@options.profile
 def serve(
     console: Console,
     opening: Opening,
@@ -113,7 +117,10 @@ def serve(
     settings=(),
 )
 @about_option
-@options.opening(options.docs, options.indexes, options.everywhere, options.profile)
+@options.docs
+@options.indexes
+@options.everywhere
+@options.profile
 def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 

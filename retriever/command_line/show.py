@@ -9,7 +9,8 @@ import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_citation
-from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.opening import Opening
+from retriever.command_line.options import ExitCode
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
@@ -25,7 +26,8 @@ WATCH_S = 2.0  # between two looks at a queue
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
 @click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_reference)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
-@options.opening(options.docs, options.index)
+@options.docs
+@options.index
 @options.as_json
 def tree(console: Console, opening: Opening, reference: str, depth: int | None, *, as_json: bool) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
@@ -49,7 +51,8 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
     settings=("record",),
 )
 @click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_reference)
-@options.opening(options.docs, options.index)
+@options.docs
+@options.index
 @options.as_json
 def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
@@ -83,7 +86,8 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     help="How many sections at most.",
 )  # fmt: skip
 @click.option("--same-file", is_flag=True, help="Other sections of the same file count as well; they are marked.")
-@options.opening(options.docs, options.index)
+@options.docs
+@options.index
 @options.editor
 @options.as_json
 def similar(
@@ -110,7 +114,7 @@ def similar(
 
 
 @options.command("status", "status -v", "status --json")
-@options.opening(options.index)
+@options.index
 @options.as_json
 @click.option("--watch", is_flag=True, help="Show the queue of an index in PostgreSQL every two seconds, until Ctrl-C.")
 def status(console: Console, opening: Opening, *, as_json: bool, watch: bool) -> ExitCode:

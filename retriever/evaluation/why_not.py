@@ -1,16 +1,14 @@
-"""Why a section was not among the hits: at which stage it was lost, and what it would have taken."""
+"""Why a section was not among the hits: at which stage it was lost, and where each source has it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
 from retriever.evaluation.ask import in_last_order
 from retriever.evaluation.runs import Stage, find_loss
-from retriever.rerank.stage import SCALE as RERANKED
 from retriever.searching.fusion import Fusion, fuse
-from retriever.types import Degradation, Ranking, Source
+from retriever.types import Answer, Ranking, Source
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -18,117 +16,69 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InRanking:
+    """Where a section stands in what one source found."""
+
     source: Source
     scale: str
-    listed: int  # how many sections it lists
-    # Among all sections, were the list without an end; None: it sees nothing of the question in the section.
+    listed: int
+    """How many sections the source listed."""
+    last_score: float | None
+    """Of the last one; None where the list is empty."""
     rank: int | None
+    """From 1; None where the section is not in the list."""
     score: float | None
-    is_listed: bool  # whether it is in the list that there was
-    first_score: float | None
-    last_score: float | None  # the list's ends; None when it is empty
-
-    @property
-    def lacks(self) -> float | None:
-        """How much more score would have brought it into the list; None when it is there, or was not seen."""
-        if self.is_listed or self.score is None or self.last_score is None:
-            return None
-        return max(0.0, self.last_score - self.score)
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    rank: int
-    score: float  # of the section that has it
 
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    question: str
+    """What became of one section in a search."""
+
     node: Node
-    stage: Stage
-    rank: int | None  # in the fused list; None when no ranking has it
-    fused: int  # how many sections were fused
+    lost: Stage
+    rank: int | None
+    """In the last order of all sections that were fused, from 1; None where no ranking has the section."""
+    fused: int
+    """How many sections were fused."""
     score: float | None
-    top: Bar | None  # the last hit; None when there are fewer
-    cap: Bar | None  # the last candidate, likewise
+    """Its fused score."""
+    top_score: float | None
+    """The fused score of the last hit; None where there are fewer sections."""
+    limit: str
+    """The setting that it fell below, with its value: `top_k is 5`; empty where it is a hit, or in no ranking."""
     sources: tuple[InRanking, ...]
-    degraded: tuple[Degradation, ...]  # what of the search was skipped or failed
-    reranked: int | None = None  # its rank after the reranking; None when nothing was reranked, or it was no candidate
 
 
-def lift_limits(sections: int, chunks: int) -> dict[str, Any]:
-    """Settings under which both searches list everything that they see, and nothing else is added."""
-    return {
-        "vector_top_n": max(1, chunks),
-        "keyword_top_n": max(1, sections),
-        "vector_search": "exact",
-        "neighbor_depth": 0,
-        "candidate_file_roots": 0,
-        "token_match_weight": 0.0,
-        "top_k": 1,
-    }
+def explain_absence(retriever: "Retriever", answer: Answer, reference: str) -> WhyNot:
+    """Return the way of a section through a search, or of the one of a file or folder that came farthest.
 
-
-def why_not(retriever: "Retriever", deep: "Retriever", question: str, reference: str) -> WhyNot:
-    """The way of a section, or of the best one of a file or folder; `deep` has the settings of `lift_limits`."""
+    Raises:
+        UsageError: the reference names nothing in the index, or a file without sections.
+    """
     listed = retriever.nodes(reference)
     named = [listed[0]] if listed[0].kind is NodeKind.SECTION else [node for node in listed if node.span]
     if not named:
         raise UsageError(f"{reference!r} holds no section")
-    # Of a file any section would do: the one that came farthest is explained.
     nodes = {node.id: node for node in named}
-    answer = retriever.search(question)
     profile = retriever.profile
     candidates = fuse(answer.trace.rankings, profile.part(Fusion))
     cap = max(profile.candidate_cap, profile.top_k)
-    last = in_last_order(candidates, answer.trace)
-    loss = find_loss(nodes, last, profile.top_k, cap)
-    # The same question without limits says where a section stands that no list had room for.
-    whole = deep.search(question).trace.rankings
-    node_id = loss.node_id
-    if loss.stage is Stage.NOT_FOUND:  # of sections that no source listed, the one that came nearest in any
-        ranked = [(rank, item.node_id) for ranking in whole for rank, item in enumerate(ranking.items)]
-        _, node_id = min((pair for pair in ranked if pair[1] in nodes), default=(0, node_id))
-    place = next((place for place, item in enumerate(candidates) if item.node_id == node_id), None)
-    is_reranked = any(hit.scale == RERANKED for hit in answer.hits) and node_id in answer.trace.order
+    loss = find_loss(nodes, in_last_order(candidates, answer.trace), profile.top_k, cap)
+    limits = {Stage.CUT: f"candidate_cap is {cap}", Stage.BELOW: f"top_k is {profile.top_k}"}
     return WhyNot(
-        question=answer.question,
-        node=nodes[node_id],
-        stage=loss.stage,
-        rank=None if place is None else place + 1,
+        node=nodes[loss.node_id],
+        lost=loss.stage,
+        rank=loss.rank,
         fused=len(candidates),
-        score=None if place is None else candidates[place].score,
-        top=Bar(profile.top_k, candidates[profile.top_k - 1].score) if len(candidates) >= profile.top_k else None,
-        cap=Bar(cap, candidates[cap - 1].score) if len(candidates) >= cap else None,
-        sources=tuple(compare_lists(node_id, ranking, whole) for ranking in answer.trace.rankings),
-        degraded=answer.degraded,
-        reranked=loss.rank if is_reranked else None,
+        score=next((item.score for item in candidates if item.node_id == loss.node_id), None),
+        top_score=candidates[profile.top_k - 1].score if len(candidates) >= profile.top_k else None,
+        limit=limits.get(loss.stage, ""),
+        sources=tuple(find_place(loss.node_id, ranking) for ranking in answer.trace.rankings),
     )
 
 
-def compare_lists(node_id: str, ranking: Ranking, whole: Sequence[Ranking]) -> InRanking:
-    """A section in the list that a source gave; where it is not there, in the same source's list without an end."""
-    rank, score = find_place(ranking, node_id)
-    is_listed = rank is not None
-    if rank is None:
-        endless = next((item for item in whole if item.source == ranking.source), ranking)
-        rank, score = find_place(endless, node_id)
-    return InRanking(
-        source=ranking.source,
-        scale=ranking.scale,
-        listed=len(ranking.items),
-        rank=rank,
-        score=score,
-        is_listed=is_listed,
-        first_score=ranking.items[0].score if ranking.items else None,
-        last_score=ranking.items[-1].score if ranking.items else None,
-    )
-
-
-def find_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | None]:
-    """Return the rank, from 1, and the score of a section in a ranking; None twice where it is not there."""
-    for rank, item in enumerate(ranking.items, start=1):
-        if item.node_id == node_id:
-            return rank, item.score
-    return None, None
+def find_place(node_id: str, ranking: Ranking) -> InRanking:
+    """Return where a section stands in a ranking."""
+    places = ((rank, item.score) for rank, item in enumerate(ranking.items, start=1) if item.node_id == node_id)
+    rank, score = next(places, (None, None))
+    last = ranking.items[-1].score if ranking.items else None
+    return InRanking(ranking.source, ranking.scale, len(ranking.items), last, rank, score)

@@ -137,15 +137,17 @@ def test_ablation_measures_each_part(index: str, few: Path, cli: Cli) -> None:
 
 def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:
     question = "keep the program from hogging our internet connection"
-    ask = ["explain", question, "--index", index, "--json", "--why-not"]
-    lost = json.loads(
-        cli(*ask, "retention.md#undoing", "--vector-top-n", "3", "--keyword-top-n", "3", "--profile", "fast").out
-    )
-    assert lost["lost"] == Stage.NOT_FOUND
-    dense = next(item for item in lost["sources"] if item["source"] == "semantic")
-    assert dense["rank"] > 3
-    assert dense["lacks"] == pytest.approx(dense["last_score"] - dense["score"])
-    there = json.loads(cli(*ask, "configuration.md").out)
-    assert there["node_id"] == "configuration.md#configuration/limiting-bandwidth-and-processor-use"
+    ask = [question, "--index", index, "--profile", "fast", "--why-not"]
+    few = ["--vector-top-n", "3", "--keyword-top-n", "3"]
+    lost = json.loads(cli(*ask, "retention.md#undoing", *few, "--json").out)["why_not"]
+    assert (lost["lost"], lost["rank"], lost["score"]) == (Stage.NOT_FOUND, None, None)
+    assert [(item["source"], item["listed"], item["rank"]) for item in lost["sources"][:1]] == [("semantic", 3, None)]
+    there = json.loads(cli(*ask, "configuration.md", "--json").out)["why_not"]
+    assert there["node"]["node_id"] == "configuration.md#configuration/limiting-bandwidth-and-processor-use"
+    assert (there["lost"], there["limit"]) == (Stage.RETURNED, "")
+    below = json.loads(cli(*ask, "retention.md#undoing", "--candidate-cap", "400", "--json").out)["why_not"]
+    assert (below["lost"], below["limit"]) == (Stage.BELOW, "top_k is 5")
+    page = cli(*ask, "retention.md#undoing", "--candidate-cap", "400").out
+    assert f"Lost at the end: #{below['rank']} of the candidates, and top_k is 5." in page
+    assert f"; the last hit has {below['top_score']:.5f}\n" in page
     cli(*ask, "configuration.md#nonsense", code=2)
-    assert "stages" in cli("explain", question, "--index", index).out

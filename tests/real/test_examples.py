@@ -16,7 +16,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
-from retriever.command_line.help import WithExamples
+from retriever.command_line.help import WithHelp
 from retriever.command_line.program import command_line
 from tests.shelf import write_pages
 
@@ -28,7 +28,7 @@ NEEDS_MORE = ("doctor --llm", "similar")  # a language model, vectors
 
 def examples_of(name: str) -> list[str]:
     command = command_line.load_command(name) if name else command_line
-    assert isinstance(command, WithExamples)
+    assert isinstance(command, WithHelp)
     return list(command.examples)
 
 

@@ -120,7 +120,7 @@ def require_inert(text: str) -> None:
     [
         [QUESTION, "--full", "--explain"],
         ["--context", "zebra grass"],
-        *slow([["tree"], ["read", NAME], ["status"], ["history"], ["explain", "zebra grass", "--why-not", NAME]]),
+        *slow([["tree"], ["read", NAME], ["status"], ["history"], ["zebra grass", "--why-not", NAME]]),
     ],
     ids=lambda arguments: next((word for word in arguments if word.isalpha()), "ask"),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.command_line.ask import Question, read_questions
+from retriever.command_line.batch import Question, read_questions
 from retriever.errors import EncoderError, UsageError
 from tests.answers import HIT, answer
 from tests.program import Cli

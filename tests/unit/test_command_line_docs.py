@@ -8,7 +8,7 @@ import yaml
 
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
-from retriever.command_line.help import WithExamples
+from retriever.command_line.help import WithHelp
 from retriever.command_line.profiles import format_profile, resolve_settings
 from retriever.command_line.program import command_line
 from retriever.errors import NoIndexError
@@ -27,7 +27,7 @@ DOCUMENTED = [
 
 def test_the_page_has_every_command_and_flag_and_its_tables_are_up_to_date() -> None:
     for name, command in COMMANDS.items():
-        assert isinstance(command, WithExamples)
+        assert isinstance(command, WithHelp)
         assert command.examples
         assert any(f" {name} " in f"{line} " for line in DOCUMENTED), name
     known = {flag for command in COMMANDS.values() for option in command.params for flag in option.opts}
@@ -53,9 +53,11 @@ def test_help_lists_every_command_and_loads_one() -> None:
     print(*(name for name in sys.modules if name.startswith("retriever.command_line.")), file=sys.stderr)
     """
     result = run_python(script)
-    assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "help", "ask")} == set(
-        result.stderr.split()
-    )
+    loaded = {
+        f"retriever.command_line.{name}"
+        for name in ("program", "console", "options", "opening", "flags", "help", "output", "ask")
+    }
+    assert loaded == set(result.stderr.split())
     assert "\n  uv run hybrid_retrieve.py index docs\n" in result.stdout
     assert all(f"\n  {name} " in result.stdout for name in NAMES)
     assert all(f"\n{heading}:\n" in result.stdout for heading in GROUPS)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.node import Node, NodeKind, Span
-from retriever.command_line.explain import describe_fused, describe_loss, describe_source
+from pageindex.node import Span
 from retriever.errors import UsageError
 from retriever.evaluation.ask import PARTS, System, without_each_part
 from retriever.evaluation.questions import (
@@ -32,10 +31,9 @@ from retriever.evaluation.summary import (
     read_baseline,
     summarize,
 )
-from retriever.evaluation.why_not import Bar, InRanking, WhyNot
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile, merge
-from retriever.types import Candidate, Source
+from retriever.types import Candidate
 from tests.program import Cli
 
 SECTIONS = Sections(
@@ -286,26 +284,3 @@ def test_what_cannot_be_meant_is_refused(
     expansions.write_text('{"id": "b"}\n')
     names = {"questions": str(questions), "expansions": str(expansions)}
     assert says in cli("eval", *[argument.format(**names) for argument in arguments], code=2).err
-
-
-NODE = Node("a.md#x", NodeKind.SECTION, "a.md", "X", 1, (), Span(3, 9), "# X\n")
-LISTED = InRanking(Source.SEMANTIC, "cosine", 28, 25, 0.2611, True, 0.3819, 0.2479)
-UNLISTED = InRanking(Source.KEYWORD, "bm25", 100, 241, 5.5, False, 23.7, 6.3)
-
-
-def why(stage: Stage, rank: int | None, score: float | None) -> WhyNot:
-    bars = Bar(5, 0.03), Bar(30, 0.01)
-    return WhyNot("q", NODE, stage, rank, 175, score, *bars, sources=(LISTED, UNLISTED), degraded=())
-
-
-def test_why_a_section_is_not_there() -> None:
-    assert describe_loss(why(Stage.BELOW, 11, 0.02)) == "Lost at the end: #11 of the candidates, and top_k is 5."
-    assert describe_loss(why(Stage.CUT, 40, 0.005)) == "Lost after the fusion: #40, and candidate_cap is 30."
-    assert describe_loss(why(Stage.RETURNED, 1, 0.05)) == "It is a hit: #1."
-    assert "none of them listed it" in describe_loss(why(Stage.NOT_FOUND, None, None))
-    assert describe_fused(why(Stage.BELOW, 11, 0.02)) == "#11 of 175, score 0.02000; #5 has 0.03000: 0.01000 more"
-    assert describe_fused(why(Stage.NOT_FOUND, None, None)) == "not among the 175 sections"
-    assert describe_source(LISTED) == "#25, cosine 0.2611; its 28 go from 0.3819 to 0.2479"
-    assert describe_source(UNLISTED) == "#241, bm25 5.5; its 100 go from 23.7 to 6.3; 0.8 more would have listed it"
-    empty = InRanking(Source.NEIGHBORS, "decayed rrf", 0, None, None, False, None, None)
-    assert describe_source(empty) == "not a neighbor of a hit; lists nothing"

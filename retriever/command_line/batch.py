@@ -1,0 +1,108 @@
+"""`ask --batch`: many questions in one process, each answered as one line of JSON."""
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pageindex.files import read_file
+from retriever.command_line.console import STANDARD_STREAM, Console, json_line, write_whole
+from retriever.command_line.opening import Opening, open_one_or_several
+from retriever.command_line.options import ExitCode
+from retriever.display.json import dump
+from retriever.display.phrases import pluralize
+from retriever.errors import QuestionError, ScopeError, UsageError
+from retriever.evaluation.formats import Mistakes, id_in, json_object, text_in
+from retriever.evaluation.runs import Found
+from retriever.query import AskRequest, Scope
+
+if TYPE_CHECKING:
+    from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
+
+MAX_BATCH_BYTES = 1_000_000_000  # of a file of questions
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    id: str | int  # as it was given; it comes back with the hits
+    text: str
+
+
+def answer_batch(
+    source: str, target: str, opening: Opening, console: Console, scope: Scope, *, fail_on_none: bool
+) -> ExitCode:
+    """Answer every question of the file `source` into the file `target`, in their order; `-` for the streams."""
+    try:
+        is_stream = source == STANDARD_STREAM
+        content = sys.stdin.buffer.read() if is_stream else read_file(source, MAX_BATCH_BYTES, follow_link=True)
+    except OSError as error:
+        raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
+    # All lines are read before the first is asked: a mistake in the last one is said at once.
+    questions = read_questions(content, "standard input" if is_stream else source)
+    unanswered, failed, degraded = 0, 0, dict[str, int]()
+    opened = open_one_or_several(opening, console)
+    with write_whole(target) as out, opened as retriever, console.show_progress() as progress:
+        if progress is not None:
+            progress.start("answering", len(questions), "questions")
+        for number, question in enumerate(questions, start=1):
+            line, sentences = answer_line(retriever, question, scope)
+            out.write(f"{json_line(line)}\n")
+            unanswered += line["verdict"] == "none"
+            failed += "error" in line
+            for sentence in sentences:
+                degraded[sentence] = degraded.get(sentence, 0) + 1
+            if progress is not None:
+                progress.advance("answering", number)
+        if progress is not None:
+            progress.finish("answering")
+    # Each reason once: of a thousand questions all may have met the same one.
+    for sentence, times in degraded.items():
+        console.note(f"note: {sentence} ({pluralize(times, 'question')})")
+    console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")
+    if failed == len(questions):
+        return ExitCode.USAGE
+    return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
+
+
+def answer_line(
+    retriever: "Retriever | SeveralRetrievers", question: Question, scope: Scope
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the line of a run for a question, and what was degraded or wrong with it."""
+    line: dict[str, Any] = {"id": question.id}
+    try:
+        answer = retriever.search(AskRequest(question.text, scope=scope))
+    except QuestionError as error:  # in one question, which then has no answer; the others have theirs
+        if isinstance(error, ScopeError) and error.term not in question.text:
+            raise  # it is in an option
+        return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
+    hits = [
+        dump(Found(hit.node_id, hit.cited_as or hit.file, hit.span, hit.score), "tokens")
+        | ({"index": hit.index} if hit.index else {})
+        for hit in answer.hits
+    ]
+    line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+    return line, tuple(map(str, answer.degraded))
+
+
+def read_questions(content: bytes, name: str) -> list[Question]:
+    """Return the questions of a JSONL file in UTF-8; UsageError with every malformed line. `name` is for messages."""
+    questions: list[Question] = []
+    with Mistakes() as mistakes:
+        lines_of_ids: dict[str | int, int] = {}
+        for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                item = json_object(line.decode("utf-8"))
+                id_in(item)  # checked here; a number stays a number, as it comes back with the hits
+                question = Question(item["id"], text_in(item, "question"))
+                if question.id in lines_of_ids:
+                    raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
+            except ValueError as error:
+                mistakes.note(f"{name}:{number}", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error))
+                continue
+            lines_of_ids[question.id] = number
+            questions.append(question)
+    if not questions:
+        raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
+    return questions
