@@ -7,7 +7,7 @@ promise to the millisecond: a stage that has begun is not interrupted, except fo
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
