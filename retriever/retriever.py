@@ -361,12 +361,13 @@ class Retriever(Closing):
         # A damaged snapshot is made anew at once, without embedding: nobody has to run a command for an answer.
         # One that could not be is left alone for a while, since each try takes longer than a question.
         for _ in range(ATTEMPTS):
-            number, known = index.number(), self._unusable
-            if known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S:
+            known = self._unusable
+            if known and time.monotonic() - known.noticed < RETRY_S and known.number == index.number():
                 break
             try:
                 return self._search_snapshot(index, read, expanded, fresh, recorder.copy(), substitute=False)
             except SnapshotError as error:
+                number = index.seen
                 if index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
                 if is_rebuilt or not self._rebuild(index, number):

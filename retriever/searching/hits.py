@@ -165,7 +165,8 @@ def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, li
     chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in node_ids}
     for chunk in reading.chunks_of_nodes(connection, chunks):
         chunks[chunk.node_id].append(chunk)
-    if reading.meta(connection, "index_config") is None:  # a first indexing has come to the words, not to the chunks
+    # A first indexing may have come to the words, and not to the chunks.
+    if not all(chunks.values()) and reading.meta(connection, "index_config") is None:
         from retriever.indexing.embed import cut_chunks
 
         keys = reading.keys_of_nodes(connection, chunks)

@@ -170,6 +170,8 @@ class OpenIndex:
         self.store = store
         self._connection = store.open()
         self._identity = store.identify()
+        self.seen = 0
+        """The snapshot that was in force when a view was last opened."""
         self._view: View | None = None
         self._make_view: type[View] = View
         if not store.keeps_snapshots:
@@ -194,6 +196,7 @@ class OpenIndex:
         with self.store.guard(self._connection), read_transaction(self._connection):
             # Read inside the transaction: what is in force may be another one by the next statement.
             state = reading.read_state(self._connection)
+            self.seen = state.number
             if self._view is None or (self._view.state, self._view.substitute) != (state, substitute):
                 self._close_view()
                 self._view = self._make_view(self.store, self._connection, state, substitute)

@@ -217,11 +217,14 @@ def index_settings(connection: Connection) -> dict[str, object]:
 
 def folders(connection: Connection) -> tuple[StoredFolder, ...]:
     """The indexed folders, in the order in which they came."""
-    forgotten: dict[int, list[str]] = {}
-    for key, path in connection.execute("SELECT folder_key, path FROM forgotten ORDER BY path"):
-        forgotten.setdefault(key, []).append(path)
-    rows = connection.execute("SELECT folder_key, path, prefix FROM folders ORDER BY folder_key")
-    return tuple(StoredFolder(key, path, prefix, tuple(forgotten.get(key, ()))) for key, path, prefix in rows)
+    rows = connection.execute(
+        "SELECT folder_key, folders.path, prefix, forgotten.path FROM folders LEFT JOIN forgotten USING (folder_key)"
+        " ORDER BY folder_key, forgotten.path"
+    )
+    forgotten: dict[tuple[int, str, str], list[str]] = {}
+    for *folder, path in rows:
+        forgotten.setdefault(tuple(folder), []).extend([path] if path is not None else [])
+    return tuple(StoredFolder(*folder, tuple(paths)) for folder, paths in forgotten.items())
 
 
 def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
