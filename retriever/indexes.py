@@ -192,8 +192,7 @@ def _check_meant(name: str, index: Store, docs: Sequence[Path]) -> None:
     """Raise UsageError where an index of other folders would get these, because a name was the same."""
     held = [folder.path for folder in _read_folders(index)]
     new = [folder for folder in docs if not _is_inside(folder, held)]
-    # A folder that is gone was moved, perhaps: then the index goes on with the new one.
-    if any(map(is_folder, held)) and new and not set(held) <= set(map(str, docs)):
+    if new and not set(held) <= set(map(str, docs)):
         raise UsageError(
             f"{name} is an index of {', '.join(held)}, and {', '.join(map(str, new))} is not in it; for an index of its"
             f" own, name a folder: --index ./{Path(name).name}",

@@ -3,8 +3,7 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from contextlib import suppress
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -32,7 +31,6 @@ YOUNG_NS = 2_000_000_000
 # The year 1980: what is older was set (0 and 1 by archives and package managers) or is of a clock that was not.
 OLDEST_NS = 315_532_800 * 10**9
 _ODD_IN_PREFIX = re.compile(r"[:#\\]|[^\w\x20-\x7e]")  # a prefix is printed as it is, and ends at its colon
-MAX_COMPARED = 100  # documents, of a folder that was moved perhaps
 UNTRUSTED = 0  # stands for a time that is too young or too old
 
 
@@ -79,7 +77,6 @@ class Changes:
 
     folder: StoredFolder
     unchanged: int
-    is_absorbed: bool = False  # a folder around it is indexed from now on, with these documents in it
     is_listed: bool = True  # whether it could be looked at
     # New files and their text, None once it was parsed; the document's key is 0.
     added: list[tuple[StoredDocument, DocumentText | None]] = field(default_factory=list)
@@ -138,17 +135,6 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
         named.append(replace(folder, prefix=folder.prefix or next(free)))
         taken.add(named[-1].prefix)
     return named
-
-
-def looks_moved(documents: Iterable[StoredDocument], folder: Path) -> bool:
-    """Return whether most of these documents of an index are in another folder now, with their sizes and times."""
-    known = [document for document in documents if document.mtime_ns][:MAX_COMPARED]
-    same = 0
-    for document in known:
-        with suppress(OSError):
-            status = (folder / document.path).stat()
-            same += (status.st_size, status.st_mtime_ns) == (document.size, document.mtime_ns)
-    return bool(known) and same >= 0.8 * len(known)
 
 
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:

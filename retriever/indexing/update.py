@@ -21,8 +21,7 @@ from pageindex.files import Listing, Skipped
 from pageindex.node import Node
 from retriever.embedding import open_encoder
 from retriever.embedding.prefixes import describe_prefixes
-from retriever.errors import DocumentsError, EncoderError
-from retriever.files import is_folder
+from retriever.errors import Command, DocumentsError, EncoderError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
     Changes,
@@ -30,7 +29,6 @@ from retriever.indexing.changes import (
     detect_changes,
     list_folders,
     list_known_folder,
-    looks_moved,
     name_folders_apart,
     read_changes,
 )
@@ -162,33 +160,25 @@ def find_changes(
     is_anew: bool,
 ) -> list[Changes]:
     """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
-    found, diffs = compare_folders(connection, request, listings, is_anew=is_anew)
-    return [*found, *(read_changes(diff, request.profile.documents.max_file_bytes, progress) for diff in diffs)]
+    diffs = compare_folders(connection, request, listings, is_anew=is_anew)
+    return [read_changes(diff, request.profile.documents.max_file_bytes, progress) for diff in diffs]
 
 
 def compare_folders(
     connection: Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
-) -> tuple[list[Changes], list[StatDiff]]:
-    """As `find_changes`, without a look into files: folders that are read with another from now on, and the others."""
+) -> list[StatDiff]:
+    """As `find_changes`, without a look into files.
+
+    Raises:
+        UsageError: a folder holds one that the index has already: its sections would be found twice.
+    """
     stored = reading.folders(connection)
-    # A folder that is now inside another one is read with that: two ids for one section would be found twice.
-    inner = [folder for folder in stored if any(is_inside(folder.path, path) for path in listings)]
-    folders = [folder for folder in stored if folder not in inner]
     for path in listings:
-        if path not in {folder.path for folder in folders}:
-            moved = find_moved(connection, folders, path)
-            if moved is not None:
-                folders[folders.index(moved)] = replace(moved, path=path)
-                continue
-            folders.append(StoredFolder(0, path, ""))
-    folders = [
-        replace(folder, forgotten=(*folder.forgotten, *list_forgotten_inside(folder, inner)))
-        for folder in name_folders_apart(folders)
-    ]
-    absorbed = [
-        Changes(folder, 0, is_absorbed=True, removed=list(reading.documents(connection, folder.key).values()))
-        for folder in inner
-    ]
+        if inner := next((folder.path for folder in stored if is_inside(folder.path, path)), None):
+            hint = Command(f"forget {inner} --index {request.store}", "take that out first, or name another index")
+            raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
+    new = [StoredFolder(0, path, "") for path in listings if path not in {folder.path for folder in stored}]
+    folders = name_folders_apart([*stored, *new])
     diffs = []
     for folder in folders:
         known = reading.documents(connection, folder.key)
@@ -208,26 +198,11 @@ def compare_folders(
             diffs.append(StatDiff(folder, Listing((), (reason,)), (), (), (), (), unchanged=len(known)))
             continue
         diffs.append(detect_changes(folder, known, listing))
-    return absorbed, diffs
-
-
-def find_moved(connection: Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
-    """The folder that is not where it was, but at `path`."""
-    # A folder that is still there was copied, not moved, and keeps its index.
-    gone = (folder for folder in folders if folder.key and not is_folder(folder.path))
-    documents = ((folder, reading.documents(connection, folder.key).values()) for folder in gone)
-    return next((folder for folder, known in documents if looks_moved(known, Path(path))), None)
+    return diffs
 
 
 def is_inside(path: str, outer: str) -> bool:
     return path != outer and Path(path).is_relative_to(outer)
-
-
-def list_forgotten_inside(outer: StoredFolder, inner: Sequence[StoredFolder]) -> Iterator[str]:
-    """What was forgotten of folders inside another, as that one names it."""
-    for folder in inner:
-        if is_inside(folder.path, outer.path):
-            yield from (f"{Path(folder.path).relative_to(outer.path).as_posix()}/{path}" for path in folder.forgotten)
 
 
 def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:
@@ -386,9 +361,8 @@ def write_documents(
     writing.remove_documents(connection, [document.key for change in changes for document in change.replaced])
     folders, new = note_files(connection, changes), []
     clear_queue(connection, request.store, changes)
-    kept = [(change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed]
     progress.start("writing", sum(len(change.rows) for change in changes), "files")
-    for (change, documents), folder in zip(kept, folders, strict=True):
+    for change, documents, folder in zip(changes, parsed, folders, strict=True):
         for stat in change.rows:
             document = documents[stat.path]
             new.append(writing.put_document(connection, folder.key, stat, document, names_of_nodes(document)))
@@ -405,14 +379,10 @@ def write_documents(
 
 def note_files(connection: Connection, changes: Sequence[Changes]) -> list[StoredFolder]:
     """Keeps what was looked at and is no new content: folders, sizes and times, what cannot be read."""
-    for change in changes:
-        if change.is_absorbed:
-            writing.remove_folder(connection, change.folder.key)
-    changes, folders = [change for change in changes if not change.is_absorbed], []
+    folders = []
     for change in changes:
         folder = change.folder if change.folder.key else writing.add_folder(connection, change.folder)
         writing.set_place(connection, folder)
-        writing.set_forgotten(connection, folder)
         writing.set_stat(connection, change.touched)
         writing.set_skipped(connection, folder.key, change.unreadable, change.skipped)
         folders.append(folder)

@@ -98,10 +98,10 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
     with store.write(request.wait_s) as (connection, _), transaction(connection):
         listings = list_folders(request.docs, request.profile.documents)
         name_folders(store, request.docs, request.settings.get("documents", {}))
-        absorbed, diffs = compare_folders(connection, request, listings, is_anew=False)
+        diffs = compare_folders(connection, request, listings, is_anew=False)
         config = reading.meta(connection, "index_config")
         is_unfinished = config is None and reading.document_count(connection)
-        if absorbed or is_unfinished or config not in (None, request.index_config):
+        if is_unfinished or config not in (None, request.index_config):
             raise UsageError("these settings or folders make the index anew; index once without --enqueue")
         if config is None:
             encoder = open_encoder(request.profile.encoder)

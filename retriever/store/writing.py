@@ -53,11 +53,6 @@ def set_place(connection: Connection, folder: StoredFolder) -> None:
         connection.execute(f"UPDATE {table} SET {changes} WHERE {condition}", (*values, folder.key))
 
 
-def set_forgotten(connection: Connection, folder: StoredFolder) -> None:
-    rows = [(folder.key, path) for path in folder.forgotten]
-    connection.executemany("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", rows)
-
-
 def put_document(
     connection: Connection,
     folder_key: int,
