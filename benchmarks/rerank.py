@@ -211,7 +211,7 @@ def margin_rows(read: Sequence[tuple[str, float, bool, int]]) -> Iterator[str]:
 
 def means(asked: Questions, rankings: Rankings) -> dict[str, float]:
     """The measures over the questions of a set."""
-    values = measure(rankings, asked.right, MEASURES)
+    values = measure(rankings, asked.right)
     return {name: mean(one[name] for one in values.values()) for name in MEASURES}
 
 

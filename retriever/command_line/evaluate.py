@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.text import Text
@@ -16,18 +15,16 @@ from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
-from retriever.evaluation.ask import DEPTH, Asked, System, ask_all, list_sections, open_system, without_each_part
+from retriever.evaluation.ask import DEPTH, Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
-from retriever.evaluation.measures import BUDGET_NAMES
+from retriever.evaluation.measures import Values
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Stage, format_run
 from retriever.evaluation.statistics import Estimate
 from retriever.evaluation.summary import (
     HEADLINES,
     Summary,
     compare_to_baseline,
     dump_summary,
-    format_baseline,
     read_baseline,
     summarize,
 )
@@ -41,8 +38,8 @@ NONE = "-"
 @options.command(
     "eval questions.jsonl --docs docs",
     "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
-    "eval questions.jsonl --docs docs --ablate --json",
-    "eval questions.jsonl --docs docs --save-baseline baseline.json",
+    "eval questions.jsonl --docs docs --json",
+    "eval questions.jsonl --docs docs --baseline before.json",
     name="eval",
     settings=(),
 )
@@ -57,24 +54,22 @@ NONE = "-"
     help=f"The recall modes to measure: {', '.join(profile_names())}, or YAML files, with commas between.",
 )
 @click.option("--expansions", metavar="FILE", help="Recorded rewordings and passages (JSONL) to search with as well.")
-@click.option("--ablate", is_flag=True, help="Measure each profile again without each of its parts.")
 @options.as_json
-@click.option("--run", metavar="FILE", help="Write what was found for each question, as JSONL.")
 @click.option("--report", metavar="FILE", help="Write one page of HTML: plots, and each question with what was found.")
-@click.option("--baseline", metavar="FILE", help="Exit with 1 when a measure fell significantly below this file's.")
-@click.option("--save-baseline", metavar="FILE", help="Write the file that --baseline reads.")
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    help="What --json printed before; exit with 1 when a measure fell significantly below it.",
+)
 def evaluate(
     console: Console,
     opening: Opening,
     questions: str,
     profiles: str,
     expansions: str | None,
-    run: str | None,
     report: str | None,
     baseline: str | None,
-    save_baseline: str | None,
     *,
-    ablate: bool,
     as_json: bool,
 ) -> ExitCode:
     """Measure how well profiles find the sections that answer QUESTIONS, with intervals and every pair compared.
@@ -84,12 +79,12 @@ def evaluate(
     """
     names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
     before = read_baseline(Path(baseline)) if baseline else None
-    for target in (run, report, save_baseline):
-        check_output(target)
-    # Files first: what took minutes to measure is kept even where the terminal is gone by then.
+    check_output(report)
     with console.show_progress() as progress:
-        summary = measure(Path(questions), opening, names, expansions, progress, ablate=ablate)
-    write_files(summary, run, report, save_baseline)
+        summary = measure(Path(questions), opening, names, expansions, progress)
+    if report:  # first: what took minutes to measure is kept even where the terminal is gone by then
+        with write_whole(report) as out:
+            out.write(render_report(summary))
     if as_json:
         print_json(dump_summary(summary))
     else:
@@ -110,10 +105,8 @@ def measure(
     profiles: Sequence[str],
     expansions: str | None,
     progress: Progress | None,
-    *,
-    ablate: bool,
 ) -> Summary:
-    """Ask every profile every question, with `ablate` again without each of its parts, and measure the answers."""
+    """Ask every profile every question, and measure the answers."""
     if "top_k" in opening.settings:
         raise click.UsageError(f"{DEPTH} sections are always measured; leave out --top-k")
     if not profiles:
@@ -125,46 +118,25 @@ def measure(
         check_expansions(replayed, questions, Path(expansions))
     asked = Asked(questions, opening.docs, opening.index, replayed)
     systems = [System(name, name, opening.settings) for name in profiles]
-    if ablate:
-        parts: list[System] = []
-        for system in systems:
-            with open_system(system, asked, progress) as retriever:
-                expanded = bool(replayed) or retriever.profile.use_llm
-                parts += without_each_part(system, retriever.profile, expanded=expanded)
-        systems = parts
     # One profile after another, never side by side: their times are compared.
     runs = [ask_all(system, asked, progress) for system in systems]
     with open_system(systems[0], asked, progress) as retriever:
         return summarize(questions, runs, list_sections(retriever))
 
 
-def write_files(summary: Summary, run: str | None, report: str | None, baseline: str | None) -> None:
-    if run:
-        with write_whole(run) as out:
-            for found in summary.runs:
-                out.writelines(f"{line}\n" for line in format_run(found, len(summary.runs)))
-    if report:
-        with write_whole(report) as out:
-            out.write(render_report(summary))
-    if baseline:
-        with write_whole(baseline) as out:
-            out.write(format_baseline(summary))
-
-
-def compare_with_baseline(summary: Summary, baseline: Mapping[str, Any], console: Console) -> None:
-    """Say what changed since the baseline. Raises RetrieverError when a measure fell, or cannot be compared."""
-    verdict = compare_to_baseline(summary, baseline)
-    for change in verdict.changes:
+def compare_with_baseline(summary: Summary, baseline: Mapping[str, Mapping[str, Values]], console: Console) -> None:
+    """Say what changed since the baseline. Raises RetrieverError when a measure fell."""
+    changes = list(compare_to_baseline(summary, baseline))
+    for change in changes:
         values = f"{change.before:.3f} -> {change.after:.3f} (p = {change.difference.p:.4f})"
         console.note(f"{change.system}: {change.measure} {values}")
-    # All falls in one message: whoever reads it in a log wants to run this once.
-    if verdict.is_worse:
-        falls = [
-            f"{change.system}: {change.measure} fell from {change.before:.3f} to {change.after:.3f}"
-            for change in verdict.changes
-            if change.is_fall
-        ]
-        raise RetrieverError("\n".join([*falls, *verdict.problems]))
+    falls = [
+        f"{change.system}: {change.measure} fell from {change.before:.3f} to {change.after:.3f}"
+        for change in changes
+        if change.is_fall
+    ]
+    if falls:  # all in one message: whoever reads it in a log wants to run this once
+        raise RetrieverError("\n".join(falls))
 
 
 # A summary for people: every system in a row, with intervals; by kind; what it costs; where it loses; every pair.
@@ -181,13 +153,8 @@ def show_summary(page: Page, summary: Summary) -> None:
     if len(questions.kinds) > 1:
         show_kinds(page, summary)
     page.blank()
-    page.heading("cost", "of a question; answered@n: within n tokens of context")
+    page.heading("cost", "of a question")
     show_costs(page, summary)
-    if any(item.losses for item in systems):
-        page.blank()
-        page.heading("lost", "how far the best of the right sections came")
-        losses = [[f"{item.losses[stage]:,}" if item.losses else NONE for stage in Stage] for item in systems]
-        show_table(page, ["", *Stage], [[item.system, *row] for item, row in zip(systems, losses, strict=True)])
     if summary.comparisons:
         page.blank()
         page.heading("pairs", "difference, 95 % interval, paired randomisation test")
@@ -225,8 +192,6 @@ def show_costs(page: Page, summary: Summary) -> None:
                 item.system,
                 f"{latency.p50:.1f}" if latency else NONE,
                 f"{latency.p95:.1f}" if latency else NONE,
-                *(format_share(item.overall[name].mean) if name in item.overall else NONE for name in BUDGET_NAMES),
-                f"{item.tokens_to_answer:,.0f}" if item.tokens_to_answer is not None else NONE,
                 f"{item.abstention:.0%}" if item.abstention is not None else NONE,
                 f"{item.false_abstention:.0%}" if item.false_abstention is not None else NONE,
                 format_share(item.auroc) if item.auroc is not None else NONE,
@@ -234,8 +199,7 @@ def show_costs(page: Page, summary: Summary) -> None:
                 f"{item.failed:,}",
             ]
         )
-    abstention = ("tokens to answer", "abstains", "wrongly", "AUROC")
-    show_table(page, ["", "p50 ms", "p95 ms", *BUDGET_NAMES, *abstention, "LLM calls", "failed"], rows)
+    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly", "AUROC", "LLM calls", "failed"], rows)
 
 
 def format_interval(value: Estimate | None) -> str:

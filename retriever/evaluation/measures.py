@@ -3,10 +3,7 @@
 `hit@k` is 1 when something right is among the first k; `recall@k` the share of all that is right which is; and
 `precision@k` divides by k, however many were found. `MRR@k` is 1 / the rank of the first right one, 0 below k.
 `nDCG@k` compares with the ideal list, which begins with all that is right in the whole index. `AP` is average
-precision over the whole list. `file ...` are the same over the files of the found sections, each where it first
-stands: whether the right page came, if not the right section.
-`answered@n` is 1 when a right section ends within the first n tokens of the found sections' own texts, in their
-order: whether a prompt of that length would have held the answer.
+precision over the whole list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,32 +16,20 @@ from retriever.evaluation.questions import Judgements
 Values: TypeAlias = dict[str, float]
 
 CUTS = (1, 5, 10, 30)
-TOKEN_BUDGETS = (500, 1000, 2000, 4000)
-
-FILE_MEASURES = ("hit@1", "hit@5", "hit@10", "recall@10", "MRR@10", "nDCG@10")  # over files beside sections
-
-SECTION_NAMES = (
+MEASURES = (
     *(f"hit@{k}" for k in CUTS),
     *("MRR@10", "nDCG@10", "nDCG@5"),
     *(f"recall@{k}" for k in CUTS[1:]),
     *("precision@1", "precision@5", "precision@10", "AP"),
 )
-FILE_NAMES = tuple(f"file {name}" for name in FILE_MEASURES)
-BUDGET_NAMES = tuple(f"answered@{budget}" for budget in TOKEN_BUDGETS)
 
 # Question ids to names, best first, each once.
 Rankings: TypeAlias = Mapping[str, Sequence[str]]
 
 
-def measure_files(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
-    values = measure(rankings, right, FILE_MEASURES)
-    return {key: {f"file {name}": value for name, value in items.items()} for key, items in values.items()}
-
-
-def measure(rankings: Rankings, right: Mapping[str, Judgements], names: Sequence[str]) -> dict[str, Values]:
-    """Return some measures for each question, in the order of `right`; an empty ranking has 0 of all."""
-    values = {key: measure_ranking(rankings[key], judged) for key, judged in right.items()}
-    return {key: {name: measured[name] for name in names} for key, measured in values.items()}
+def measure(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
+    """Return all measures of each question, in the order of `right`; an empty ranking has 0 of all."""
+    return {key: measure_ranking(rankings[key], judged) for key, judged in right.items()}
 
 
 def measure_ranking(ranking: Sequence[str], right: Judgements) -> Values:
@@ -66,22 +51,3 @@ def measure_ranking(ranking: Sequence[str], right: Judgements) -> Values:
         **{f"precision@{k}": sum(hits[:k]) / k for k in (1, 5, 10)},
         "AP": sum(precisions) / len(right),
     }
-
-
-def measure_budgets(tokens: Sequence[int], is_right: Sequence[bool]) -> Values:
-    """Return `answered@n` for each budget, by the `tokens` of each found section's own text, best first."""
-    needed = count_tokens_needed(tokens, is_right)
-    return {
-        name: float(needed is not None and needed <= budget)
-        for name, budget in zip(BUDGET_NAMES, TOKEN_BUDGETS, strict=True)
-    }
-
-
-def count_tokens_needed(tokens: Sequence[int], is_right: Sequence[bool]) -> int | None:
-    """Count how many tokens a reader has read when the first right section ends; None when there is none."""
-    read = 0
-    for length, right in zip(tokens, is_right, strict=True):
-        read += length
-        if right:
-            return read
-    return None

@@ -85,10 +85,6 @@ def find_right_sections(question: Question, sections: Sections) -> Judgements:
     return frozenset(section.node_id for gold in question.gold for section in sections.touched(gold))
 
 
-def find_right_files(question: Question) -> Judgements:
-    return frozenset(gold.file for gold in question.gold)
-
-
 def find_excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
     """Return the sections that are left out of what was found; a right one never is."""
     taken = frozenset(section.node_id for lines in question.excluded for section in sections.touched(lines))

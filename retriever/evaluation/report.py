@@ -12,15 +12,11 @@ from pathlib import Path
 from markupsafe import Markup
 
 from retriever.display.sanitize import open_templates
-from retriever.evaluation.questions import (
-    Question,
-    QuestionSet,
-    Sections,
-    find_right_sections,
-)
-from retriever.evaluation.runs import Found, Loss, Run, Stage
+from retriever.evaluation.measures import MEASURES
+from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
+from retriever.evaluation.runs import Found, Run
 from retriever.evaluation.statistics import Estimate
-from retriever.evaluation.summary import HEADLINES, MEASURES, Summary, SystemSummary
+from retriever.evaluation.summary import HEADLINES, Summary, SystemSummary
 
 SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
 NO_VALUE = "\u2014"  # an em dash
@@ -29,7 +25,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Ranks, or stages of a search, that are shown in one colour."""
+    """Ranks that are shown in one colour."""
 
     name: str  # of its class in report.css
     label: str
@@ -44,12 +40,6 @@ BANDS = (
     Band("lost", "not found"),
 )
 NOT_RANKED = Band("none", "without an answer, or failed")
-STAGES = {
-    Stage.RETURNED: Band("best", "returned"),
-    Stage.BELOW: Band("fair", "a candidate, below top_k"),
-    Stage.CUT: Band("poor", "found, below the candidate limit"),
-    Stage.NOT_FOUND: Band("lost", "in no ranking"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +78,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A mean with its interval; or a median with what lies above it."""
+    """A mean with its interval."""
 
     label: str
     value: float
@@ -100,16 +90,11 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class DotPlot:
-    """A line for each dot over an axis from 0; a dashed line at the first one's value."""
+    """A line for each dot over an axis from 0 to 1; a dashed line at the first one's value."""
 
     title: str
     label: str  # what the plot shows, for those who cannot see it
     dots: tuple[Dot, ...]  # from top to bottom
-    top: float = 1.0  # the axis's end
-
-    @property
-    def ticks(self) -> list[tuple[float, str]]:
-        return [(self.top * part / 4, f"{self.top * part / 4:g}") for part in range(5)]
 
 
 def render_report(summary: Summary) -> str:
@@ -127,11 +112,6 @@ def render_report(summary: Summary) -> str:
     for system, first in ranks.items():
         sizes = Counter(right.band for right in first.values())
         rank_bars[system] = [(band, f"with the first right answer {band.label}", sizes[band]) for band in BANDS]
-    loss_bars = [
-        (system.system, [(band, band.label, system.losses[stage]) for stage, band in STAGES.items()])
-        for system in summary.systems
-        if system.losses
-    ]
     return environment.get_template("report.html").render(
         summary=summary,
         headlines=HEADLINES,
@@ -142,17 +122,13 @@ def render_report(summary: Summary) -> str:
         judge=judge,
         bands=BANDS,
         not_ranked=NOT_RANKED,
-        stages=STAGES,
         no_value=NO_VALUE,
         measure_plots=list(plot_measures(summary)),
         kind_plots=list(plot_kinds(summary)) if len(summary.questions.kinds) > 1 else [],
         ranks=ranks,
         rank_bars=rank_bars,
-        loss_bars=loss_bars,
-        latency=plot_latency(summary),
         measure_names=MEASURES,
         other_figures=OTHER_FIGURES,
-        describe_loss=describe_loss,
     )
 
 
@@ -189,46 +165,17 @@ def place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
     )
 
 
-def plot_latency(summary: Summary) -> DotPlot | None:
-    """Return a line for each system, from the median to the 95th percentile; None where no clock ran."""
-    timed = [(system.system, system.latency) for system in summary.systems if system.latency]
-    if not timed:
-        return None
-    dots = tuple(
-        Dot(
-            name,
-            item.p50,
-            item.p50,
-            item.p95,
-            f"{item.p50:.1f}",
-            f"{name}: {item.p50:.1f} ms, 95 % below {item.p95:.1f}",
-        )
-        for name, item in timed
-    )
-    # The axis ends at the next 1, 2, 4 or 8 times a power of ten: its quarters are short numbers.
-    slowest, scale = max(latency.p95 for _, latency in timed), 1.0
-    while scale * 8 < slowest:
-        scale *= 10
-    top = next(step * scale for step in (0.1, 0.2, 0.4, 0.8, 1, 2, 4, 8) if step * scale >= slowest)
-    return DotPlot("Milliseconds", "Milliseconds of a question", dots, top)
-
-
 def show_value(value: float | None, form: str) -> str:
     return NO_VALUE if value is None else format(value, form)
 
 
 # What is no measure of a single question.
 OTHER_FIGURES: Mapping[str, Callable[[SystemSummary], str]] = {
-    "tokens read until the answer (median)": lambda item: show_value(item.tokens_to_answer, ",.0f"),
+    "milliseconds (median)": lambda item: show_value(item.latency.p50 if item.latency else None, ".1f"),
+    "milliseconds (95th percentile)": lambda item: show_value(item.latency.p95 if item.latency else None, ".1f"),
     "abstains where there is no answer": lambda item: show_value(item.abstention, ".0%"),
     "abstains where there is one": lambda item: show_value(item.false_abstention, ".0%"),
     "its confidence tells the two apart (AUROC)": lambda item: show_value(item.auroc, ".3f"),
     "calls of a language model": lambda item: f"{item.llm_calls:,}",
     "questions with a failed stage": lambda item: f"{item.failed:,}",
 }
-
-
-def describe_loss(loss: Loss) -> str:
-    """Return `a.md#b: fused #12, a candidate, below top_k`."""
-    fused = "" if loss.stage is Stage.NOT_FOUND else f"fused #{loss.rank}, "
-    return f"{loss.node_id}: {fused}{STAGES[loss.stage].label}"

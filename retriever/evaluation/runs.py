@@ -1,13 +1,11 @@
-"""What a system answered: to be measured, and written as JSON Lines."""
+"""What a system answered, to be measured; and at which stage of a search a section was lost."""
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from pageindex.node import Span
-from retriever.display.json import dump
 from retriever.types import Candidate
 
 # At which stage of a search the right section was lost.
@@ -49,7 +47,6 @@ class Found:
     file: str
     span: Span
     score: float
-    tokens: int = 0  # the length of its own text; 0 where it was not counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +59,6 @@ class Outcome:
     failures: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()  # what else the answer says of its gaps
     milliseconds: float | None = None  # from the question to the answer; None where no clock ran
-    # At which stage the right section was lost, or that it was not; None where that is not known.
-    loss: Loss | None = None
     llm_calls: int = 0
 
 
@@ -72,13 +67,3 @@ class Run:
     system: str  # its name in every table
     outcomes: Mapping[str, Outcome]  # by question id
     settings: Mapping[str, Any] = field(default_factory=dict)  # the profile and what was set over it, for the record
-    base: str = ""  # the system that this one is a change of; empty for one that stands for itself
-
-
-def format_run(run: Run, systems: int) -> Iterator[str]:
-    """Yield one line for each question: id and hits, best first; with the system's name where a file holds several."""
-    for outcome in run.outcomes.values():
-        name = {"system": run.system} if systems > 1 else {}
-        hits = [dump(item, "tokens") for item in outcome.found]
-        failed = {"failures": list(outcome.failures)} if outcome.failures else {}
-        yield json.dumps({"id": outcome.question_id, **name, "hits": hits, **failed}, ensure_ascii=False)

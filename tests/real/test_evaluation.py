@@ -39,20 +39,20 @@ def measured(index: str, *systems: System, questions: QuestionSet = QUESTIONS) -
 
 
 def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
-    """When a change is meant: hybrid_retrieve.py eval ... --save-baseline tests/eval_corpus/larder.baseline.json."""
+    """When a change is meant: hybrid_retrieve.py eval ... --json > tests/eval_corpus/larder.baseline.json."""
     summary = measured(index, System("balanced", "balanced", {}))
-    verdict = compare_to_baseline(summary, read_baseline(BASELINE))
-    assert not verdict.is_worse, verdict
+    falls = [change for change in compare_to_baseline(summary, read_baseline(BASELINE)) if change.is_fall]
+    assert falls == []
     (balanced,) = summary.systems
     assert balanced.overall["hit@5"].mean >= 0.85
     assert balanced.by_kind["identifier"]["hit@5"].mean == 1.0
     assert balanced.failed == 0
-    assert sum(balanced.losses.values()) == 36
 
 
 def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
     broken = System("balanced", "balanced", {"keyword_weight": 0.0, "semantic_weight": 0.0, "token_match_weight": 0.0})
-    assert compare_to_baseline(measured(index, broken), read_baseline(BASELINE)).is_worse
+    changes = compare_to_baseline(measured(index, broken), read_baseline(BASELINE))
+    assert any(change.is_fall for change in changes)
 
 
 def test_a_model_that_cannot_be_used_is_a_failure_and_no_zero(index: str) -> None:
@@ -112,27 +112,16 @@ def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp
         assert run.outcomes[question.id].found
 
 
-def test_the_command_writes_what_it_found(index: str, tmp_path: Path, cli: Cli) -> None:
-    run, baseline = tmp_path / "run.jsonl", tmp_path / "baseline.json"
+def test_the_command_measures_and_compares_with_what_it_measured_before(index: str, tmp_path: Path, cli: Cli) -> None:
+    baseline = tmp_path / "baseline.json"
     questions = SET / "larder.jsonl"
     ask = ["eval", str(questions), "--index", index, "--profiles", "fast"]
-    content = json.loads(cli(*ask, "--json", "--run", run, "--save-baseline", baseline).out)
-    (asked,) = content["systems"]
+    baseline.write_text(cli(*ask, "--json").out, encoding="utf-8")
+    (asked,) = json.loads(baseline.read_text(encoding="utf-8"))["systems"]
     assert asked["latency"]["p50"] > 0
-    lines = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
-    assert [line["id"] for line in lines] == [item.id for item in QUESTIONS.questions]
-    assert lines[0]["hits"][0].keys() >= {"node_id", "file", "start_line", "end_line", "score"}
     assert "means with 95 % intervals" in cli(*ask, "--baseline", baseline).out
     error = cli(*ask, "--keyword-weight", "0", "--semantic-weight", "0", "--baseline", baseline, code=1).err
     assert "error: fast: nDCG@10 fell from" in error
-
-
-def test_ablation_measures_each_part(index: str, few: Path, cli: Cli) -> None:
-    content = json.loads(cli("eval", few, "--index", index, "--profiles", "fast", "--ablate", "--json").out)
-    names = [system["system"] for system in content["systems"]]
-    assert names[0] == "fast"
-    assert {"fast - semantic search", "fast - keyword search", "fast - evidence weights"} <= set(names)
-    assert {item["second"] for item in content["comparisons"]} == {"fast"}
 
 
 def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.evaluation.ask import Asked as AskedQuestions
-from retriever.evaluation.ask import System, ask_all, without_each_part
+from retriever.evaluation.ask import System, ask_all
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.runs import Outcome
 from retriever.evaluation.why_not import explain_absence
 from retriever.query import Expansion
 from retriever.retriever import Retriever
-from retriever.settings.layers import load_profile, profile_names
+from retriever.settings.layers import profile_names
 from retriever.types import Answer, Source
 from tests.program import Cli
 from tests.real.scripted_server import (
@@ -33,7 +33,6 @@ pytestmark = pytest.mark.shared_index
 
 STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["expand", "rounds"]}
 """The stages of a profile that ask the language model; the cross-encoder of `research` is tried in tests/torch."""
-RERANKING, NAMES = "reranking", "entities"
 answered = help_and_reverse
 PLAIN = ("balanced", "classic", "fast", "recall")
 
@@ -145,39 +144,27 @@ def questions(tmp_path: Path) -> Path:
 def test_recorded_expansions_are_replayed_through_full_without_a_server(
     shelf: Shelf, questions: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    """What nobody answers is left out, said once, and no failure of every question."""
     recorded = tmp_path / "expansions.jsonl"
     recorded.write_text("".join(json.dumps({"id": key, **HELPFUL}) + "\n" for key in "12"), encoding="utf-8")
-    index = ["--index", str(shelf.index), "--encoder-kind", "none", "--llm-url", "http://127.0.0.1:9"]
+    index = [
+        "--index",
+        str(shelf.index),
+        "--encoder-kind",
+        "none",
+        "--llm-url",
+        "http://127.0.0.1:9",
+        "--rerank-kind",
+        "none",
+    ]
     printed = cli("eval", questions, "--expansions", recorded, "--profiles", "full", *index, "--json")
     (system,) = json.loads(printed.out)["systems"]
     assert system["failed"] == 0
-    assert printed.err.count("no Ollama answers at http://127.0.0.1:9") == 1
-    assert "measured without it (2 questions)" in printed.err
 
 
 def run(shelf: Shelf, questions: Path, url: str, expansions: Mapping[str, Expansion]) -> list[Outcome]:
     asked = AskedQuestions(read_questions(questions), index=str(shelf.index), expansions=expansions)
     settings = {"encoder": {"kind": "none"}, "llm": {"url": url}, "hyde": {"cache_entries": 0, "gate": "always"}}
     return list(ask_all(System("full", "full", settings), asked).outcomes.values())
-
-
-@pytest.mark.parametrize(
-    ("profile", "parts"), [("balanced", []), ("full", [RERANKING]), ("research", [RERANKING, NAMES])]
-)
-def test_the_reranking_is_a_part_that_can_be_left_out(profile: str, parts: list[str]) -> None:
-    systems = list(
-        without_each_part(System(profile, profile, {}), load_profile(profile, environment={}), expanded=True)
-    )
-    changes = {system.name.partition(" - ")[2]: system for system in systems}
-    assert [part for part in (RERANKING, NAMES) if part in changes] == parts
-    for part in parts:
-        settings = changes[part].settings
-        changed = load_profile(profile, dict(settings), environment={})
-        assert (changed.rerank.kind == "none", changed.entity_boost == 0) == (
-            part == RERANKING,
-            part == NAMES or profile == "full",
-        )
 
 
 def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedServer, questions: Path) -> None:
@@ -191,7 +178,6 @@ def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedServ
 
 def test_with_a_server_recorded_expansions_are_reranked(shelf: Shelf, ollama: ScriptedServer, questions: Path) -> None:
     recorded = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]))
-    ollama.answer = lambda asked: {"ready": "yes"} if "ready" in asked.properties else answered(asked)
     outcomes = run(shelf, questions, ollama.url, {"1": recorded, "2": recorded})
     assert [(outcome.remarks, outcome.failures) for outcome in outcomes] == [((), ()), ((), ())]
-    assert [sorted(asked.properties) for asked in ollama.asked] == [["ready"], ["best_first"], ["best_first"]]
+    assert [sorted(asked.properties) for asked in ollama.asked] == [["best_first"], ["best_first"]]

@@ -8,20 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.evaluation.measures import (
-    SECTION_NAMES,
-    Values,
-    count_tokens_needed,
-    measure,
-    measure_budgets,
-)
+from retriever.evaluation.measures import Values, measure
 from retriever.evaluation.statistics import auroc, difference, estimate, estimate_over_sets, percentile
 
 NAMES = [f"n{number:02}" for number in range(40)]
 
 
 def measured(ranking: list[str], right: set[str]) -> Values:
-    return measure({"q": ranking}, {"q": frozenset(right)}, SECTION_NAMES)["q"]
+    return measure({"q": ranking}, {"q": frozenset(right)})["q"]
 
 
 def test_sums_by_hand() -> None:
@@ -54,20 +48,6 @@ def test_measures_agree_with_their_formulas(order: list[str], found: int, right:
     assert values["MRR@10"] == pytest.approx(1 / first if first and first <= 10 else 0.0, abs=1e-6)
     precisions = [sum(gains[: place + 1]) / (place + 1) for place, good in enumerate(gains) if good]
     assert values["AP"] == pytest.approx(sum(precisions) / len(right), abs=1e-6)
-
-
-def test_a_budget_holds_an_answer_when_the_right_section_ends_in_it() -> None:
-    tokens, right = [300, 150, 60, 900], [False, True, False, True]
-    assert count_tokens_needed(tokens, right) == 450
-    assert measure_budgets(tokens, right) == {
-        "answered@500": 1.0,
-        "answered@1000": 1.0,
-        "answered@2000": 1.0,
-        "answered@4000": 1.0,
-    }
-    assert measure_budgets([501], [True])["answered@500"] == 0.0
-    assert count_tokens_needed([10, 20], [False, False]) is None
-    assert measure_budgets([10, 20], [False, False])["answered@4000"] == 0.0
 
 
 VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=20)
