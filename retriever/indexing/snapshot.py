@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pageindex.files import read_file
-from retriever.errors import SnapshotError
+from retriever.errors import SnapshotError, StorageError
 from retriever.files import sync, writing_to
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
@@ -39,7 +39,7 @@ from retriever.store.manifest import (
     check_sizes,
     describe_files,
 )
-from retriever.store.own_files import list_snapshots, make_draft, next_snapshot
+from retriever.store.own_files import holds_others, list_snapshots, make_draft, next_snapshot, remove_snapshot
 from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.vectors.manifest import VectorsManifest
@@ -334,11 +334,12 @@ def update_chroma(connection: Connection, index: Path, progress: Progress = NO_P
 @contextlib.contextmanager
 def _replace(folder: Path) -> Iterator[Path]:
     """A folder to be made in place of an older one, which nobody has open in this snapshot."""
+    if holds_others(folder.parent, folder.name):
+        raise StorageError(f"{folder} holds something that is not of the index; move it to another place")
     with writing_to(folder), make_draft(folder.parent, f"{folder.name}.draft-") as place:
         yield place / folder.name
         settle(place / folder.name)
-        if not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)
+        remove_snapshot(folder.parent, folder.name)
         (place / folder.name).rename(folder)
         sync(folder.parent)
 
@@ -355,9 +356,9 @@ def settle(folder: Path) -> None:
 def mark_unusable(index: Path, number: int) -> None:
     """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
     snapshot = locate_snapshot(index, number)
-    for folder in (snapshot, snapshot / CHROMA):
+    for folder in (snapshot, snapshot / CHROMA) if snapshot in list_snapshots(index) else ():
         with contextlib.suppress(OSError):
-            if not (snapshot.is_symlink() or folder.is_symlink()):  # a link leads out of the index
+            if not folder.is_symlink():  # which leads out of the index
                 (folder / MANIFEST_NAME).unlink()
 
 
@@ -367,12 +368,14 @@ def remove_old_snapshots(index: Path, current: int) -> None:
     for older in list_snapshots(index):
         if older == folder or is_read(older):
             continue
-        if (older / CHROMA).exists() and folder.exists() and not (folder / CHROMA).exists():
+        has_vectors = (older / CHROMA).exists() and not holds_others(older, CHROMA)
+        if has_vectors and folder.exists() and not (folder / CHROMA).exists():
             # The vectors of the same encoder go into the snapshot that has none, to be patched later.
             with contextlib.suppress(OSError, SnapshotError):
                 if VectorsManifest.read(older / CHROMA).fingerprint == Manifest.read(folder).fingerprint:
                     (older / CHROMA).rename(folder / CHROMA)
-        shutil.rmtree(older, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_snapshot(older)
 
 
 class DerivedFiles:

@@ -4,11 +4,12 @@ An index may be kept in any folder, beside files of its user. What an earlier ru
 is in it; whatever is a link, has another name, or lies beside something of another name stays where it is.
 """
 
-import shutil
+import os
+import re
 import stat
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
@@ -22,6 +23,13 @@ from retriever.store.manifest import MANIFEST_NAME
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME, HOLDER_NAME})
 SNAPSHOT_PARTS = frozenset({READERS_NAME, MANIFEST_NAME, "lexical", "spellings", "chroma"})
+# The files and folders of a snapshot, by their paths in it.
+_CHROMA = r"(chroma\.draft-\w+/)?chroma"
+_SNAPSHOT_FILE = re.compile(
+    rf"readers\.lock|manifest\.json|chroma\.draft-\w+/writer\.lock|(lexical|spellings)/\w+\.npy"
+    rf"|{_CHROMA}/(manifest\.json|chroma\.sqlite3(-\w+)?|[\da-f-]{{36}}/\w+\.(bin|pickle))"
+)
+_SNAPSHOT_FOLDER = re.compile(rf"lexical|spellings|chroma\.draft-\w+|{_CHROMA}(/[\da-f-]{{36}})?")
 DRAFT, DAMAGED = "draft-", "damaged-"  # an index that is being made; the database that a repair replaced
 
 
@@ -52,18 +60,45 @@ def remove_aside(index: Path, begin: str = "") -> None:
     """Remove the drafts and the damaged databases whose names begin so; for the one writer."""
     for folder in list_aside(index):
         if folder.name.startswith(begin):
-            shutil.rmtree(folder)
+            remove_files(folder)
 
 
 def remove_files(index: Path) -> None:
     """Remove all that is ours from an index's folder, and the folder if nothing else is in it; for the one writer."""
-    for folder in (*list_snapshots(index), *list_aside(index)):
-        shutil.rmtree(folder)
+    for folder in list_snapshots(index):
+        remove_snapshot(folder)
+    remove_aside(index)
     for name in INDEX_FILES:
         if _is_file(index / name):
             (index / name).unlink()
     if not any(index.iterdir()):
         index.rmdir()
+
+
+def remove_snapshot(folder: Path, part: str = "") -> None:
+    """Remove a snapshot, or a folder in it, but for files and links that somebody has put into it."""
+    for path, is_own in _walk_snapshot(folder, part):
+        if is_own and not path.is_dir():
+            path.unlink()
+        elif is_own:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+    with suppress(OSError):
+        (folder / part).rmdir()
+
+
+def holds_others(folder: Path, part: str) -> bool:
+    """Return whether a folder in a snapshot is a link, or has something in it that is not ours."""
+    return (folder / part).is_symlink() or not all(is_own for _, is_own in _walk_snapshot(folder, part))
+
+
+def _walk_snapshot(folder: Path, part: str) -> Iterator[tuple[Path, bool]]:
+    """Yield what is in a folder of a snapshot, of each folder in it the content first, and whether it is ours."""
+    for place, folders, names in os.walk(folder / part, topdown=False):
+        for path in (Path(place, name) for name in (*names, *folders)):
+            inside, is_folder = path.relative_to(folder).as_posix(), path.is_dir() and not path.is_symlink()
+            known = _SNAPSHOT_FOLDER if is_folder else _SNAPSHOT_FILE
+            yield path, known.fullmatch(inside) is not None and (is_folder or _is_file(path))
 
 
 def next_snapshot(index: Path) -> int:

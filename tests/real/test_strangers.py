@@ -103,6 +103,57 @@ def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, har
     assert all(link.is_symlink() for link in links)
 
 
+def test_inside_a_snapshot_and_its_parts(tmp_path: Path, cli: Cli, strangers: Strangers) -> None:
+    docs, index = tmp_path / "docs", tmp_path / "idx"
+    write_pages(docs, PAGES)
+    cli("index", docs, "--index", index)
+    (vectors,) = (path.parent for path in index.glob("snapshot-1/chroma/*/header.bin"))
+    for place in (index / "snapshot-1/lexical", index / "snapshot-1/chroma", vectors):
+        for name in ("thesis.txt", "their.npy.txt", "deeper/index.sqlite"):
+            strangers.file(place / name)
+        strangers.link(place / "link", folder=True)
+        strangers.link(place / "counts.bin", folder=False)
+    for title in ("One", "Two"):  # the first leaves ChromaDB to the second
+        write_pages(docs, {"new.md": f"# {title}\n\nA page.\n"})
+        cli("ask", "page", "--docs", docs, "--index", index)
+        cli("index", docs, "--index", index)
+        strangers.check()
+    (current,) = (path.parent for path in index.glob("snapshot-*/manifest.json"))
+    link = strangers.link(current / "chroma" / "link", folder=True)
+    write_pages(docs, {"new.md": "# Three\n\nA page.\n"})
+    cli("ask", "page", "--docs", docs, "--index", index)
+    cli("index", docs, "--index", index)
+    assert link.is_symlink()
+    cli("doctor", "--repair", "--index", index, code=range(3))
+    cli("indexes", "--drop", index, "--yes")
+    strangers.check()
+    assert not (index / "index.sqlite").exists()
+    assert not list(index.rglob("*.npy"))
+
+
+def test_of_a_snapshot_whose_folder_is_somebody_elses(place: Path, cli: Cli, strangers: Strangers) -> None:
+    index = place / "idx"
+    (index / "snapshot-1").rename(place / "away")
+    strangers.file(index / "snapshot-1" / "manifest.json")
+    cli("ask", "bread", "--index", index, *ALONE)
+    cli("index", place / "docs", "--index", index, *ALONE)
+
+
+def test_a_file_or_a_link_in_the_place_of_a_token(place: Path, cli: Cli, strangers: Strangers) -> None:
+    nowhere = place / "nowhere"
+    nowhere.symlink_to(place / "not there")
+    for path in (
+        strangers.file(place / "token"),
+        strangers.link(place / "linked", folder=False),
+        strangers.folder(place / "folder"),
+        nowhere,
+    ):
+        served = ("serve", "--http", "--port", "0", "--token-file", path, "--index", place / "idx")
+        assert "Traceback" not in cli(*served, code=range(1, 3)).err
+    assert nowhere.is_symlink()
+    assert not (place / "not there").exists()
+
+
 def test_a_folder_of_somebody_with_our_names_in_it(place: Path, cli: Cli, strangers: Strangers) -> None:
     for name in ("writer.lock", "writer.pid"):
         index = place / f"of-{name}"
