@@ -159,7 +159,7 @@ def test_every_command_of_the_page_of_commands_runs(
 ) -> None:
     page = (PROJECT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     blocks = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
-    for line in re.findall(r"^hybrid_retrieve\.py (.*)$", blocks, re.MULTILINE):
+    for line in re.findall(r"^hybrid-retrieve (.*)$", blocks, re.MULTILINE):
         for before in [item for key, items in PREPARED.items() if line.startswith(key) for item in items]:
             run_as_it_stands(before, capfd)
         if not line.startswith((*NEEDS_MORE, *LASTS)):

@@ -1,4 +1,4 @@
-"""The commands of docs/guide/start.md run and cite what the page says; README.md shows what its first one prints."""
+"""The commands of docs/guide run and cite what the pages say; README.md shows what its first one prints."""
 
 import sys
 
