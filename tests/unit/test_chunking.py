@@ -249,18 +249,6 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
     assert not shown[place:].strip()
 
 
-@given(PAGES)
-def test_blocks_and_their_parts_hold_every_character_once(page: str) -> None:
-    found = pieces(page)
-    assert not page[: found[0].start].strip() if found else not page.strip()
-    for piece in found:
-        if piece.end - piece.start > 1:
-            parts = split(page, piece)
-            assert len(parts) > 1
-            assert "".join(page[part.start : part.end] for part in parts) == page[piece.start : piece.end]
-            assert all(part.start < part.end for part in parts)
-
-
 @given(st.lists(PAGES, max_size=4))
 def test_many_nodes_give_what_each_gives_alone(pages: list[str]) -> None:
     nodes = [

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, log1p
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retriever.api import open_retriever
-from retriever.indexing import background
 from retriever.indexing.background import UNRELATED_QUESTIONS, Background, encode_unrelated, measure_background
 from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess, measure_agreement, probability
 from retriever.searching.question_words import cut_words, read_form
@@ -33,13 +31,6 @@ ORDER = ("none", "weak", "answered")
 
 def ranking(*ids: str) -> Ranking:
     return Ranking(Source.KEYWORD, "any", 1.0, tuple(Ranked(node_id, 1.0) for node_id in ids))
-
-
-@given(SIGNALS)
-def test_an_assessment_is_a_probability_and_a_verdict(signals: Signals) -> None:
-    assessment = assess(signals)
-    assert 0 <= assessment.confidence <= 1
-    assert assessment.verdict in ORDER
 
 
 @given(SIGNALS, st.sampled_from(["coverage", "known", "together", "margin", "agreement"]), st.floats(0, 1))
@@ -122,13 +113,6 @@ def test_agreement_by_hand() -> None:
     assert measure_agreement(dense, lexical, 50) == pytest.approx((observed - chance) / (1 - chance), abs=1e-4)
 
 
-@given(st.integers(0, 6), st.randoms(use_true_random=False))
-def test_agreement_is_a_share_in_folders_of_any_size(sections: int, random: Random) -> None:
-    ids = [f"{number}" for number in range(sections)]
-    dense, lexical = (ranking(*random.sample(ids, len(ids))) for _ in range(2))
-    assert 0 <= measure_agreement(dense, lexical, sections) <= 1
-
-
 def test_single_letters_are_nothing_that_documents_know(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, {"letters.md": "# Letters\n\nq w e r t y and the tyre of a bicycle\n"})
     shelf.update()
@@ -197,12 +181,6 @@ def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatr
     assert (found.fingerprint, found.chunks) == (FakeEncoder().fingerprint, 20)
 
 
-def test_a_part_at_a_time_gives_the_same(chunks: FloatMatrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = measured(FakeEncoder(), chunks)
-    monkeypatch.setattr(background, "CHUNKS_AT_ONCE", 7)
-    assert measured(FakeEncoder(), chunks) == whole
-
-
 def test_a_margin_does_not_depend_on_the_models_scale() -> None:
     plain, squeezed = Background(0.2, 0.05, "", 9), Background(0.2 / 4 + 0.7, 0.05 / 4, "", 9)
     assert plain.z_score(0.5) == pytest.approx(squeezed.z_score(0.5 / 4 + 0.7)) == pytest.approx(6.0)
@@ -236,17 +214,6 @@ def test_a_small_change_keeps_the_measurement_and_a_large_one_renews_it(tmp_path
     (shelf.docs / "seals.md").unlink()
     shelf.update()
     assert kept(shelf)["chunks"] == 8
-
-
-def test_two_indexes_of_the_same_documents_have_the_same_measurement(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    shelf.update(index=tmp_path / "other")
-    one = shelf.ask("bread over night")
-    other = shelf.ask("bread over night", index=tmp_path / "other")
-    assert one.trace.signals == other.trace.signals
-    assert (one.verdict, one.confidence) == (other.verdict, other.confidence)
-    assert one.trace.signals.margin is not None
 
 
 def test_another_model_is_measured_anew(tmp_path: Path) -> None:

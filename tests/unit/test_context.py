@@ -114,15 +114,6 @@ def test_the_page_is_within_its_budget_and_quotes_exact_lines_once(
     assert build_context(found.sections, verdict, max_tokens, count) == context
 
 
-@settings(max_examples=20)
-@given(founds(), st.integers(100, 600), st.sampled_from(VERDICTS))
-def test_the_bundled_tokenizer_keeps_the_budget(found: Found, max_tokens: int, verdict: Verdict) -> None:
-    context = build_context(found.sections, verdict, max_tokens, bundled())
-    assert context.tokens == bundled()(context.markdown) <= max_tokens
-    # Lines end words, so that what the lines cost adds up: the budget is not spent twice, nor guessed.
-    assert context.tokens == sum(map(bundled(), context.markdown.split("\n")))
-
-
 @settings(max_examples=40)
 @given(founds(), st.integers(100, 900))
 def test_every_hit_is_quoted_or_named_as_left_out(found: Found, max_tokens: int) -> None:
@@ -182,23 +173,12 @@ def test_a_parent_takes_the_place_of_its_children() -> None:
     assert piece.text == "".join(GUIDE.splitlines(keepends=True)[:16])
 
 
-@pytest.mark.parametrize("hits", [("/one",), ("/three/deep",), ("", "/two")])
-def test_a_minority_of_children_brings_in_no_parent(hits: tuple[str, ...]) -> None:
-    assert complete_families(guide(*hits).hits, guide().tree) == ()
-
-
 def test_half_of_the_children_are_not_most_of_them() -> None:
     text = "# Top\n\n" + "".join(f"## {name}\n\nx\n\n" for name in "abcd")
     tree = DocumentTree.from_documents([parse_document("top.md", text)])
     children = [f"top.md#top/{name}" for name in "abcd"]
     assert complete_families(children[:2], tree) == ()
     assert complete_families(children[:3], tree) == ("top.md#top", "top.md#top/d")
-
-
-def test_hits_below_one_heading_are_one_group() -> None:
-    (group,) = build_context(guide("/three/deep", "/one").sections, "answered", 1000, words).groups
-    assert group.titles == ("Guide",)
-    assert [(piece.citation, piece.rank) for piece in group.pieces] == [("guide.md:5-8", 2), ("guide.md:17-19", 1)]
 
 
 def long_section(rank: int | None = 1) -> Section:
@@ -277,8 +257,3 @@ def test_a_code_span_is_one_line_that_holds_just_that_text(text: str) -> None:
     (inline,) = [token for token in MarkdownIt().parse(f"x {code(text)}") if token.type == "inline"]
     spans = [child.content for child in inline.children or () if child.type == "code_inline"]
     assert spans == ([sanitize(text).replace("\n", "\\x0a")] if text else [])
-
-
-def test_long_words_count_by_their_length() -> None:
-    assert bundled()("a" * 10_000) >= 100
-    assert bundled()("two words") == 2

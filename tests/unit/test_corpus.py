@@ -18,8 +18,6 @@ from pageindex.files import (
 )
 from pageindex.ignore import IgnorePatternError
 
-AS_ROOT = os.geteuid() == 0
-
 
 def make(root: Path, *names: str, content: bytes = b"text\n") -> None:
     for name in names:
@@ -146,19 +144,6 @@ def test_names(tmp_path: Path) -> None:
             pass
     assert paths(tmp_path) == sorted(odd)
     assert skipped(tmp_path) == {r"dir-\xff": "its name is not UTF-8", r"latin-\xe9.md": "its name is not UTF-8"}
-
-
-@pytest.mark.skipif(AS_ROOT, reason="root reads everything")
-def test_unreadable_folders_and_files(tmp_path: Path) -> None:
-    make(tmp_path, "closed/a.md", "b.md", "c.md")
-    (tmp_path / "closed").chmod(0)
-    (tmp_path / "b.md").chmod(0)
-    try:
-        assert skipped(tmp_path) == {"closed": "the folder cannot be listed: permission denied"}
-        with pytest.raises(UnreadableDocumentError, match=r"b\.md: permission denied"):
-            read_document(source(tmp_path / "b.md"))
-    finally:
-        (tmp_path / "closed").chmod(0o700)
 
 
 def test_a_folder_that_cannot_be_listed_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

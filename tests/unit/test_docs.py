@@ -47,24 +47,9 @@ def _files(folder: str) -> list[Path]:
     return [path for path in (PROJECT / folder).rglob("*.py") if "__pycache__" not in path.parts]
 
 
-@pytest.mark.parametrize("package", ["pageindex", "retriever"])
-def test_the_layout_names_every_package_and_nothing_that_is_not_there(package: str) -> None:
-    _, chapter = TEXTS["docs/internals/architecture.md"].split(f": {package}/\n")
-    named = set(re.findall(r"^\| `(\w+)` \|", chapter.split("\n## ")[0], re.MULTILINE))
-    packages = {path.parent.name for path in (PROJECT / package).glob("*/__init__.py")}
-    modules = {path.stem for path in (PROJECT / package).glob("*.py")}
-    assert packages <= named <= packages | modules
-
-
 def test_the_index_leads_to_every_page() -> None:
     links = {link.target_path for _, link in parse_document("index.md", TEXTS["docs/index.md"]).links}
     assert {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/")} - {"index.md"} <= links
-
-
-def test_the_two_commands_of_a_newcomer_come_first() -> None:
-    blocks = re.findall(r"```sh\n(.*?)```", TEXTS["README.md"], re.DOTALL)
-    assert blocks[0] == 'uv run hybrid_retrieve.py --docs docs "how are the two rankings fused?"\n'
-    assert blocks[1] == "uv run --group dev pytest\n"
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"docs/guide/python.md"}))  # test_adapters.py runs its examples

@@ -12,7 +12,7 @@ from retriever.errors import UsageError
 from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
 from retriever.evaluation.questions import Gold, Question
 from retriever.query import Expansion
-from scripts.make_questions import format_question, main, make_own_questions, sample
+from scripts.make_questions import format_question, main, make_own_questions
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 
@@ -131,14 +131,6 @@ def test_the_gold_is_what_a_link_leads_to_and_its_own_section_is_left_out() -> N
     assert to_section["gold"] == [{"file": "storage.md", "start_line": 3, "end_line": 6}]
     assert to_section["exclude"] == [{"file": "guide.md", "start_line": 5, "end_line": 11}]
     assert to_file["gold"] == [{"file": "guide.md", "start_line": 1, "end_line": 4}]
-
-
-def test_a_sample_keeps_the_order_and_is_always_the_same() -> None:
-    questions = make_own_questions([parse_document("guide.md", GUIDE), parse_document("storage.md", STORAGE)])
-    assert sample(questions, 10) == questions
-    two = sample(questions, 2)
-    assert two == [question for question in questions if question in two]
-    assert set(sample(questions, 1)) <= set(two), "fewer are a part of more"
 
 
 def test_the_script_prints_what_eval_reads(tmp_path: Path) -> None:

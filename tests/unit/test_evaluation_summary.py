@@ -1,9 +1,7 @@
 """Runs become a summary, a baseline, a page: what counts, what does not, and what is said about it."""
 
 import json
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -122,14 +120,6 @@ def test_sensible_confidence_tells_questions_apart() -> None:
     assert summary(GOOD).systems[0].auroc is None
 
 
-def test_the_object_for_programs_is_json() -> None:
-    content = json.loads(json.dumps(dump_summary(summary(GOOD, POOR)), allow_nan=False))
-    assert content["questions"] == {"name": "set", "count": 3, "unanswerable": 1, "kinds": {"direct": 1, "overview": 1}}
-    assert content["systems"][0]["overall"]["hit@1"]["mean"] == 0.5
-    assert content["systems"][0]["per_question"]["q1"]["hit@1"] == 1.0
-    assert content["systems"][1]["latency"] == {"p50": 1.0, "p95": 2.0}
-
-
 def many(right: int) -> Summary:
     """Thirty questions, of which so many are answered at once, the others not at all."""
     questions = tuple(Question(f"q{n:02}", f"{n}?", gold=(Gold("a.md", Span(1, 1)),)) for n in range(30))
@@ -178,42 +168,6 @@ def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: 
     assert (loss.stage, loss.node_id, loss.rank) == (stage, node_id, rank)
 
 
-class Tags(HTMLParser):
-    VOID = frozenset({"meta", "input"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.references: list[str] = []
-        self.ids: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in self.VOID:
-            self.open.append(tag)
-        self.references += [value or "" for name, value in attrs if name in {"href", "src", "action", "data"}]
-        self.ids += [value or "" for name, value in attrs if name == "id"]
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        pass
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
-    page = render_report(summary(GOOD, POOR))
-    tags = Tags()
-    tags.feed(page)
-    tags.close()
-    assert tags.open == []
-    assert tags.references
-    assert all(reference.removeprefix("#") in tags.ids for reference in tags.references)
-    assert len(tags.ids) == len(set(tags.ids))
-    assert not re.search(r"url\(|@import|https?:|//[a-z]", page)
-    assert "default-src 'none'" in page
-    assert render_report(summary(GOOD, POOR)) == page
-
-
 def test_no_text_becomes_markup() -> None:
     attack = '"><script>alert(1)</script>'
     questions = replace(
@@ -224,6 +178,7 @@ def test_no_text_becomes_markup() -> None:
     page = render_report(summarize(questions, [Run(attack, answers), Run("b", {attack: outcome(attack)})], sections))
     assert "<script>alert" not in page
     assert page.count("<script>") == 1
+    assert "default-src 'none'" in page
 
 
 @pytest.mark.parametrize(

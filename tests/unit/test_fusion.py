@@ -1,5 +1,5 @@
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 
@@ -141,16 +141,6 @@ some_ranking = st.builds(
 some_rankings = st.lists(some_ranking, max_size=5, unique_by=lambda item: item.source)
 
 
-@pytest.mark.parametrize("scaling", [scale_by_bounds, scale_over_list])
-@given(some_scores, st.floats(0, 1e6))
-def test_scales_are_from_0_to_1_and_keep_the_order(
-    scaling: Callable[[Ranking], list[float]], found: dict[str, float], ceiling: float
-) -> None:
-    scaled = scaling(scored(Source.SEMANTIC, ceiling, **found))
-    assert all(0.0 <= value <= 1.0 for value in scaled)
-    assert scaled == sorted(scaled, reverse=True)
-
-
 @pytest.mark.parametrize("method", ["rrf", "convex", "blended"])
 @given(some_rankings)
 def test_scores_are_finite_sums_of_their_shares(method: str, rankings: list[Ranking]) -> None:
@@ -164,7 +154,6 @@ def test_scores_are_finite_sums_of_their_shares(method: str, rankings: list[Rank
 
 
 DAY = SECONDS_OF_A_DAY
-dates = st.lists(st.none() | st.floats(-1e11, 1e11), max_size=6)
 
 
 def test_recency_by_hand() -> None:
@@ -174,25 +163,6 @@ def test_recency_by_hand() -> None:
     assert decay_by_age([None, None], 90.0) == [1.0, 1.0]
     assert decay_by_age([], 90.0) == []
     assert score_recency([0.0, 0.0, -180 * DAY], [0, 9, 9], 180.0) == [1.0, 1 + log(10), (1 + log(10)) / 2]
-
-
-@given(dates, st.floats(1e-3, 1e5))
-def test_a_decay_is_a_share(found: list[float | None], half_life: float) -> None:
-    shares = decay_by_age(found, half_life)
-    assert all(0.0 <= share <= 1.0 for share in shares)
-    assert max(shares, default=1.0) == 1.0
-
-
-@given(st.lists(st.integers(0, 3000), min_size=2, max_size=6), st.integers(0, 3000))
-def test_beside_the_highest_it_does_not_matter_what_day_it_is(days: list[int], later: int) -> None:
-    """The clock is no setting because of this: a later "now" makes all older by one factor."""
-    counted = decay_by_age([day * DAY for day in days], 180.0)
-    by_the_clock = [0.5 ** ((max(days) + later - day) / 180.0) for day in days]
-    lists = [
-        Ranking(Source.RECENCY, "any", 1.0, tuple(Ranked(str(n), score) for n, score in enumerate(scores)), max(scores))
-        for scores in (counted, by_the_clock)
-    ]
-    assert scale_by_bounds(lists[0]) == pytest.approx(scale_by_bounds(lists[1]), abs=1e-9)
 
 
 @pytest.mark.parametrize(

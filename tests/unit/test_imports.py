@@ -208,14 +208,3 @@ def every_import(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def test_databases_are_opened_in_few_places() -> None:
-    """What the user's cache folder remembers, index.sqlite and its copies, and ChromaDB's, to copy and to check it."""
-    opening = [
-        path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
-    ]
-    assert opening == [
-        "retriever/expansion/cache.py", "retriever/store/copying.py", "retriever/store/database.py",
-        "retriever/upkeep/repair.py", "retriever/vectors/chroma.py",
-    ]  # fmt: skip

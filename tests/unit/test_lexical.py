@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,17 +126,6 @@ def test_coverage_is_the_share_of_rarity(tmp_path: Path) -> None:
     assert index.coverage([], [1]) == [0.0]
 
 
-@on_disk
-@given(documents_strategy, question_strategy)
-def test_coverage_is_full_for_a_node_with_every_word(documents: Documents, question: list[str]) -> None:
-    with TemporaryDirectory() as place:
-        index = built(Path(place) / "l", documents)
-        for key, share in zip(documents, index.coverage(question, list(documents)), strict=True):
-            assert 0 <= share <= 1 + 1e-12
-            held = set(question) <= set(documents[key])
-            assert (share == pytest.approx(1)) == (held and bool(question))
-
-
 def test_a_change_for_other_documents_is_refused(tmp_path: Path) -> None:
     build_lexical(tmp_path / "l", {1: ["word"]})
     with pytest.raises(SnapshotError, match="other documents"):
@@ -161,20 +149,6 @@ def test_a_damaged_file_is_noticed_on_opening(tmp_path: Path, name: str, harm: s
         damage(file, harm, random.Random(0))
     with pytest.raises(SnapshotError, match="index the documents again"):
         LexicalIndex.open(tmp_path / "l")
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_changed_bit_raises_no_foreign_error(tmp_path: Path, name: str) -> None:
-    build_lexical(tmp_path / "l", {key: ["one", "two", f"w{key}"] for key in range(20)})
-    content = (tmp_path / "l" / f"{name}.npy").read_bytes()
-    for place in [*range(0, 128, 3), *range(128, len(content), 7)]:
-        damaged = bytearray(content)
-        damaged[place] ^= 0x80
-        (tmp_path / "l" / f"{name}.npy").write_bytes(damaged)
-        with suppress(SnapshotError):
-            index = LexicalIndex.open(tmp_path / "l")
-            index.search(["one", "w3"], 5)
-            index.coverage(["one", "w3"], [3])
 
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

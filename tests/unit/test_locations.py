@@ -1,5 +1,4 @@
 import os
-import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,19 +77,6 @@ def test_only_indexes_in_the_data_folder_are_remembered(home: Path, tmp_path: Pa
         remember(FolderStore(home / name))
         assert choose([], None) == home / name
     assert {path.name for path in home.iterdir()} == {"one", "other", LAST_NAME}
-
-
-def test_a_user_without_a_home_is_asked_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("HOME", "XDG_DATA_HOME"):
-        monkeypatch.delenv(variable, raising=False)
-
-    def nobody(_: int) -> pwd.struct_passwd:
-        raise KeyError
-
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
-    with pytest.raises(UsageError, match="no home folder; name the index with --index or HYBRID_RETRIEVE_INDEX"):
-        choose([Path("/notes")], None)
-    assert choose([], "/named") == Path("/named")
 
 
 def test_a_data_folder_below_the_current_one_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.tree import DocumentTree
-from retriever.searching.mapping import best_of_each
 from retriever.searching.neighbors import Neighborhood, find_file_roots, find_neighbors
 from retriever.types import Ranked
 
@@ -72,8 +71,3 @@ def test_the_best_files_bring_in_their_first_section(tree: DocumentTree) -> None
         (G, pytest.approx(0.6)),
     ]
     assert len(find_file_roots(hits, tree, 1, 0.75)) == 1
-
-
-def test_merging_keeps_each_nodes_best_score() -> None:
-    merged = best_of_each([Ranked("a", 0.2), Ranked("b", 0.1), Ranked("a", 0.5)])
-    assert merged == (Ranked("a", 0.5), Ranked("b", 0.1))

@@ -1,31 +1,22 @@
 """Properties of every document: any bytes are a tree or an error of ours, and its headings are CommonMark's."""
 
 import re
-from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, list_block
 
 from pageindex import markdown
 from pageindex.document import parse_document
-from pageindex.files import CorpusOptions, list_files, read_document
 from pageindex.front_matter import read_front_matter
 from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
 from pageindex.outline import outline
 from pageindex.text import NotTextError, decode, with_lf
 from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
-from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import tokenize
-from retriever.settings.schema import ChunkSettings
 from retriever.text import snippet
-from tests.unit.test_chunking import without_definitions
-
-CORPORA = Path(__file__).parents[2] / "../shared/eval/corpora"
 
 # fmt: off
 LINES = st.sampled_from([
@@ -75,15 +66,6 @@ def test_links_stand_in_the_line_that_they_name(text: str, position: int) -> Non
             assert "[marked]" in lines[link.line - 1]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not CORPORA.is_dir(), reason="the evaluation data is not here")
-def test_headings_of_real_documents() -> None:
-    files = list_files(CORPORA, CorpusOptions(ignore=("LICENSE*",))).files
-    texts = [(file.path, read_document(file).text) for file in files]
-    assert len(texts) > 200
-    assert [path for path, text in texts if our_headings(text) != full_headings(text)] == []
-
-
 def our_headings(text: str) -> list[tuple[int, int]]:
     return [(heading.level, heading.line) for heading in parse_markdown(text).headings]
 
@@ -109,12 +91,6 @@ PIECES = st.sampled_from([
 # fmt: on
 RAW = st.lists(st.one_of(PIECES, st.binary(max_size=6)), max_size=40).map(b"".join)
 HEADINGS = st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["a", "A b", "", "a-1", "\u4f60", "#~2", "x" * 150])))
-LIMIT = ChunkSettings(target_tokens=20, max_tokens=48)
-
-
-def counted(texts: Sequence[str]) -> list[int]:
-    """Tokens of four bytes and two special ones: like a real tokenizer's, they do not quite add up."""
-    return [2 + -(-len(text.encode("utf-8", "replace")) // 4) for text in texts]
 
 
 @settings(max_examples=300)
@@ -139,21 +115,6 @@ def test_any_bytes_are_a_tree_or_no_text(raw: bytes) -> None:
     assert all(item.parent_id in places for item in document.nodes[1:])
     assert all(places[item.parent_id] < place for place, item in enumerate(document.nodes) if item.parent_id)
     assert all(1 <= link.line <= len(lines) and node_id in places for node_id, link in document.links)
-
-
-@given(RAW)
-def test_chunks_hold_all_lines_within_the_limit(raw: bytes) -> None:
-    text = raw.decode("utf-8", "replace").replace("\0", "").replace("\r", "\n")
-    nodes = [placed.node for placed in parse_document("page.md", text).nodes]
-    for node, chunks in zip(nodes, chunk_nodes(nodes, counted, LIMIT), strict=True):
-        assert max(counted([chunk.embedded_text for chunk in chunks]), default=0) <= LIMIT.max_tokens
-        if node.span is None:
-            continue
-        held = {line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)}
-        assert all(node.span.first <= line <= node.span.last for line in held)
-        first = node.span.first + node.front_matter_lines
-        written = without_definitions(node.body).split("\n")
-        assert {first + number for number, line in enumerate(written) if line.strip()} <= held
 
 
 @given(HEADINGS, st.integers(0, 3))
@@ -213,15 +174,3 @@ def test_a_list_is_one_block_until_another_sign_begins_another() -> None:
         Block(BlockKind.PARAGRAPH, 8),
     )
     assert [block.line for block in read_blocks("- a\n- b\n* c\n* d\n")] == [1, 3]
-
-
-def test_the_rule_of_lists_looks_at_the_last_plain_item_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[int] = []
-
-    def rule(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-        looked_at.append(first)
-        return list_block(state, first, end, silent)
-
-    monkeypatch.setattr(markdown, "list_block", rule)
-    assert read_blocks("- a\n" * 5) == (Block(BlockKind.LIST, 1),)
-    assert looked_at == [4]

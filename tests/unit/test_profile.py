@@ -28,18 +28,6 @@ def test_every_profile_that_comes_along_can_be_loaded() -> None:
         load_profile(name, environment={})
 
 
-def test_profiles_say_only_what_differs() -> None:
-    classic = load_profile("classic", environment={})
-    assert (classic.vector_top_n, classic.neighbor_depth, classic.siblings_per_node) == (40, 1, 2)
-    assert (classic.candidate_file_roots, classic.candidate_cap, classic.top_k, classic.rrf_k) == (5, 30, 5, 60)
-    assert (classic.parent_decay, classic.child_decay, classic.sibling_decay) == (0.75, 0.7, 0.6)
-    assert (classic.final_summary_chars, classic.final_text_chars) == (420, 1500)
-    assert (classic.semantic_weight, classic.keyword_weight, classic.rank_weighting) == (1.0, 1.0, "constant")
-    recall = load_profile("recall", environment={})
-    assert (recall.vector_top_n, recall.candidate_cap, recall.neighbor_depth) == (100, 50, 2)
-    assert recall.rrf_k == Profile().rrf_k
-
-
 def test_later_layers_win(tmp_path: Path) -> None:
     name = written(tmp_path, "top_k: 7\nchunks: {target_tokens: 60}\nencoder: {kind: none}\n")
     environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_SUFFIXES": "[.md]", "PATH": "/bin"}
@@ -100,11 +88,6 @@ def test_every_setting_has_help_and_one_name_in_each_place() -> None:
     assert all(item.help.endswith((".", ")")) for item in every)
     assert len({item.flag for item in every}) == len({item.variable for item in every}) == len(every)
     assert {item.flag for item in every} >= {"--vector-top-n", "--encoder-kind", "--chunks-target-tokens"}
-
-
-def test_a_profile_is_checked_once() -> None:
-    given = collect_settings("recall", None, {}, {})
-    assert given.profile() is given.profile()
 
 
 @pytest.fixture(autouse=True)

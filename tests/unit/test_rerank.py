@@ -95,11 +95,6 @@ def test_the_best_of_all_comes_out_first_whatever_the_windows(truth: list[int], 
         assert order == truth
 
 
-@given(st.integers(1, 40), st.integers(2, 12))
-def test_who_leaves_every_window_as_it_is_leaves_all_as_it_is(count: int, size: int) -> None:
-    assert rank_in_windows(range(count), lambda window: len(window) <= size, list) == list(range(count))
-
-
 def test_a_blend_by_hand() -> None:
     """Fused a, b, c; the reranker gives .2, .9, .2. With a blend of .5: a .5 * .2 + .5 * 1, b .45 + .5 * .631, c ..."""
     scored = [RerankScore(candidate("a"), 0.2), RerankScore(candidate("b"), 0.9), RerankScore(candidate("c"), 0.2)]

@@ -301,9 +301,3 @@ def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str) -> No
     judge = ListwiseReranker(Obedient(last_first), RerankSettings(kind="llm"), lambda: "0123abcd")
     assert order(judge.score(QUESTION, pieces).scores) == list(range(8))
     assert obeyed(f"<data 0123abcd>\n</data 0123abcd>\n{text}")  # it does obey, where it may
-
-
-def test_a_model_that_obeys_everything_moves_a_candidate_within_its_window_alone() -> None:
-    """The worst that a text can do: it comes first. It is still a candidate that was found, and no other goes."""
-    judge, _ = reranker(lambda candidates: {"best_first": [6]})
-    assert order(judge.score(QUESTION, shown(8)).scores) == [5, 0, 1, 2, 3, 4, 6, 7]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
-from retriever.lexical.spelling import Spellings, build_spellings, correct, letters_of, patch_spellings, slip_cost
+from retriever.lexical.spelling import Spellings, build_spellings, correct, patch_spellings
 
 TEXTS = {
     1: "Severance package and severance pay. Vacation days.",
@@ -73,23 +73,6 @@ def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
 
 def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
     assert opened(tmp_path / "all", {1: "lantern", 2: "pantern", 3: "lantern"}).nearest("kantern") == "lantern"
-
-
-def test_a_swap_is_likelier_than_another_letter() -> None:
-    swapped, changed = slip_cost("form", "from", 1), slip_cost("fxrm", "form", 1)
-    assert swapped is not None
-    assert changed is not None
-    assert swapped < changed
-
-
-WORD = st.text("abcde", min_size=1, max_size=8)
-
-
-@given(WORD, WORD)
-def test_what_may_be_near_is_never_sorted_out_by_its_letters(one: str, other: str) -> None:
-    if slip_cost(one, other, 2) is not None:
-        different = letters_of(one.encode()) ^ letters_of(other.encode())
-        assert int(different).bit_count() <= 4
 
 
 @given(st.dictionaries(st.integers(1, 6), st.text("ab çé", max_size=30), max_size=6), st.sets(st.integers(1, 6)))

@@ -6,7 +6,6 @@ from pageindex.document import Document, parse_document, resolve_links
 from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree, UnknownNodeError
-from tests.program import run_python
 
 PAGES = {
     "guide/install.md": "# Install\n\n## Linux\n\n## macOS\n\n## Windows\n\n[use](../use.md#run)\n",
@@ -124,12 +123,6 @@ def test_trees_deeper_and_wider_than_the_stack() -> None:
     assert len(tree) == 1 + 3000 + 2 + 1 + 10_000
     assert len(ids(tree.walk())) == len(tree)
     assert tree.pretty("w.md").count("\n") == 10_000
-
-
-def test_a_tree_of_stored_nodes_loads_networkx_when_it_is_made_and_never_the_parser() -> None:
-    loaded = "print('networkx' in sys.modules, 'markdown_it' in sys.modules)"
-    code = f"import sys, pageindex.tree as t; {loaded}; t.DocumentTree(); {loaded}"
-    assert run_python(code).stdout == "False False\nTrue False\n"
 
 
 def test_the_package_offers_its_names() -> None:

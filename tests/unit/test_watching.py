@@ -37,49 +37,9 @@ def files(run: WatchEvent | RetrieverError) -> list[str]:
     return [file for _, file in run.files]
 
 
-def test_only_what_changes_a_document_is_a_reason_to_index(monkeypatch: pytest.MonkeyPatch, docs: Path) -> None:
-    def save_by_rename() -> None:
-        (docs / ".a.md.swp").write_text("# A\n\nThree.\n", encoding="utf-8")
-        (docs / ".a.md.swp").rename(docs / "a.md")
-
-    first, second, third = follow(
-        monkeypatch,
-        docs,
-        lambda: None,
-        lambda: (docs / "picture.png").write_bytes(b"png"),
-        lambda: (docs / "drafts").mkdir(),
-        lambda: (docs / "drafts" / "c.md").write_text("# C\n", encoding="utf-8"),
-        lambda: (docs / ".hidden.md").write_text("# H\n", encoding="utf-8"),
-        save_by_rename,
-        (docs / "b.md").unlink,
-    )
-    assert isinstance(second, WatchEvent)
-    assert isinstance(third, WatchEvent)
-    assert files(first) == ["a.md", "b.md"]
-    assert (files(second), second.report.changed, second.report.added) == (["a.md"], 1, 0)
-    assert (files(third), third.report.removed) == (["b.md"], 1)
-
-
 def test_nobody_is_woken_for_nothing(monkeypatch: pytest.MonkeyPatch, docs: Path) -> None:
     change = lambda: (docs / "a.md").write_text("# A\n\nThree.\n", encoding="utf-8")  # noqa: E731 - said once, used once
     assert len(follow(monkeypatch, docs, change, told=False)) == 1
-
-
-def test_a_folder_that_is_away_keeps_its_documents_until_it_is_back(
-    monkeypatch: pytest.MonkeyPatch, docs: Path
-) -> None:
-    away = docs.with_name("away")
-
-    def come_back_changed() -> None:
-        (away / "a.md").write_text("# A\n\nThree, as long as ever.\n", encoding="utf-8")
-        away.rename(docs)
-
-    _, gone, back = follow(monkeypatch, docs, lambda: docs.rename(away), come_back_changed)
-    assert isinstance(gone, WatchEvent)
-    assert isinstance(back, WatchEvent)
-    assert (files(gone), gone.report.documents, gone.report.removed) == ([], 2, 0)
-    assert "kept as it was" in dict(gone.report.skipped)["."]
-    assert (files(back), back.report.changed) == (["a.md"], 1)
 
 
 def test_a_failure_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch, docs: Path) -> None:
