@@ -122,11 +122,6 @@ def test_every_example_of_the_page_runs(
     assert "fusion.md:1-3" in capsys.readouterr().out
 
 
-def test_the_page_has_an_example_for_each_adapter() -> None:
-    for extra in EXTRAS:
-        assert any(f"retriever.adapters.{extra}" in example for example in EXAMPLES)
-
-
 @pytest.mark.parametrize(("extra", "package"), EXTRAS.items())
 def test_a_missing_extra_is_named(extra: str, package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import retriever.adapters.{extra}"
@@ -134,10 +129,3 @@ def test_a_missing_extra_is_named(extra: str, package: str) -> None:
     assert finished.returncode == 1
     last = finished.stderr.splitlines()[-1]
     assert last.startswith(f"ModuleNotFoundError: this needs the extra `{extra}`; run: pip install 'hybrid-retrieve[")
-
-
-def test_the_library_loads_neither() -> None:
-    code = "import sys, retriever.api, retriever.retriever, retriever.adapters.sections; print(*sys.modules)"
-    finished = run_python(code)
-    assert finished.returncode == 0
-    assert not {"langchain_core", "llama_index"} & set(finished.stdout.split())

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from retriever.api import index_folders, open_retriever
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.errors import EncoderError, NoIndexError, QuestionError
 from retriever.retriever import Retriever
-from retriever.searching.fusion import Fusion, fuse
 from retriever.store import queries
-from retriever.store.text_vectors import unpack_vectors
-from retriever.types import FloatMatrix, Source
+from retriever.types import FloatMatrix
 from tests.shelf import (
     LONG_AGO_NS,
     NEVER_REFRESH,
@@ -56,13 +53,6 @@ def test_without_a_vector_the_words_answer_and_it_is_said(
     assert reason in sentence
 
 
-def test_a_vector_that_is_no_unit_vector_finds_the_same(shelf: Shelf) -> None:
-    long = 3 * shelf.encoder.encode_queries([QUESTIONS[0]])
-    answer = shelf.ask(QUESTIONS[0], encoder=WrongEncoder(questions=long), **NEVER_REFRESH)
-    assert same_hits(found(answer), found(shelf.ask(QUESTIONS[0])))
-    assert answer.degraded == ()
-
-
 def test_an_index_of_another_model_is_searched_by_words_and_says_so(shelf: Shelf) -> None:
     answer = shelf.ask("stamp for a letter", encoder=CountingEncoder(fingerprint="0f" * 8))
     assert answer.hits[0].node_id == "mail.md#mail/stamps"
@@ -84,28 +74,6 @@ def test_an_index_without_vectors(tmp_path: Path) -> None:
     assert "no vectors" in str(shelf.ask("stamp for a letter").degraded[0])
     assert shelf.update().embedded == 8
     assert shelf.ask("stamp for a letter").degraded == ()
-
-
-def test_the_cosines_are_those_of_the_stored_vectors(shelf: Shelf) -> None:
-    """Not those of ChromaDB, which differ in the seventh digit by when a chunk came in."""
-    texts = {hit.node_id: hit for hit in shelf.ask("tomatoes", top_k=100).hits}
-    with shelf.rows() as rows:
-        stored = dict(
-            rows.execute(
-                "SELECT node_id, vector FROM chunks JOIN nodes USING (node_key) JOIN vectors USING (text_hash)"
-            )
-        )
-    assert stored.keys() == texts.keys()
-    for question, vector_search in product(QUESTIONS, ("chroma", "exact")):
-        answer = shelf.ask(question, vector_search=vector_search, page_prior=0, neighbor_depth=0)
-        (dense,) = [ranking for ranking in answer.trace.rankings if ranking.source == "semantic"]
-        asked = shelf.encoder.encode_queries([question])[0].astype(np.float64)
-        for item in dense.items:
-            vector = unpack_vectors([stored[item.node_id]])[0].astype(np.float64)
-            assert item.score == pytest.approx(float(vector @ asked), abs=1e-12)
-        assert [item.node_id for item in dense.items] == sorted(
-            stored, key=lambda node_id: -float(unpack_vectors([stored[node_id]])[0].astype(np.float64) @ asked)
-        )
 
 
 def test_more_than_there_is_and_more_than_the_candidates(shelf: Shelf) -> None:
@@ -257,26 +225,6 @@ def first(shelf: Shelf, **fusion: float | str) -> str:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_scores_are_sums_of_shares_and_can_be_computed_again(shared_shelf: Shelf, method: str, question: str) -> None:
-    with shared_shelf.open(**NEVER_REFRESH, fusion={"method": method}) as retriever:
-        answer = retriever.search(question)
-        again = fuse(answer.trace.rankings, retriever.profile.part(Fusion), len(answer.hits))
-    assert {hit.scale for hit in answer.hits} == {method}
-    assert all(hit.score == pytest.approx(sum(piece.share for piece in hit.evidence)) for hit in answer.hits)
-    assert [item.node_id for item in again] == [hit.node_id for hit in answer.hits]
-    sources = [ranking.source for ranking in answer.trace.rankings]
-    assert sources == ["semantic", "keyword", *(["recency"] if method == "blended" else []), "neighbors"]
-    weights = {ranking.source: ranking.weight for ranking in answer.trace.rankings}
-    if method == "blended":
-        assert (weights[Source.SEMANTIC], weights[Source.KEYWORD], weights[Source.RECENCY]) == pytest.approx(
-            (0.55, 0.30, 0.15)
-        )
-    if method == "convex":
-        assert weights[Source.SEMANTIC] + weights[Source.KEYWORD] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("off", [{"semantic_weight": 0.0}, {"keyword_weight": 0.0}])
 def test_one_arm_alone(shared_shelf: Shelf, method: str, off: dict[str, Any]) -> None:
     answer = shared_shelf.ask("bread over night", **NEVER_REFRESH, fusion={"method": method}, **off)
@@ -364,13 +312,3 @@ def test_gibberish_is_none(by_the_model: Retriever) -> None:
     for line in GIBBERISH.read_text(encoding="utf-8").splitlines():
         question = json.loads(line)["question"]
         assert by_the_model.search(question).verdict == "none", question
-
-
-def test_a_folder_of_one_section(tmp_path: Path) -> None:
-    page = "# Log rotation\n\nLogs are rotated every night at two; seven old files are kept and then removed.\n"
-    with open_retriever([write_pages(tmp_path / "docs", {"logs.md": page})], tmp_path / "index") as retriever:
-        verdicts = [
-            retriever.search(question).verdict
-            for question in ("how often are logs rotated?", "when does the database backup run?", "asdf qwer")
-        ]
-    assert verdicts == ["answered", "none", "none"]

@@ -71,10 +71,6 @@ def test_the_flag_and_the_variable(shelf: Shelf, cli: Cli) -> None:
         load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2"})
 
 
-def test_without_a_budget_nothing_is_limited() -> None:
-    assert Deadline().seconds_for(StageName.EXPAND, needs=1e9) is None
-
-
 def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
     clock = Clock()
     deadline = Deadline(5.0, clock, clock.now)

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,16 +94,3 @@ def shown(found: list[str]) -> list[list[dict[str, Any]]]:
         [{key: value for key, value in hit.items() if key != "folder"} for hit in json.loads(answer)["hits"]]
         for answer in found
     ]
-
-
-def runs(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
-    """Processes with three hash seeds and one or four threads, for two orders in which the documents came."""
-    index_folders([LARDER], place / "index")
-    indexes = place / "index", in_another_order(place / "other")
-    first, second = (answers(index) for index in indexes)
-    same = shown(first) == shown(second)
-    for turn in range(count):
-        hash_seed, threads, order = (0, 1, 4321 + seed)[turn % 3], (1, 4)[turn % 2], turn // 2 % 2
-        found = answers_elsewhere(indexes[order], hash_seed, threads)
-        wrong = [] if found == (first, second)[order] else ["other bytes"]
-        yield f"seed {hash_seed}, {threads} threads, order {order}", wrong if same else [*wrong, "another list"]

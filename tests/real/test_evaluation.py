@@ -55,15 +55,6 @@ def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
     assert any(change.is_fall for change in changes)
 
 
-def test_a_model_that_cannot_be_used_is_a_failure_and_no_zero(index: str) -> None:
-    wrong = System("wrong", "balanced", {"encoder": {"query_prefix": "made for another model: "}})
-    (system,) = measured(index, wrong).systems
-    assert system.failed == len(QUESTIONS.questions)
-    assert system.overall == {}
-    (sentence,) = system.failures
-    assert sentence.startswith("semantic: ")
-
-
 def test_expansions_reach_both_searches(index: str) -> None:
     system = System("balanced", "balanced", {})
     question = QUESTIONS.questions[0]
@@ -81,18 +72,6 @@ def test_expansions_reach_both_searches(index: str) -> None:
     assert scores[0][Source.SEMANTIC] > scores[1][Source.SEMANTIC]
     assert scores[0][Source.KEYWORD] > scores[1][Source.KEYWORD]
     assert better.matched_words == alone.matched_words, "marks stay those of the question"
-
-
-def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(index: str) -> None:
-    asked = Asked(QUESTIONS, index=index)
-    with open_system(System("balanced", "balanced", {"hyde": {"gate": "always"}}), asked) as retriever:
-        answers = (
-            retriever.search("lost disk"),
-            retriever.search(AskRequest("lost disk", expansion=Expansion(("broken drive",)))),
-        )
-    alone, expanded = ({item.source: item.weight for item in answer.trace.rankings} for answer in answers)
-    assert expanded[Source.TOKEN_MATCH] == pytest.approx(alone[Source.TOKEN_MATCH] / 2)
-    assert expanded[Source.SEMANTIC] == alone[Source.SEMANTIC]
 
 
 def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from retriever.history import QuestionLog
-from retriever.query import AskRequest, Expansion, ExpansionReport
+from retriever.query import AskRequest, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
 from retriever.store.store import open_store
 from retriever.types import Answer
 from retriever.upkeep.doctor import examine_models
-from tests.fake_encoder import FakeEncoder
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, Asked, Model, ScriptedServer, help_and_reverse, status
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
@@ -207,40 +206,12 @@ def test_a_hypothetical_answer_alone_is_asked_for(shelf: Shelf, ollama: Scripted
     assert report_of(answer).passages == (HELPFUL["hyde_answer"],)
 
 
-def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: Shelf, ollama: ScriptedServer) -> None:
-    asked = asked_of(shelf, ollama)
-    given = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]), entities=("stamp",))
-    with shelf.open(hyde={"gate": "always"}, **NEVER_REFRESH) as retriever:
-        answer = retriever.search(AskRequest(QUESTION, expansion=given))
-    assert found(answer) == found(asked)
-    assert report_of(answer).milliseconds is None
-
-
 @pytest.mark.parametrize("mode", ["average", "keywords", "answer"])
 def test_every_mode_finds_the_section(shelf: Shelf, ollama: ScriptedServer, mode: str) -> None:
     answer = asked_of(shelf, ollama, hyde={"gate": "always", "mode": mode})
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
     assert report_of(answer).used
-
-
-def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedServer) -> None:
-    another = FakeEncoder(fingerprint="0" * 16)
-    with shelf.open(encoder=another, **settings(ollama)) as retriever:
-        answer = retriever.search(QUESTION)
-    assert answer.hits[0].node_id == STAMPS
-    assert [sentence.stage for sentence in answer.degraded] == ["semantic"]
-    assert report_of(answer).used
-
-
-def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = asked_of(shelf, ollama, semantic_per_query=3, keyword_per_query=2)
-    sources = [(ranking.source, len(ranking.items)) for ranking in answer.trace.rankings]
-    assert sum(source == "semantic" for source, _ in sources) == 3
-    assert sum(source == "keyword" for source, _ in sources) == 3
-    assert max(count for source, count in sources if source == "semantic") <= 3
-    assert max(count for source, count in sources if source == "keyword") <= 2
-    assert answer.hits[0].node_id == STAMPS
 
 
 def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:

@@ -192,25 +192,6 @@ def test_the_first_command_answers_and_the_next_goes_on(notes: Path, tmp_path: P
     assert '"degraded": []' in whole.stdout
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_pipe_gets_one_answer_of_everything(notes: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
-    printed = run_command(command(*form, "--docs", notes, "--index", tmp_path / "index", CATS))
-    assert printed.stdout.count("lighthouse.md:1-3") == 1
-    assert "embedding the rest" not in printed.stderr
-    assert "to embed the rest" not in printed.stderr
-
-
-@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
-def test_a_terminal_shows_every_stage(notes: Path, tmp_path: Path) -> None:
-    words = command("--docs", notes, "--index", tmp_path / "index", CATS)
-    code, output = in_terminal(words, tmp_path, environment(TERM="xterm", COLUMNS="120"))
-    assert code == 0
-    for stage in (b"reading", b"finding sections", b"indexing words", b"cutting", b"embedding"):
-        assert stage in output
-    answer, note = output.index(b"lighthouse.md"), output.index(b"embedding the rest")
-    assert output.index(b"indexing words") < answer < note < output.rindex(b"embedding")
-
-
 # The servers, with the bundled model.
 
 

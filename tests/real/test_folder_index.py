@@ -4,11 +4,10 @@ import json
 import os
 import pty
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,18 +196,6 @@ def test_a_folder_around_an_indexed_one_has_an_index_of_its_own(run: Ask, place:
     assert "\n 1  otters.md:" in run("notes/sub", "keys otters")[1]
     run("empty", "indexes", "--drop", "sub", "--yes")
     assert " ../keys.md:" in run("notes/sub", "keys otters")[1]
-
-
-def test_a_folder_that_was_indexed_twice_can_be_forgotten(run: Ask, place: Path) -> None:
-    """Indexes of earlier versions have it twice."""
-    run("notes", "index", ".")
-    (index,) = (place / ".data/hybrid-retrieve/indexes").glob("notes-*")
-    with closing(sqlite3.connect(index / "index.sqlite")) as connection:
-        connection.execute("INSERT INTO folders (path, prefix) VALUES (?, 'sub:')", (str(place / "notes/sub"),))
-        connection.commit()
-    code, out, _ = run("notes", "forget", "sub")
-    assert (code, sorted(out.splitlines())) == (0, [f"forgot {place}/notes/sub", "forgot sub/"])
-    assert folders(run, "--index", "notes") == [f"{place}/notes"]
 
 
 def test_links_and_folders_that_cannot_be_indexed_have_clear_sentences(run: Ask, place: Path) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from retriever.history import QuestionLog
@@ -17,7 +16,6 @@ from retriever.store.store import open_store
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer, hang_up, status
-from tests.real.served import served
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -152,20 +150,3 @@ def test_agents_give_the_conversation(library: ServedIndex) -> None:
         refused = call_tool(library, "search", {**arguments, "conversation": wrong})
         assert refused.is_error
         assert "conversation must be a list of at most 20 strings" in refused.content[0].text  # type: ignore[union-attr]
-
-
-def test_the_page_and_its_api_keep_the_turns_in_addresses(index: Path) -> None:
-    with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=30) as client:
-        after = {"question": QUESTION, "after": BEFORE}
-        found = client.get("/api/search", params=after).json()
-        assert found["hits"][0]["node_id"] == BLIGHT
-        assert found["follow_up"]["question"].startswith(QUESTION)
-        page = client.get("/", params=after, headers={"accept": "text/html"}).text
-        assert "understood as: <span" in page
-        assert page.count('<input type="hidden" name="after"') == 2, (
-            "for the next question: this one and the one before"
-        )
-        assert '<a href="/?question=and%20when%20is%20that%3F">ask it as it stands</a>' in page
-        long = client.get("/", params={"question": "tomatoes " * 800, "after": BEFORE})
-        assert f'value="{"tomatoes " * 33}tom"' in long.text
-        assert client.get("/", params={"question": "x", "after": "y" * 5_000}).status_code == 422

@@ -142,12 +142,6 @@ def test_what_could_mean_two_documents_is_refused(shelf: Shelf, monkeypatch: pyt
     assert forgotten(shelf, str(shelf.docs / "docs" / "mail.md")).forgotten == ("docs/mail.md",)
 
 
-def test_links_to_it_are_broken_from_then_on(shelf: Shelf) -> None:
-    forgotten(shelf, "garden/tomatoes.md")
-    with shelf.open() as retriever:
-        assert retriever.status().broken_links == 1
-
-
 def test_what_another_process_reads_is_named_and_goes_the_next_time(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH) as reader:
         reader.search(QUESTIONS[0])

@@ -2,19 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Sized
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pageindex.files import Listing
-from retriever import freshness as freshness_module
 from retriever.errors import DocumentsError
-from retriever.indexing.changes import list_known_folder
-from retriever.settings.schema import DocumentSettings
-from retriever.store.reading import StoredFolder
 from tests.shelf import NEVER_REFRESH, TOO_YOUNG_NS, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
 
 
@@ -48,24 +41,6 @@ def test_a_look_is_not_repeated_within_the_time_that_is_set(shelf: Shelf) -> Non
     with shelf.open(refresh_seconds=1e6) as retriever:
         assert retriever.search("otter").index.refreshed_files == 1
         assert retriever.search("otter").index.refreshed_files == 0
-
-
-def test_a_look_that_takes_long_is_repeated_less_often(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr(freshness_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    def list_slowly(folder: StoredFolder, known: Sized, settings: DocumentSettings) -> Listing:
-        clock[0] += 0.5
-        return list_known_folder(folder, known, settings)
-
-    monkeypatch.setattr(freshness_module, "list_known_folder", list_slowly)
-    with shelf.open(refresh_seconds=2) as retriever:
-        retriever.search("otter")
-        shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
-        clock[0] += 9.9
-        assert retriever.search("otter").index.refreshed_files == 0
-        clock[0] += 0.1
-        assert retriever.search("otter").index.refreshed_files == 1
 
 
 def test_more_changes_than_the_limit_are_counted_and_left(shelf: Shelf) -> None:

@@ -95,16 +95,6 @@ def test_a_read_only_index_answers_and_says_that_it_records_nothing(shelf: Shelf
     assert any(sentence.startswith("record: the index") for sentence in map(str, answer.degraded))
 
 
-def test_recording_disturbs_no_reader(shelf: Shelf) -> None:
-    with shelf.rows() as reader:
-        reader.execute("BEGIN")
-        assert reader.execute("SELECT count(*) FROM queries").fetchone() == (0,)
-        assert ask(shelf, SECRET) == [()]
-        assert reader.execute("SELECT count(*) FROM queries").fetchone() == (0,)
-        reader.execute("COMMIT")
-        assert reader.execute("SELECT count(*) FROM queries").fetchone() == (1,)
-
-
 @pytest.mark.parametrize("which", ["one", "all"])
 def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
     ask(shelf, "bread over night", SECRET)
@@ -147,14 +137,6 @@ def test_what_was_opened_is_counted_and_outlives_an_edit_but_not_its_section(she
     with shelf.open(**NEVER_REFRESH, record=True) as retriever:
         retriever.read(stamps)
     assert opened(shelf, stamps, kitchen) == {stamps: 3}
-
-
-def test_a_writer_at_work_keeps_no_one_from_reading(shelf: Shelf, caplog: pytest.LogCaptureFixture) -> None:
-    with shelf.rows() as writer, shelf.open(**NEVER_REFRESH, record=True) as retriever:
-        writer.execute("BEGIN IMMEDIATE")
-        assert retriever.read("mail.md").text == PAGES["mail.md"]
-        writer.execute("ROLLBACK")
-    assert "record: another process is writing" in caplog.text
 
 
 def test_the_command_line(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:

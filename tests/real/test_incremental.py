@@ -1,7 +1,6 @@
 """An index that was changed step by step answers as one that was made at once from the same documents."""
 
 import random
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -107,16 +106,6 @@ def differences(place: Path, seed: int, pages: int) -> Iterator[list[str]]:
         fresh = place / f"fresh-{step}"
         shelf.update(index=fresh)
         yield _differences(shelf, fresh, [" ".join(chance.choices(WORDS, k=3)) for _ in range(4)])
-
-
-def edits(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
-    """So many scripts, five for each folder of 2 to 40 pages."""
-    chance = random.Random(seed)
-    for number in range(-(-count // 5)):
-        pages = chance.randint(2, 40)
-        for step, wrong in enumerate(differences(place / str(number), chance.randrange(2**32), pages)):
-            yield f"folder {number} of {pages} pages, step {step}", wrong
-        shutil.rmtree(place / str(number))
 
 
 def _differences(shelf: Shelf, fresh: Path, questions: Sequence[str]) -> list[str]:

@@ -1,9 +1,7 @@
 """Indexing touches only what changed; whatever fails on the way leaves the index as it was, and nothing is lost."""
 
-import os
 import shutil
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +25,6 @@ from tests.shelf import (
     WrongEncoder,
     found,
     same_hits,
-    wait_until_trusted,
     write_pages,
 )
 
@@ -67,17 +64,6 @@ def test_each_of_several_equal_files_moves_once(tmp_path: Path) -> None:
     shutil.rmtree(shelf.docs)
     write_pages(shelf.docs, {f"new-{number}.md": "# Same\n\nThe very same words.\n" for number in (1, 2)})
     assert counted(shelf) == (2, 0, 2, 3, 0, 0)
-
-
-def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait_until_trusted(monkeypatch)
-    shelf.touch("mail.md")
-    assert counted(shelf) == (0, 0, 0, 0, 4, 0)
-    assert shelf.snapshots() == ["snapshot-1"]
-    monkeypatch.setattr(
-        "retriever.indexing.changes.read_document", lambda *_: pytest.fail("nothing is suspect any more")
-    )
-    assert counted(shelf) == (0, 0, 0, 0, 4, 0)
 
 
 @pytest.mark.parametrize("target", ["post.md", "deep/er/mail.md"])
@@ -221,20 +207,6 @@ def test_an_interrupt_leaves_the_older_state_in_force(shelf: Shelf, stage: str, 
     assert shelf.encoder.encoded == 1
 
 
-def test_chunks_are_as_long_as_the_model_reads(tmp_path: Path) -> None:
-    class Short(CountingEncoder):
-        def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-            assert max(self.count_tokens(texts)) <= self.max_tokens
-            return super().encode_documents(texts)
-
-    shelf = Shelf(tmp_path, {"long.md": "# Long\n\n" + "- word and word\n" * 200})
-    shelf.encoder = Short(max_tokens=40)
-    assert shelf.update().chunks > 15
-    with shelf.rows() as rows:
-        text = "".join(row[0] for row in rows.execute("SELECT text FROM chunks ORDER BY chunk_key"))
-    assert text.count("word") == 400
-
-
 def test_another_model_behind_the_same_name_is_noticed_by_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,45 +249,3 @@ def test_a_folder_without_documents_is_an_error_and_nothing_is_made(tmp_path: Pa
     with pytest.raises(DocumentsError, match="folder"):
         shelf.update(shelf.docs, folder)
     assert not shelf.index.exists()
-
-
-def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.write("binary.md", b"# A\x00B\n")
-    shelf.write("large.md", b"x" * 2000)
-    os.mkfifo(shelf.docs / "pipe.md")
-    (shelf.docs / "loop.md").symlink_to("loop.md")
-    (shelf.docs / "up").symlink_to("..")
-    (shelf.docs / "outside.md").symlink_to(tmp_path / "secret.md")
-    (tmp_path / "secret.md").write_text("# Secret\n\nzebra\n", encoding="utf-8")
-    report = shelf.update(settings={"documents": {"max_file_bytes": 1000}})
-    assert report.documents == 4
-    assert {path for path, _ in report.skipped} == {"binary.md", "large.md", "loop.md", "outside.md", "pipe.md", "up"}
-    assert all(reason for _, reason in report.skipped)
-    assert all("secret" not in hit.node_id for hit in shelf.ask("zebra").hits)
-
-
-def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pageindex.files import Seen, read_regular
-
-    def unlucky(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
-        page = Path(root, path)
-        if page.name == "kitchen.md":
-            page.unlink(missing_ok=True)
-        elif page.name == "mail.md":
-            page.write_bytes(page.read_bytes() + b"more\n")
-            raw, _, after = read_regular(root, path, limit)
-            return raw, (0, 0, 0, 0), after
-        return read_regular(root, path, limit)
-
-    for name in ("kitchen.md", "mail.md"):
-        shelf.touch(name)
-    monkeypatch.setattr("pageindex.files.read_regular", unlucky)
-    report = shelf.update()
-    assert (report.removed, report.documents, report.embedded) == (2, 2, 0)
-    assert dict(report.skipped) == {
-        "kitchen.md": "no such file or directory",
-        "mail.md": "it changed while it was read",
-    }
-    monkeypatch.undo()
-    assert counted(shelf) == (1, 0, 0, 0, 2, 1)  # the page is back, with one new line

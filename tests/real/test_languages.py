@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -136,18 +135,3 @@ def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: P
 def test_what_the_bundled_model_knows(text: str, in_english: bool, known: float) -> None:
     tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
     assert tokens.measure_known(text, in_english=in_english) == pytest.approx(known)
-
-
-def test_a_model_that_was_taught_a_script_knows_it() -> None:
-    letters = [chr(code) for code in range(0x4E00, 0x4E00 + 2_500)]
-    vocabulary = {piece: number for number, piece in enumerate(["[UNK]", "退", "房", *letters])}
-    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "vocab": vocabulary}
-    split = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
-    content: dict[str, Any] = {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
-        "normalizer": {**split, "strip_accents": None},
-        "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": None, "decoder": None,
-        "model": {**model, "max_input_chars_per_word": 100},
-    }  # fmt: skip
-    assert Tokens(lambda: json.dumps(content)).measure_known("一丁") == 1.0
-    assert Tokens(lambda: json.dumps(content)).measure_known("как") == 0.0

@@ -237,21 +237,6 @@ def test_pages_of_hits_follow_one_another(library: ServedIndex) -> None:
     assert len(hits) > 5
 
 
-def test_a_cursor_is_for_one_call(library: ServedIndex) -> None:
-    arguments = {"top_k": 8, "max_tokens": 700}
-    cursor = ask(library, "search", question="tomatoes and letters", **arguments).structured_content["next_cursor"]
-    for name, other in (
-        ("search", {"question": "tomatoes and stamps", **arguments}),
-        ("search", {"question": "tomatoes and letters", **arguments, "top_k": 9}),
-        ("search", {"question": "tomatoes and letters", **arguments, "profile": "fast"}),
-        ("search", {"question": "tomatoes and letters", **arguments, "path": "garden"}),
-        ("read", {"node_id": "long.md"}),
-    ):
-        refused = ask(library, name, **other, cursor=cursor)
-        assert refused.is_error
-        assert text_of(refused).startswith("this cursor belongs to another call")
-
-
 def test_a_cursor_is_for_one_state_of_the_documents(tmp_path: Path) -> None:
     index = indexed(tmp_path)
     with ServedIndex(index=str(index), settings={"refresh_seconds": 0}) as library:
@@ -355,16 +340,6 @@ def test_what_json_calls_whole_or_absent(library: ServedIndex) -> None:
     assert len(values["hits"]) == 2
 
 
-@pytest.mark.parametrize(
-    "question",
-    ['" OR 1=1 --', "NEAR(*)", "-x", "{{7*7}}", "$where", "\u202e\u200b", "\ud800", "🍅" * 2000, "a " * 4000],
-)
-def test_any_question_is_only_words(library: ServedIndex, question: str) -> None:
-    result = ask(library, "search", question=question)
-    assert "bug" not in text_of(result)
-    text_of(result).encode()
-
-
 def test_an_error_says_nothing_of_this_machine() -> None:
     assert describe_error(IndexDamagedError("/home/me/index: malformed")) == NEXT_STEPS[IndexDamagedError.__mro__[1]]
     assert "/" not in describe_error(ValueError("/home/me")).replace("hybrid_retrieve.py", "")
@@ -408,18 +383,6 @@ def test_a_language_model_takes_part_and_its_inventions_are_marked(index: Path, 
     assert shown.structured_content["expansion"]["passages"] == [invented]
     assert f"written by a model, in no document: `{invented}`" in text_of(shown)
     assert invented not in json.dumps(shown.structured_content["hits"])
-
-
-def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, library: ServedIndex) -> None:
-    settings = {"llm": {"url": "http://127.0.0.1:9"}}
-    question = "how does somebody cover the cost of sending an envelope by post?"
-    with ServedIndex(index=str(index), settings=settings) as without:
-        result = ask(without, "context_query_hyde", question=question, force_hyde=True)
-    plain = ask(library, "search", question=question)
-    assert not result.is_error
-    assert result.structured_content["expansion"]["used_hyde"] is False
-    assert any(remark.startswith("expand: ") for remark in result.structured_content["degraded"])
-    assert result.structured_content["hits"] == plain.structured_content["hits"]
 
 
 def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ollama: ScriptedServer) -> None:

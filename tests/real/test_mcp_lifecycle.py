@@ -4,14 +4,10 @@ import contextlib
 import http.client
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -160,36 +156,6 @@ def test_what_is_no_message_is_survived(index: Path) -> None:
         assert server.answer() == {"jsonrpc": "2.0", "id": 99, "result": {}}
 
 
-@pytest.mark.slow
-def test_noise_is_survived(index: Path) -> None:
-    """Real messages with a few bytes changed."""
-    chance = random.Random(5)
-    seeds = [json.dumps(item).encode() for item in (call(3, "outline"), call(4, "read", node_id="mail.md"), INITIALIZE)]
-    frames = []
-    for _ in range(400):
-        frame = bytearray(chance.choice(seeds))
-        for _ in range(chance.randint(1, 6)):
-            frame[chance.randrange(len(frame))] = chance.choice(b'{}[]":,0aZ\\\x00\xff ')
-        frames.append(bytes(frame))
-    with stdio(index) as server:
-        server.begin()
-        sender = threading.Thread(target=lambda: server.send(*frames, request(12345, "ping")))
-        sender.start()
-        while server.answer().get("id") != 12345:
-            pass
-        sender.join()
-
-
-def test_it_ends_with_its_input_even_where_no_answer_is_read(index: Path) -> None:
-    with stdio(index) as server:
-        server.begin()
-        server.send(call(0, "status"))
-        assert server.answer()["id"] == 0
-        server.send(*[call(number, "read", node_id="long.md", max_tokens=10_000) for number in range(1, 12)])
-        server.stdin.close()
-        assert server.process.wait(20) == 0
-
-
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_it_ends_when_told(index: Path) -> None:
     for number, code in ((signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)):
@@ -197,30 +163,6 @@ def test_it_ends_when_told(index: Path) -> None:
             server.begin()
             server.process.send_signal(number)
             assert server.process.wait(20) == code
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="a process without its parent")
-def test_it_ends_with_its_parent_even_where_the_pipe_stays_open(index: Path) -> None:
-    """The parent is killed; its end of the pipe lives on in this process."""
-    reads, writes = os.pipe()
-    answers, server_writes = os.pipe()
-    spawn = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
-    with subprocess.Popen(
-        [sys.executable, "-c", spawn, *command("mcp", "--index", index)],
-        stdin=reads,
-        stdout=server_writes,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-    ) as parent:
-        os.close(reads)
-        os.close(server_writes)
-        os.write(writes, json.dumps(INITIALIZE).encode() + b"\n")
-        with os.fdopen(answers, "rb") as stream:
-            assert json.loads(stream.readline())["id"] == 0
-            parent.kill()
-            assert stream.read() == b"", "the end of the stream is the end of the server"
-        os.close(writes)
 
 
 def post(server: Served, content: bytes, **headers: str) -> tuple[int, bytes]:
@@ -291,25 +233,6 @@ def test_bodies_that_are_no_message(server: Served, content: bytes) -> None:
     assert is_alive(server)
 
 
-def test_a_body_of_another_kind_or_size(server: Served) -> None:
-    message = json.dumps(call(1, "status")).encode()
-    assert post(server, message, content_type="text/plain")[0] in {400, 415}
-    head = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 1000001\r\n\r\n" % server.port
-    assert raw(server, head).split(b" ")[1] == b"413", "refused before it is sent"
-    assert is_alive(server)
-
-
-def test_a_client_that_leaves_in_the_middle(server: Served) -> None:
-    message = json.dumps(call(1, "search", question="what pays for a letter?")).encode()
-    head = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Type: application/json\r\n" % server.port
-    head += b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(message)
-    for cut in (10, len(head) + 5, len(head + message)):
-        with socket.create_connection(("127.0.0.1", server.port)) as connection:
-            connection.sendall((head + message)[:cut])
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
-    assert is_alive(server)
-
-
 def list_tools(server: Served) -> bytes:
     message = json.dumps(request(1, "tools/list")).encode()
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Type: application/json\r\n" % server.port
@@ -324,30 +247,6 @@ def test_stalled_clients_keep_no_other_one_waiting(server: Served, stop_in: str)
         for _ in range(64):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20)).sendall(part)
         assert is_alive(server)
-
-
-@pytest.mark.slow
-def test_a_burst_of_requests(server: Served) -> None:
-    """More at once than it takes: each is answered, or told to come again; memory and files stay as they are."""
-    message = json.dumps(call(1, "search", question="tomatoes in a wet summer")).encode()
-    statuses: list[int] = []
-
-    def ask(_: int) -> None:
-        status, body = post(server, message, mcp_protocol_version="2025-06-18")
-        statuses.append(status)
-        assert status == 503 or json.loads(body)["result"]["structuredContent"]["hits"]
-
-    def burst() -> tuple[int, int]:
-        with ThreadPoolExecutor(20) as pool:
-            list(pool.map(ask, range(200)))
-        return resources(server)
-
-    before, after = burst(), burst()
-    assert len(statuses) == 400
-    assert set(statuses) <= {200, 503}
-    assert statuses.count(200) >= 200
-    assert after[0] <= before[0] * 1.2, "kilobytes"
-    assert after[1] <= before[1] + 20, "open files: a connection of each client may still be there"
 
 
 @pytest.mark.slow

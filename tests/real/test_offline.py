@@ -110,18 +110,6 @@ def test_with_one_only_that_one_is_spoken_to(docs: Path, trap: tuple[str, list[s
 
 
 @pytest.mark.slow
-def test_a_usual_place_where_nobody_listens_is_all_that_is_tried(docs: Path, trap: tuple[str, list[str]]) -> None:
-    url, used = trap
-    seen, printed = connections(
-        docs.parent, surroundings(docs.parent, url),
-        ["--docs", "docs", "--profile", "full", "--hyde", "always", "--json", QUESTION],
-    )  # fmt: skip
-    assert seen <= {"127.0.0.1:11434"}
-    assert used == []
-    assert '"degraded"' in printed[0]
-
-
-@pytest.mark.slow
 def test_without_any_network_everything_but_the_language_model_works(docs: Path) -> None:
     """In a network of its own, which has not even a loopback."""
     unshare = shutil.which("unshare")

@@ -103,12 +103,6 @@ def test_a_long_question_is_cut_and_says_so_a_long_document_is_refused(encoder: 
         encoder.encode_documents([fits, too_long])
 
 
-def test_a_long_question_is_cut_inside_a_word_when_it_must_be() -> None:
-    small = OnnxEncoder(settings=EncoderSettings(max_tokens=16))
-    assert unread_tokens(small, ["electroencephalographically" * 3])[0] > 0
-    assert small.encode_queries(["electroencephalographically" * 3]).shape == (1, 384)
-
-
 def test_prefixes_are_read_and_leave_less_room(encoder: OnnxEncoder) -> None:
     prefixed = OnnxEncoder(settings=EncoderSettings(query_prefix="query: ", document_prefix="a longer passage: "))
     assert prefixed.max_tokens == 256 - 4

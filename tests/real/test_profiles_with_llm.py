@@ -79,13 +79,6 @@ def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: 
 
 
 @pytest.mark.parametrize("profile", STAGES)
-def test_without_a_server_the_answer_is_the_one_without_the_stages(shelf: Shelf, profile: str) -> None:
-    answer = ask(shelf, profile)
-    assert found(answer) == found(without_any(shelf, profile))
-    assert {item.stage for item in answer.degraded} == {*STAGES[profile], "rerank"}
-
-
-@pytest.mark.parametrize("profile", STAGES)
 def test_a_server_that_dies_in_the_middle_of_any_call(
     shelf: Shelf, ollama: ScriptedServer, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,10 +167,3 @@ def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedServ
     assert [outcome.failures for outcome in outcomes] == [(), ()]
     ollama.answer = lambda asked: answered(asked) if "queries" in asked.properties else "no JSON"
     assert [outcome.llm_calls for outcome in run(shelf, questions, ollama.url, {})] == [1, 1]
-
-
-def test_with_a_server_recorded_expansions_are_reranked(shelf: Shelf, ollama: ScriptedServer, questions: Path) -> None:
-    recorded = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]))
-    outcomes = run(shelf, questions, ollama.url, {"1": recorded, "2": recorded})
-    assert [(outcome.remarks, outcome.failures) for outcome in outcomes] == [((), ()), ((), ())]
-    assert [sorted(asked.properties) for asked in ollama.asked] == [["best_first"], ["best_first"]]

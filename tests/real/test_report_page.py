@@ -117,14 +117,3 @@ def test_the_page_fits_its_window_and_its_filter_works(probed: Path, width: int)
     assert (seen["direct"], seen["words"]) == (20, 1)
     assert seen["said"] == "30 of 30 shown"
     assert seen["opened"] == 1, "a square opens its question"
-
-
-@pytest.mark.slow
-def test_the_page_has_a_dark_face(probed: Path) -> None:
-    light, dark = seen_by_browser(probed, 900), seen_by_browser(probed, 900, "--blink-settings=preferredColorScheme=0")
-    assert brightness(str(light["background"])) > 200 > 60 > brightness(str(dark["background"]))
-    assert brightness(str(dark["ink"])) > 200
-
-
-def brightness(color: str) -> float:
-    return sum(map(int, re.findall(r"\d+", color)[:3])) / 3

@@ -1,7 +1,6 @@
 """Reranking by a language model behind a real HTTP server: it can reorder, and nothing that goes wrong costs a hit."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +8,8 @@ import pytest
 from retriever.query import AskRequest, Expansion
 from retriever.rerank.reranker import rank_value
 from retriever.types import Answer
-from tests.real import scripted_server as scripted
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.shelf import Shelf, found
+from tests.shelf import Shelf
 
 pytestmark = pytest.mark.shared_index
 
@@ -83,15 +81,6 @@ def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ol
     assert {hit.scale for hit in answer.hits} == {"reranked"}
 
 
-def test_an_open_retriever_asks_once(shelf: Shelf, ollama: ScriptedServer) -> None:
-    ollama.answer = preferring("Bread")
-    wishes: dict[str, Any] = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": {"gate": "never"}}
-    with shelf.open(**wishes, llm={"url": ollama.url}, rerank={"kind": "llm"}) as retriever:
-        first, second = retriever.search(QUESTION), retriever.search(QUESTION)
-    assert found(first) == found(second)
-    assert len(ollama.asked) == 1
-
-
 def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: {"best_first": list(range(1, 9))}
     wishes: dict[str, Any] = {"use_llm": True, "hyde": {"gate": "always"}, "llm": {"url": ollama.url}, "top_k": 8}
@@ -118,23 +107,3 @@ def test_a_question_that_is_not_expanded_has_its_entities(shelf: Shelf, ollama: 
     assert (answer.expansion.gated, answer.expansion.entities) == (True, ("patience",))
     noted = {hit.node_id: item.note for hit in answer.hits for item in hit.evidence if item.source == "rerank"}
     assert noted["kitchen.md#kitchen"] == "1 of 1 entities"
-
-
-def test_killed_between_two_windows(shelf: Shelf, ollama: ScriptedServer) -> None:
-    """What the first windows said is not mixed with what the fusion said of the others."""
-    ollama.once.append(preferring("Bread"))
-    ollama.answer = lambda asked: scripted.hang_up()
-    answer = ask(shelf, ollama, {"window": 3}, top_k=8)
-    assert answer.hits == shelf.ask(QUESTION, top_k=8).hits
-    assert [reason.stage for reason in answer.degraded] == ["rerank"]
-
-
-def test_a_context_that_is_too_small(tmp_path: Path, ollama: ScriptedServer) -> None:
-    shelf = Shelf(tmp_path, {f"{name}.md": f"# {name}\n\n{'tomatoes ' * 900}\n" for name in "abcdef"})
-    shelf.update()
-    ollama.answer = preferring("f")
-    answer = ask(shelf, ollama, {"passage_chars": 8000}, llm={"num_ctx": 2048})
-    assert answer.hits[0].title == "f"
-    assert answer.degraded == ()
-    assert len(ollama.asked) == 1, "shorter passages go before more calls"
-    assert all(asked.prompt_tokens < 2048 * 0.75 for asked in ollama.asked)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from retriever.embedding.onnx import RerankerCard, file_sha256, write_card
-from retriever.errors import RerankerError
 from retriever.rerank.onnx import OnnxReranker
 from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
@@ -38,14 +37,6 @@ def test_the_text_that_answers_has_the_highest_score(folder: Path) -> None:
     assert all(0 <= score <= 1 for score in output.scores)
     assert output.note == "3 candidates, 3 read, 0 cached"
     assert opened(folder).score(QUESTION, []).scores == ()
-
-
-def test_thirty_candidates_are_one_call_whatever_the_batches_are(folder: Path) -> None:
-    many = [RerankInput(f"Mail {place}", "A stamp pays. " * (1 + place % 7)) for place in range(30)]
-    all_at_once = opened(folder, batch_size=30).score(QUESTION, many)
-    assert all_at_once.note == "30 candidates, 30 read, 0 cached"
-    assert opened(folder, batch_size=4).score(QUESTION, many).scores == pytest.approx(all_at_once.scores, abs=0.02)
-    assert opened(folder, batch_size=4).score(QUESTION, many) == opened(folder, batch_size=4).score(QUESTION, many)
 
 
 def test_long_texts_are_cut_and_odd_ones_read(folder: Path) -> None:
@@ -102,13 +93,6 @@ def test_a_model_that_cannot_be_used_leaves_the_list_as_it_is(
     assert found(answer) == found(shelf.ask(QUESTION, rerank={"kind": "none"}, budget=budget))
     (reason,) = (str(item) for item in answer.degraded if item.stage == "rerank")
     assert any(message in reason for message in messages), reason
-
-
-def test_what_the_card_says_is_checked(folder: Path, tmp_path: Path) -> None:
-    copy = make_reranker(tmp_path / "copy", PAGES.values())
-    (copy / "reranker.json").write_text('{"max_tokens": "many"}')
-    with pytest.raises(RerankerError, match=r"rerank\.model: .*max_tokens is missing or of the wrong type"):
-        opened(copy).score(QUESTION, SHOWN)
 
 
 def test_pytorch_is_not_imported(folder: Path) -> None:

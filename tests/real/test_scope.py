@@ -1,6 +1,5 @@
 """Where to look: filters in a question and as options, on the command line, in JSON, on the page, in MCP, in Python."""
 
-import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ import httpx
 import pytest
 
 from retriever import AskRequest, Scope, open_retriever
-from retriever.api import index_folders
 from retriever.errors import QuestionError, ScopeError
 from retriever.retriever import Retriever
 from retriever.searching.question import read_question
@@ -93,37 +91,6 @@ def test_the_filter_comes_before_the_first_n(index: Path) -> None:
                 ).hits
                 assert hit.file == "handbook/station.md"
         assert narrow.search("how hot is the oven for bread?").hits[0].file == "handbook/oven.md"
-
-
-def test_a_small_part_is_searched_by_its_own_vectors_as_by_all(tmp_path: Path) -> None:
-    """A text that stands elsewhere as well is searched by its first chunk, which may lie outside of the part."""
-    shared = "## Heat\n\nThe oven bakes bread at 230 degrees.\n"
-    pages = {f"notes/{number:02}.md": f"# Note {number}\n\nWritten on day {number}.\n" for number in range(20)}
-    pages |= {"a/oven.md": f"# Oven\n\n{shared}", "z/oven.md": f"# Oven\n\n{shared}"}
-    question = "how hot must it be for bread? in:z"
-    hits: list[list[tuple[str, object]]] = []
-    for first in ([question], ["how hot is it?", question]):  # without a scope, the vectors of all are read
-        with open_retriever(index=indexed(tmp_path / str(len(hits)), pages)) as opened:
-            hits.append([(hit.node_id, hit.evidence) for hit in [opened.search(text) for text in first][-1].hits])
-    assert hits[0] == hits[1]
-    assert hits[0][0][0] == "z/oven.md#oven/heat"
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not list open files so")
-def test_the_files_of_a_state_are_closed_with_it(tmp_path: Path) -> None:
-    index = indexed(tmp_path, PAGES)
-    gc.disable()  # which may be long in coming, and is nothing to rely on
-    try:
-        with open_retriever(index=index) as retriever:
-            for turn in range(3):
-                assert retriever.search("oven in:handbook").hits
-                (tmp_path / "docs" / "handbook" / "oven.md").write_text(f"# The oven\n\nThe oven of {turn}.\n", "utf-8")
-                index_folders([tmp_path / "docs"], index)
-            assert retriever.search("oven in:handbook").hits
-            kept = [str(file.readlink()) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
-    finally:
-        gc.enable()
-    assert len({Path(name).parts[-3] for name in kept if str(index) in name and ".npy" in name}) == 1, kept
 
 
 def test_a_folder_finds_as_if_it_alone_were_indexed(retriever: Retriever, tmp_path: Path) -> None:

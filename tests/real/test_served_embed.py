@@ -1,9 +1,7 @@
 """Embedding models on servers of both kinds: what is sent, what is believed of an answer, and what follows a fault."""
 
-import json
 import socket
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 from retriever.embedding import open_encoder, unread_tokens
 from retriever.embedding.remote import RemoteEncoder
 from retriever.errors import EncoderError
-from retriever.indexing.background import UNRELATED_QUESTIONS, read_unrelated
+from retriever.indexing.background import UNRELATED_QUESTIONS
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
 from retriever.settings.schema import EncoderSettings
@@ -34,7 +32,7 @@ from tests.real.scripted_server import (
     status,
     trickle,
 )
-from tests.shelf import PAGES, Shelf, write_pages
+from tests.shelf import PAGES, write_pages
 
 TEXTS = [f"text about {word}" for word in ("boats", "rivers", "bread", "ovens", "stars")]
 MODEL = "nomic-embed-text"
@@ -311,20 +309,3 @@ def test_a_question_embeds_itself_alone_and_the_fixed_questions_are_embedded_onc
     server.requests.clear()
     cli("index", docs, *options(server, tmp_path))
     assert not any(text.startswith("search_query: ") for text in texts_sent(server)), "measured anew, not embedded anew"
-
-
-@pytest.mark.parametrize(
-    "content", ["null", "[]", '{"rows": 5}', '{"fingerprint": "x"}', "DAMAGED ROWS", "NOT A NUMBER"], ids=range(6)
-)
-def test_what_an_index_keeps_of_them_is_checked(tmp_path: Path, content: str) -> None:
-    """Another user may have made it."""
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    with shelf.rows() as database, database:
-        (kept,) = database.execute("SELECT value FROM meta WHERE key = 'unrelated'").fetchone()
-        if content.isupper():
-            bad = b64encode(np.full((48, 64), np.nan, "<f4").tobytes()).decode() if "NUMBER" in content else "%%%"
-            content = json.dumps(json.loads(kept) | {"rows": bad})
-        database.execute("UPDATE meta SET value = ? WHERE key = 'unrelated'", (content,))
-    with shelf.open() as retriever, retriever.view() as view:
-        assert read_unrelated(view.connection, shelf.encoder.fingerprint) is None

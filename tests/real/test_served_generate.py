@@ -34,9 +34,7 @@ from retriever.served.generator import ServedGenerator
 from retriever.served.server import THOUGHT_TOKENS
 from retriever.served.task import Task
 from retriever.settings.schema import LlmSettings
-from tests.program import Cli
 from tests.real.scripted_server import (
-    QUESTION,
     Asked,
     Fault,
     Model,
@@ -47,7 +45,6 @@ from tests.real.scripted_server import (
     delayed,
     endless,
     hang_up,
-    help_and_reverse,
     killed,
     parts,
     scripted_server,
@@ -158,11 +155,6 @@ def test_what_is_written_is_given_as_it_comes(served: Served) -> None:
     assert len(heard) > 1
     assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
     assert json.loads(heard[-1]) == GOOD
-
-
-def test_half_of_a_surrogate_pair_is_not_sent(served: Served) -> None:
-    served.open().write(replace(TASK, material="caf\udce9 🚤"))
-    assert served.script.asked[0].material == "caf? 🚤"
 
 
 def test_nothing_of_the_environment_leads_elsewhere_or_is_sent(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -566,18 +558,6 @@ def test_a_level_that_is_refused_is_left_out(ollama: Served) -> None:
     assert [asked.body.get("think") for asked in ollama.script.asked] == ["low", None, None]
 
 
-def test_a_model_that_never_writes_is_named_and_asked_with_a_schema_the_next_time(ollama: Served) -> None:
-    ollama.script.answer = lambda asked: written("", thinking="Hm. What is a boat?")
-    generator = thinker(ollama, "qwen3:8b", False, True)
-    with pytest.raises(WrongAnswerError, match="wrote no JSON object, and so it did when asked again"):
-        generator.write(TASK)
-    ollama.script.answer = lambda asked: GOOD
-    generator.write(TASK)
-    assert [asked.has_schema for asked in ollama.script.asked] == [True, False, True]
-    ollama.script.answer = lambda asked: written("", thinking="Hm. " * 50, reason="length")
-    assert "thought aloud until it was stopped" in str(failure(generator))
-
-
 def test_room_is_kept_for_thoughts(ollama: Served) -> None:
     plain, thinks = thinker(ollama, "qwen3:8b", False, True), thinker(ollama, "gpt-oss:20b", "low")
     assert thinks.room("x", 1000) < plain.room("x", 1000)
@@ -653,34 +633,6 @@ def test_the_speed_is_measured_by_the_server_or_else_by_the_clock(openai: Served
 
 
 # As people ask
-
-
-def test_a_question_with_both_stages_and_with_a_server_that_fails(openai: Served, index: Path, cli: Cli) -> None:
-    """What each fault does to an answer is in test_served_faults.py."""
-    ask: list[str | Path] = [QUESTION, "--json", "--index", index, "--encoder-kind", "none"]
-    flags = ["--use-llm", "--llm-kind", "openai", "--llm-url", openai.url]
-    flags += ["--hyde-gate", "always", "--rerank-kind", "llm", "--hyde-cache-entries", "0"]
-    plain = json.loads(cli(*ask).out)
-    openai.script.answer, openai.script.refuses = help_and_reverse, ("response_format",)
-    helped = json.loads(cli(*ask, *flags).out)
-    assert helped["degraded"] == []
-    assert [hit["node_id"] for hit in helped["hits"]] != [hit["node_id"] for hit in plain["hits"]]
-    openai.script.answer = lambda asked: status(500)
-    failed = json.loads(cli(*ask, *flags).out)
-    assert [(hit["node_id"], hit["score"]) for hit in failed["hits"]] == [
-        (hit["node_id"], hit["score"]) for hit in plain["hits"]
-    ]
-    assert {sentence.partition(":")[0] for sentence in failed["degraded"]} == {"expand", "rerank"}
-    assert "the server at" in failed["degraded"][0]
-
-
-def test_doctor_checks_what_a_profile_needs(openai: Served, cli: Cli) -> None:
-    flags = ["--llm-kind", "openai", "--llm-url", openai.url]
-    said = cli("doctor", "--llm", "--profile", "full", *flags, code=(0, 1)).out
-    assert f"a server that speaks OpenAI's API at {openai.url}" in said
-    assert "30 candidates in 1 window of the model's context" in said
-    openai.script.key = "another"
-    assert "wants a key" in cli("doctor", "--llm", "--profile", "full", *flags, code=1).out
 
 
 # Keys and addresses

@@ -10,13 +10,13 @@ from pydantic import BaseModel
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelTimeoutError
 from retriever.served.generator import ServedGenerator
-from retriever.served.speed import FILE_NAME, Measured, Speed, SpeedFile
+from retriever.served.speed import FILE_NAME, Speed, SpeedFile
 from retriever.served.task import Task
 from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
-from tests.real.scripted_server import Asked, Model, ScriptedServer, delayed, help_and_reverse, silence
+from tests.real.scripted_server import Asked, Model, ScriptedServer, delayed, help_and_reverse
 from tests.shelf import Shelf
 
 
@@ -65,13 +65,6 @@ def test_what_the_server_says_is_learned_and_kept(ollama: ScriptedServer, tmp_pa
         assert opened(ollama).speed is None
 
 
-def test_a_server_that_says_nothing_of_it_teaches_nothing(ollama: ScriptedServer) -> None:
-    generator = opened(ollama)
-    generator.write(TASK)
-    assert generator.speed is None
-    assert Measured(50, 1.0, 100, 1.0).joined(None) is None, "too little to tell"
-
-
 def test_what_cannot_be_read_in_time_is_not_asked_and_is_tried_again_some_time(ollama: ScriptedServer) -> None:
     ollama.reads, ollama.writes = 2.0, 12.0
     generator = opened(ollama)
@@ -81,15 +74,6 @@ def test_what_cannot_be_read_in_time_is_not_asked_and_is_tried_again_some_time(o
     assert len(ollama.asked) == 1
     assert generator.speed
     assert generator.speed.reads == 2.5
-
-
-def test_a_model_that_read_until_the_end_is_slower_than_that(ollama: ScriptedServer) -> None:
-    ollama.once.append(silence())
-    generator = opened(ollama, seconds=0.5)
-    with pytest.raises(LanguageModelTimeoutError):
-        generator.write(TASK)
-    assert generator.speed
-    assert generator.speed.reads < 2000
 
 
 @pytest.mark.parametrize(

@@ -106,23 +106,6 @@ def test_every_fault_leaves_the_list_as_it_is_and_is_named(server: ScriptedServe
     assert reason.startswith("rerank: http")
 
 
-def test_after_two_failures_nothing_is_asked_for_a_minute(server: ScriptedServer) -> None:
-    server.once.extend([status(500)] * 9)
-    reranker = EndpointReranker(settings(server))
-    for _ in range(4):
-        with pytest.raises(RerankerError) as caught:
-            reranker.score("a", SHOWN)
-    assert "asked again in" in str(caught.value)
-    assert len(server.requests) == 2
-
-
-def test_a_budget_is_kept(server: ScriptedServer, shelf: Shelf) -> None:
-    server.once.append(silence())
-    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": server.v1}, budget="400ms")
-    assert found(answer) == found(shelf.ask(QUESTION))
-    assert "rerank" in {item.stage for item in answer.degraded}
-
-
 def test_a_search_in_the_order_of_the_server(server: ScriptedServer, shelf: Shelf) -> None:
     answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": server.v1, "blend": 0.0}, top_k=3)
     assert answer.degraded == ()

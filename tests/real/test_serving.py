@@ -90,16 +90,6 @@ def opened(library: ServedIndex, top_k: int) -> Retriever:
         return retriever
 
 
-def test_the_one_asked_for_longest_ago_is_closed(library: ServedIndex, closed: list[Retriever]) -> None:
-    first, *others = [opened(library, top_k) for top_k in range(1, MAX_OPEN + 1)]
-    assert opened(library, 1) is first
-    opened(library, MAX_OPEN + 1)
-    assert closed == [others[0]]
-    assert opened(library, 1) is first
-    library.close()
-    assert len(closed) == MAX_OPEN + 1
-
-
 def test_one_that_is_used_is_not_closed_however_many_are(library: ServedIndex, closed: list[Retriever]) -> None:
     with library.retriever(settings={"top_k": 1}) as used:
         others = [opened(library, top_k) for top_k in range(2, MAX_OPEN + 3)]

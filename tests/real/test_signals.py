@@ -1,12 +1,10 @@
 """`index` is told to end at any moment: it does so at once, with its own exit status, and nothing is lost by it."""
 
 import os
-import random
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +26,6 @@ STATUS = {signal.SIGINT: {130, -signal.SIGINT}, signal.SIGTERM: {-signal.SIGTERM
 """What `wait` says: to a shell 130 and 143. Python itself ends by SIGINT until it has begun to run the program."""
 OF_PYTHON = b"Fatal Python error: init"
 """So it ends when it is told before it can run any program, with the status 1."""
-END_S = 2.0
 Answers = list[list[tuple[str, int, int]]]
 
 
@@ -96,17 +93,6 @@ def interrupted(stage: Interruptible, share: float, number: signal.Signals) -> t
     return seconds, wrong + [
         finding.says for finding in examine_index(open_store(stage.index)) if finding.level != "well"
     ]
-
-
-def interruptions(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
-    """Both signals, once in each part of the time; what is late is wrong."""
-    chance = random.Random(seed)
-    stage = prepared(place)
-    for turn in range(count):
-        number, share = list(STATUS)[turn % 2], (turn + chance.random()) / count
-        seconds, wrong = interrupted(stage, share, number)
-        late = [f"it ended after {seconds:.2f} s"] if seconds > END_S else []
-        yield f"{number.name} at {share:.0%}, ended after {seconds:.2f} s", wrong + late
 
 
 @pytest.fixture(scope="module")

@@ -120,19 +120,6 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
     assert [run.report.changed for run in runs if isinstance(run, WatchEvent)] == [0, 1, 1]
 
 
-@pytest.mark.parametrize("times", ["time 0", "a time of each file's own, set back"])
-def test_watch_indexes_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, times: str) -> None:
-    wait_until_trusted(monkeypatch)
-    TIMES[times](shelf.docs)
-    monkeypatch.setattr("retriever.watch.wait_for_changes", lambda _: [True])
-    runs = watch_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
-    assert isinstance(next(runs), WatchEvent)
-    edit(shelf.docs)
-    (run,) = runs
-    assert isinstance(run, WatchEvent)
-    assert (run.report.changed, [path for _, path in run.files]) == (1, ["mail.md"])
-
-
 def test_the_command_line_notices_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     shelf = Shelf(tmp_path, PAGES)
     wait_until_trusted(monkeypatch)
@@ -193,19 +180,3 @@ def test_a_copy_of_the_tree_is_read_once(shelf: Shelf, monkeypatch: pytest.Monke
     reads.clear()
     assert shelf.ask(QUESTION).index.refreshed_files == 0
     assert (reads, shelf.snapshots()) == ([], ["snapshot-1"])
-
-
-def test_an_open_retriever_reads_a_copy_once_where_nothing_can_be_written(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str]
-) -> None:
-    wait_until_trusted(monkeypatch)
-    shelf.update()
-    away = shelf.docs.rename(shelf.place / "away")
-    shutil.copytree(away, shelf.docs)
-    reads.clear()
-    with shelf.open(chunks={"target_tokens": 10}) as retriever:  # of other settings: it never writes
-        for _ in range(3):
-            assert retriever.search(QUESTION).index.stale_files == 0
-        assert sorted(reads) == sorted(PAGES)
-        edit(shelf.docs)
-        assert retriever.search(QUESTION).index.stale_files == 1

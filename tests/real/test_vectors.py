@@ -2,7 +2,6 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from itertools import product
 from pathlib import Path
@@ -172,20 +171,6 @@ def test_numbers_that_are_not_finite_never_reach_chroma(gen_17: Path, bad: float
         index.search(matrix, 3)
 
 
-def test_input_that_does_not_fit_is_refused(gen_17: Path) -> None:
-    with pytest.raises(ValueError, match="a key comes twice"):
-        ChunkVectors([1, 1], ["n", "n"], clustered(2))
-    with pytest.raises(ValueError, match="2 keys for vectors of shape"):
-        ChunkVectors([1, 2], ["n", "n"], clustered(3))
-    with pytest.raises(ValueError, match="1 nodes for 2 chunks"):
-        ChunkVectors([1, 2], ["n"], clustered(2))
-    with opened(gen_17) as index:
-        with pytest.raises(EncoderError, match="vectors of 64 numbers"):
-            index.search(clustered(1, dimension=32), 3)
-        with pytest.raises(ValueError, match="at least 1"):
-            index.search(clustered(1), 0)
-
-
 @pytest.mark.parametrize("count", [1, 99])
 def test_no_reader_writes_a_vector_file(tmp_path: Path, count: int) -> None:
     """ChromaDB would make them of the memory of its process, where the question stands."""
@@ -220,20 +205,6 @@ def test_a_damaged_folder_is_noticed_on_opening(gen_17: Path, tmp_path: Path, na
         pass
 
 
-def test_a_changed_bit_of_a_vector_file_never_reaches_chroma(gen_17: Path, tmp_path: Path) -> None:
-    shutil.copytree(gen_17, tmp_path / "chroma")
-    for file in sorted((tmp_path / "chroma").glob("*/*.*")):
-        content = bytearray(file.read_bytes())
-        content[len(content) // 2] ^= 1
-        file.write_bytes(content)
-        with pytest.raises(SnapshotError, match="is damaged; index"):
-            VectorIndex.open(tmp_path / "chroma", ENCODER)
-        content[len(content) // 2] ^= 1
-        file.write_bytes(content)
-    with opened(tmp_path / "chroma") as index:
-        assert len(index) == 1200
-
-
 def test_another_collection_folder_or_distance_is_refused(gen_17: Path, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="of another snapshot"):
         VectorIndex.open(gen_17, ENCODER, "another-snapshot")
@@ -250,38 +221,12 @@ def test_another_collection_folder_or_distance_is_refused(gen_17: Path, tmp_path
         VectorIndex.open(tmp_path / "chroma", ENCODER)
 
 
-def test_opening_again_after_a_close_and_a_removal_sees_the_new_folder(tmp_path: Path) -> None:
-    for count in (5, 3):
-        build(tmp_path / "chroma", chunks(range(count)))
-        with opened(tmp_path / "chroma") as index:
-            assert len(index.search(clustered(1), 9)[0]) == count
-        shutil.rmtree(tmp_path / "chroma")
-
-
-def test_folders_of_one_relative_name_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for count in (3, 5):
-        build(tmp_path / str(count) / "chroma", chunks(range(count)))
-    monkeypatch.chdir(tmp_path / "3")
-    with opened(Path("chroma")) as three, opened(tmp_path / "3" / "chroma") as again:
-        monkeypatch.chdir(tmp_path / "5")
-        with opened(Path("chroma")) as five:
-            assert [len(index.search(clustered(1), 9)[0]) for index in (three, again, five)] == [3, 3, 5]
-
-
 def test_a_closed_index_says_so(gen_17: Path) -> None:
     index = VectorIndex.open(gen_17, ENCODER)
     index.close()
     index.close()
     with pytest.raises(SnapshotError):
         index.search(clustered(1), 1)
-
-
-def test_threads_share_an_open_index(gen_17: Path) -> None:
-    questions = clustered(8, seed=11)
-    with opened(gen_17) as index, ThreadPoolExecutor(8) as pool:
-        expected = [index.search(questions[row : row + 1], 10) for row in range(8)]
-        rows = [*range(8)] * 20
-        assert list(pool.map(lambda row: index.search(questions[row : row + 1], 10), rows)) == expected * 20
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

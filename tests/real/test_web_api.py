@@ -1,14 +1,11 @@
 """The JSON API and the headers of the web page, served by the program itself."""
 
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import anyio
 import httpx
 import pytest
 import schemathesis
@@ -17,12 +14,9 @@ from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
 from retriever.api import open_history
-from retriever.query import AskRequest
 from retriever.serving.http import MAX_HEADER_BYTES
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
-from retriever.types import Answer
-from tests.answers import HIT, answer
 from tests.program import Cli, slow
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import indexed, served
@@ -133,16 +127,6 @@ def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path
     check()
 
 
-def test_what_takes_no_parameters_is_as_described(client: httpx.Client) -> None:
-    described = client.get("/openapi.json").json()["paths"]
-    plain = [path for path, operations in described.items() if "parameters" not in operations["get"]]
-    assert {*plain} == {"/api/progress", "/healthz", "/readyz"}
-    for path in plain:
-        given = client.get(path)
-        (kind,) = described[path]["get"]["responses"][str(given.status_code)]["content"]
-        assert given.headers["content-type"].partition(";")[0] == kind
-
-
 @pytest.mark.parametrize(
     "address", ["/", f"/?question={QUESTION}", "/nowhere", "/api/progress", "/api/node", "/read?node=x"]
 )
@@ -192,43 +176,6 @@ def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> No
     assert (response.status_code, response.headers["location"]) == (303, "/")
     assert response.headers.get_list("set-cookie")[0].startswith("theme=dark;")
     assert len(response.headers.get_list("set-cookie")) == 1
-
-
-class SlowIndex(ServedIndex):
-    def __init__(self) -> None:
-        super().__init__(profile="balanced")
-        self.began, self.may_end = threading.Event(), threading.Event()
-
-    def retriever(self, profile: str = "", settings: object = None, wait_s: float | None = None) -> Any:  # noqa: ANN401 - what a retriever does
-        return self
-
-    def search(self, request: AskRequest) -> Answer:
-        self.began.set()
-        assert self.may_end.wait(20)
-        return replace(answer(HIT), question=request.question)
-
-
-def test_slow_searches_do_not_hold_up_what_needs_none() -> None:
-    library = SlowIndex()
-
-    async def play() -> list[int]:
-        transport = httpx.ASGITransport(make_web_app(library))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
-            statuses: list[int] = []
-
-            async def ask() -> None:
-                statuses.append((await client.get("/api/search", params={"question": "x"})).status_code)
-
-            async with anyio.create_task_group() as group:
-                for _ in range(50):
-                    group.start_soon(ask)
-                assert await anyio.to_thread.run_sync(library.began.wait, 20)
-                assert (await client.get("/api/progress")).json()["is_indexing"] is False
-                assert statuses == [], "they are still waiting"
-                library.may_end.set()
-            return statuses
-
-    assert anyio.run(play) == [200] * 50
 
 
 def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ollama: ScriptedServer) -> None:
@@ -288,8 +235,3 @@ def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServ
     assert [item["text"] for item in values["answer"]["sentences"]] == [texts[0], texts[2]]
     assert [item["text"] for item in values["answer"]["dropped"]] == [texts[1]]
     assert values["hits"]
-
-
-def test_without_a_language_model_the_page_says_so(index: Path) -> None:
-    with ServedIndex(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
-        assert "expand: " in TestClient(make_web_app(library)).get("/", params={"question": QUESTION}).text

@@ -1,6 +1,5 @@
 """A tiny cross-encoder with random weights, run by the extra `models`; skipped without the extra."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -75,11 +74,6 @@ def test_the_batch_is_halved_when_the_memory_is_not_enough(tiny_model: Path, mon
         reranker.score("another", many)
 
 
-def test_no_time_left(tiny_model: Path) -> None:
-    with pytest.raises(RerankerError, match="time"):
-        opened(tiny_model).score(QUESTION, SHOWN, seconds=0)
-
-
 def test_what_is_no_reranker_is_refused(tiny_model: Path, tmp_path: Path) -> None:
     embedding = make_bert(tmp_path / "embedding", "BertModel")
     with pytest.raises(RerankerError, match="is no reranker"):
@@ -107,29 +101,6 @@ def test_a_search_in_the_order_of_the_cross_encoder(shared_shelf: Shelf, tiny_mo
     assert {hit.node_id for hit in answer.hits} == {hit.node_id for hit in shared_shelf.ask(QUESTION, top_k=8).hits}
 
 
-def test_short_sections_are_read_with_what_stands_around_them(
-    shared_shelf: Shelf, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    score = CrossEncoderReranker.score
-
-    def noting(
-        self: CrossEncoderReranker, question: str, shown: Sequence[RerankInput], seconds: float | None
-    ) -> object:
-        read.extend(item.text for item in shown)
-        return score(self, question, shown, seconds)
-
-    monkeypatch.setattr(CrossEncoderReranker, "score", noting)
-    answer = shared_shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model)}, top_k=1)
-    (stamps,) = [text for text in read if "## Stamps" in text]
-    assert stamps.startswith("How letters leave the house.\n## Stamps")
-    assert stamps.endswith("A parcel is weighed before it travels by train.")
-    assert "How letters leave" not in answer.hits[0].text
-    read.clear()
-    shared_shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model), "short_chars": 0}, top_k=1)
-    assert all("How letters" not in text for text in read if "## Stamps" in text)
-
-
 def test_nothing_is_fetched_and_the_search_goes_on(shared_shelf: Shelf) -> None:
     pytest.importorskip("sentence_transformers", exc_type=ModuleNotFoundError)
     answer = shared_shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": "no-such/reranker"})
@@ -138,16 +109,3 @@ def test_nothing_is_fetched_and_the_search_goes_on(shared_shelf: Shelf) -> None:
     assert reason.startswith("rerank: no-such/reranker is neither a folder nor a model on this machine")
     with pytest.raises(RerankerError, match="uv run hf download cross-encoder/no-such-model"):
         opened("no-such-model").score(QUESTION, SHOWN)
-
-
-def test_a_model_that_gives_no_numbers(tiny_model: Path, tmp_path: Path) -> None:
-    torch: Any = pytest.importorskip("torch")
-    safetensors: Any = pytest.importorskip("safetensors.torch")
-    for file in tiny_model.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    weights = safetensors.load_file(tmp_path / "model.safetensors")
-    broken = {name: torch.full_like(values, float("nan")) for name, values in weights.items()}
-    safetensors.save_file(broken, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]
-    with pytest.raises(RerankerError, match="gave no score"):
-        opened(tmp_path).score(QUESTION, SHOWN)

@@ -104,20 +104,6 @@ def test_export_gives_a_folder_that_agrees_with_the_model(tiny_model: Path, tmp_
     assert cosines.min() > 0.97
 
 
-def test_export_leaves_nothing_when_the_models_disagree(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("onnx")
-    monkeypatch.setattr(export_model, "MIN_COSINE", 1.1)
-    (tmp_path / "documents").mkdir()
-    (tmp_path / "documents" / "a.md").write_text("Text.")
-    arguments = [str(tiny_model), str(tmp_path / "exported"), "--documents", str(tmp_path / "documents")]
-    result = CliRunner().invoke(export_model.main, arguments)
-    assert result.exit_code == 1
-    assert "not enough" in result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["documents"]
-
-
 def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(EncoderError, match="uv sync --extra models"):
