@@ -35,10 +35,10 @@ def explain_conflicts() -> bool:
     import importlib.util
     from pathlib import Path
 
-    place = Path(__file__).resolve().with_name("retriever") / "installation.py"
+    place = Path(__file__).resolve().with_name("retriever") / "upkeep" / "installation.py"
     spec = importlib.util.spec_from_file_location("_hybrid_retrieve_installation", place)
     if spec is None or spec.loader is None or not place.exists():
-        sys.stderr.write(f"error: {place.parent} is not the package of hybrid-retrieve; install it again\n")
+        sys.stderr.write(f"error: {place.parents[1]} is not the package of hybrid-retrieve; install it again\n")
         return True
     installation = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(installation)

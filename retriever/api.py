@@ -11,6 +11,7 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,14 @@ from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import CacheContent
-    from retriever.history import QuestionLog
     from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
+    from retriever.indexing.watch import WatchEvent
+    from retriever.looking.history import QuestionLog
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
     from retriever.upkeep.archive import ExportReport
     from retriever.upkeep.doctor import CheckUp
-    from retriever.watch import WatchEvent
 
 
 @check_arguments
@@ -148,9 +149,11 @@ def watch_folders(
     Raises:
         RetrieverError: the first update failed, as `index_folders`.
     """
-    from retriever.watch import Watcher
+    from retriever.indexing.watch import Watcher
 
-    return Watcher(docs, index, profile, settings, progress).follow()
+    request = index_request(docs, index, profile, settings)
+    update = partial(index_folders, index=str(request.store), profile=profile, settings=settings, progress=progress)
+    return Watcher(request.docs, request.profile.documents, update).follow()
 
 
 @check_arguments
@@ -355,7 +358,7 @@ def open_history(index: str | Path | None = None) -> "QuestionLog":
     Raises:
         NoIndexError: nothing was named, and nothing has been indexed yet.
     """
-    from retriever.history import QuestionLog
+    from retriever.looking.history import QuestionLog
 
     return QuestionLog(find_index((), index).index)
 

@@ -13,10 +13,10 @@ from pageindex.node import Node
 from retriever.arguments import check_arguments
 from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
-from retriever.freshness import Freshness, Watch, read_state
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
+from retriever.looking.freshness import Freshness, Watch, read_state
 from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
 from retriever.query import AskRequest
@@ -36,10 +36,10 @@ from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSect
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
-    from retriever.browse import Excerpt
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Piece
-    from retriever.status import Status
+    from retriever.looking.browse import Excerpt
+    from retriever.looking.status import Status
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
@@ -119,7 +119,7 @@ class Retriever(Closing):
                 self.on_partial(answer)
             if not self.profile.record:
                 return answer
-            from retriever.history import record_answer
+            from retriever.looking.history import record_answer
 
             return record_answer(self.store, answer)
 
@@ -233,7 +233,7 @@ class Retriever(Closing):
         Raises:
             UnknownReferenceError: there is no such node.
         """
-        from retriever.browse import load_tree_at
+        from retriever.looking.browse import load_tree_at
 
         with self.view() as view:
             tree, top = load_tree_at(view.connection, self._own(reference))
@@ -242,7 +242,7 @@ class Retriever(Closing):
     @check_arguments
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         """What `tree` draws, as values: parents before their children, in document order."""
-        from retriever.browse import load_tree_at
+        from retriever.looking.browse import load_tree_at
 
         with self.view() as view:
             tree, top = load_tree_at(view.connection, self._own(reference))
@@ -250,7 +250,7 @@ class Retriever(Closing):
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
         """Node ids of folders -> how many files are below each, and how many sections."""
-        from retriever.browse import load_tree
+        from retriever.looking.browse import load_tree
 
         with self.view() as view:
             return load_tree(view.connection).count_folders()
@@ -262,12 +262,12 @@ class Retriever(Closing):
         Raises:
             UsageError: there is no such node, path or line.
         """
-        from retriever.browse import read_excerpt
+        from retriever.looking.browse import read_excerpt
 
         with self.view() as view:
             excerpt = read_excerpt(view.connection, self._own(reference), self.access)
         if self.profile.record:
-            from retriever.history import count_opening
+            from retriever.looking.history import count_opening
 
             count_opening(self.store, excerpt.node_id)
         return excerpt
@@ -284,7 +284,7 @@ class Retriever(Closing):
         Raises:
             UsageError: there is no such section or file, it has no text, or the index has no vectors.
         """
-        from retriever.similar import find_similar
+        from retriever.looking.similar import find_similar
 
         with self.view() as view:
             return find_similar(
@@ -294,7 +294,7 @@ class Retriever(Closing):
     @check_arguments
     def status(self, *, details: bool = False) -> "Status":
         """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
-        from retriever.status import read_status
+        from retriever.looking.status import read_status
 
         with self.view() as view:
             status = read_status(view, self._watch, self.profile, details=details)

@@ -19,7 +19,7 @@ from retriever.errors import Command, NoIndexError, UsageError
 from retriever.files import writing_to
 from retriever.indexes import find_index
 from retriever.indexing.request import absolute
-from retriever.overview import OVERVIEW_BEGINS, QUOTED
+from retriever.looking.overview import OVERVIEW_BEGINS, QUOTED
 from retriever.serving.pool import ServedIndex
 from retriever.text import cut
 

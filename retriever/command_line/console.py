@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from pageindex.node import Span
-    from retriever.browse import Excerpt
+    from retriever.looking.browse import Excerpt
     from retriever.protocols import Progress
     from retriever.types import CitedSentence, Hit, SimilarSection
 

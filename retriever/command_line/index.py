@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from retriever.indexes import ListedIndex
-    from retriever.watch import WatchEvent
+    from retriever.indexing.watch import WatchEvent
 
 MAX_NAMED = 3  # changed files in a line of `watch`
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found

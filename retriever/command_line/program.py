@@ -171,7 +171,7 @@ def note_interrupts() -> Iterator[list[int]]:
 
 def name_conflicts() -> list[str]:
     """The distributions whose packages are in the way of ours, and what to do; importing metadata takes 20 ms."""
-    from retriever.installation import CURE, find_conflicts
+    from retriever.upkeep.installation import CURE, find_conflicts
 
     conflicts = [sentence for sentence, is_in_the_way in find_conflicts() if is_in_the_way]
     return [*conflicts, CURE] if conflicts else []

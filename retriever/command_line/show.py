@@ -17,8 +17,8 @@ from retriever.errors import UsageError
 
 if TYPE_CHECKING:
     from retriever.indexing.workers import Queue
-    from retriever.languages import TextSurvey
-    from retriever.status import Status, StatusDetails
+    from retriever.looking.status import Status, StatusDetails
+    from retriever.looking.survey import TextSurvey
 
 WATCH_S = 2.0  # between two looks at a queue
 

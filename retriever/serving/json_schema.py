@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, Field, create_model
 
 from pageindex.node import Node, Span
-from retriever.browse import Excerpt
 from retriever.display.json import ROWS, list_keys
+from retriever.looking.browse import Excerpt
 from retriever.query import Scope
 from retriever.types import Answer, Degradation, ShortAnswer, SimilarSections
 

@@ -153,14 +153,14 @@ def describe_error(error: Exception) -> str:
 
 def read_tree(index: "ServedIndex | ServedIndexes") -> str:
     """Return the drawn outline; ResourceError says why not, or that it is too large to be sent whole."""
-    from retriever.browse import load_tree
+    from retriever.looking.browse import load_tree
 
     return _read_resource(index, lambda retriever, view: load_tree(view.connection).pretty())
 
 
 def read_document(index: "ServedIndex | ServedIndexes", path: str) -> str:
     """Return the text of a document; ResourceError as `read_tree`."""
-    from retriever.browse import read_excerpt
+    from retriever.looking.browse import read_excerpt
 
     def read(retriever: "Retriever", view: "View") -> str:
         if reading.document_of_node(view.connection, path) is None:

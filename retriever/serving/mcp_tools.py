@@ -205,7 +205,7 @@ class OutlineTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.browse import load_tree_at
+        from retriever.looking.browse import load_tree_at
 
         index, reference, begin = self.locate(served, self.node_or_path)
         with index.retriever() as retriever, retriever.view() as view:
@@ -226,7 +226,7 @@ class ReadTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.browse import read_excerpt
+        from retriever.looking.browse import read_excerpt
 
         index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever, retriever.view() as view:
@@ -253,7 +253,7 @@ class RelatedTool(Tool):
     max_tokens: MaxTokens = 4_000
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.browse import cite_relations, find_relations
+        from retriever.looking.browse import cite_relations, find_relations
 
         index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever:

@@ -237,7 +237,7 @@ class ServedIndex(Closing):
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
         from retriever.indexing.consent import read_named_folders
-        from retriever.overview import read_overview, write_overview
+        from retriever.looking.overview import read_overview, write_overview
         from retriever.store.database import read_transaction
 
         try:

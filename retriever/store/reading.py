@@ -292,7 +292,7 @@ def places_of_documents(connection: Connection, document_keys: Iterable[int]) ->
     """Document keys to the folder of each, absolute, and the name that its file is cited by.
 
     That is its path in the folder; the prefix of the folder stands before it where the path alone names another file
-    as well. `retriever.references` reads it back.
+    as well. `retriever.looking.references` reads it back.
     """
     return {
         key: (folder, path if count == 1 else f"{prefix or f'{folder}/'}{path}")

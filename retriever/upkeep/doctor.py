@@ -32,8 +32,7 @@ from retriever.indexing.changes import detect_changes, list_known_folder, settle
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
 from retriever.indexing.parts import DerivedTables, count_sections
 from retriever.indexing.snapshot import CHROMA, Snapshot, locate_snapshot
-from retriever.installation import CURE, find_conflicts
-from retriever.languages import advise_models, survey_texts
+from retriever.looking.survey import advise_models, survey_texts
 from retriever.rerank import cross_encoder, endpoint, onnx
 from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -45,6 +44,7 @@ from retriever.store.database import FILE_NAME, INDEX_FORMAT
 from retriever.store.locks import is_read, writer_of
 from retriever.store.own_files import DAMAGED, DRAFT, list_aside, list_snapshots
 from retriever.store.store import Store
+from retriever.upkeep.installation import CURE, find_conflicts
 from retriever.vectors.manifest import VectorsManifest
 
 Area = Literal["environment", "index", "language model"]

@@ -10,8 +10,8 @@ import pytest
 from hybrid_retrieve import main
 from pageindex.node import Span
 from retriever import Retriever, open_retriever
-from retriever.browse import load_tree
 from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
+from retriever.looking.browse import load_tree
 from retriever.searching.neighbors import PlacedNode
 from tests.shelf import CountingEncoder, Shelf, write_pages
 

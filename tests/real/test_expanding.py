@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from retriever.history import QuestionLog
+from retriever.looking.history import QuestionLog
 from retriever.query import AskRequest, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
 from retriever.store.store import open_store

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retriever.history import QuestionLog
+from retriever.looking.history import QuestionLog
 from retriever.query import AskRequest, FollowUp, Turn
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex

@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 
-from retriever import history
 from retriever.errors import IndexLockedError
-from retriever.history import QuestionLog
+from retriever.looking import history
+from retriever.looking.history import QuestionLog
 from retriever.query import AskRequest, Expansion
 from retriever.store import queries
 from retriever.store.store import open_store

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from retriever.installation import find_conflicts
 from retriever.upkeep.doctor import examine_software
+from retriever.upkeep.installation import find_conflicts
 
 
 def install_other(place: Path, package: str) -> None:
@@ -43,6 +43,6 @@ def test_the_doctor_names_one_that_ours_hides(tmp_path: Path, monkeypatch: pytes
 def test_the_doctor_names_one_that_was_written_into_ours(tmp_path: Path) -> None:
     install_other(tmp_path, "retriever")
     code = f"import sys; sys.path.insert(1, {str(tmp_path)!r}); from pathlib import Path; "
-    code += f"from retriever.installation import find_conflicts; print(*find_conflicts(Path({str(tmp_path)!r})))"
+    code += f"from retriever.upkeep.installation import find_conflicts; print(*find_conflicts(Path({str(tmp_path)!r})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "it was written into ours" in done.stdout

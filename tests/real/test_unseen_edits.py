@@ -11,7 +11,7 @@ import pytest
 
 import pageindex.files
 from retriever.api import watch_folders
-from retriever.watch import WatchEvent
+from retriever.indexing.watch import WatchEvent
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf, wait_until_trusted
 
@@ -115,7 +115,7 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
         edit(shelf.docs)
         yield True
 
-    monkeypatch.setattr("retriever.watch.wait_for_changes", wakes)
+    monkeypatch.setattr("retriever.indexing.watch.wait_for_changes", wakes)
     runs = list(watch_folders([shelf.docs], shelf.place / "followed", settings=WORDS_ALONE))
     assert [run.report.changed for run in runs if isinstance(run, WatchEvent)] == [0, 1, 1]
 

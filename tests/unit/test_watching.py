@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from retriever import watch
+from retriever import api
 from retriever.api import index_folders
 from retriever.errors import IndexLockedError, RetrieverError
+from retriever.indexing import watch
 from retriever.indexing.report import IndexReport
-from retriever.watch import Watcher, WatchEvent
+from retriever.indexing.watch import Watcher, WatchEvent
 from tests.shelf import write_pages
 
 SETTINGS = {"encoder": {"kind": "none"}, "documents": {"ignore": ["drafts/"]}}
@@ -29,7 +30,12 @@ def follow(
             yield told
 
     monkeypatch.setattr(watch, "wait_for_changes", wakes)
-    return list(Watcher([docs], docs.parent / "index", "balanced", SETTINGS, None).follow())
+    request = api.index_request([docs], docs.parent / "index", "balanced", SETTINGS)
+
+    def update(folders: Sequence[Path]) -> IndexReport:
+        return api.index_folders(folders, docs.parent / "index", settings=SETTINGS)
+
+    return list(Watcher(request.docs, request.profile.documents, update).follow())
 
 
 def files(run: WatchEvent | RetrieverError) -> list[str]:
@@ -52,7 +58,7 @@ def test_a_failure_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch,
 
     def change(text: str) -> Callable[[], object]:
         def step() -> None:
-            monkeypatch.setattr(watch, "index_folders", fail)
+            monkeypatch.setattr(api, "index_folders", fail)
             (docs / "a.md").write_text(text, encoding="utf-8")
 
         return step
@@ -69,7 +75,7 @@ def test_a_failure_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch,
         change("# A\n\nFour and more.\n"),
         later(1),
         later(watch.RETRY_S),
-        lambda: monkeypatch.setattr(watch, "index_folders", index_folders),
+        lambda: monkeypatch.setattr(api, "index_folders", index_folders),
         later(watch.RETRY_S),
         told=True,
     )

@@ -14,8 +14,8 @@ from pydantic.json_schema import models_json_schema
 
 from retriever.display.json import dump, dump_answer, dump_node, dump_short_answer
 from retriever.errors import ParametersError
+from retriever.looking.references import find_node
 from retriever.query import AskRequest, Scope
-from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.json_schema import AnswerJson, PassageJson, ShortAnswerJson, SimilarJson, TreeJson
 from retriever.serving.web.site import Site

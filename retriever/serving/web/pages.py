@@ -15,15 +15,16 @@ from pydantic import BeforeValidator, Field, SkipValidation
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
-from retriever.browse import Excerpt
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
-from retriever.history import QuestionLog
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
+from retriever.looking.browse import Excerpt
+from retriever.looking.history import QuestionLog
+from retriever.looking.references import find_node
+from retriever.looking.similar import find_similar
 from retriever.query import Scope
-from retriever.references import find_node
 from retriever.searching.open_index import View
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.served.task import new_nonce
@@ -51,7 +52,6 @@ from retriever.serving.web.site import (
 )
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
-from retriever.similar import find_similar
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids
 from retriever.store.store import open_store

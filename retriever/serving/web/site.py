@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
-from retriever.overview import Overview, read_overview
+from retriever.looking.browse import Excerpt
+from retriever.looking.overview import Overview, read_overview
 from retriever.query import AskRequest, Scope
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices

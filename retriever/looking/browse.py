@@ -8,7 +8,7 @@ from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.references import (
+from retriever.looking.references import (
     LINES,
     check_lines,
     find_exactly,

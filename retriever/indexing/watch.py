@@ -5,17 +5,15 @@ to index. So a file that is ignored, or saved under another name and renamed, is
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pageindex.files import Listing, SourceFile
-from retriever.api import index_folders, index_request
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.indexing.changes import YOUNG_NS, list_documents
 from retriever.indexing.report import IndexReport
-from retriever.protocols import Progress
+from retriever.settings.schema import DocumentSettings
 
 SETTLED_MS = 300  # the saves of an editor, or a branch switch, are over when nothing has changed for this long
 LONGEST_BURST_MS = 10_000  # where files never stop changing, the index follows after this long
@@ -33,20 +31,20 @@ class WatchEvent:
 
 
 class Watcher:
-    """Keeps one index up to date with its folders; the arguments are those of `index_folders`."""
+    """Keeps one index up to date with its folders.
+
+    Args:
+        folders: absolute.
+        settings: which files of them are documents.
+        update: indexes some of the folders.
+    """
 
     def __init__(
-        self,
-        docs: Sequence[str | Path],
-        index: str | Path | None,
-        profile: str,
-        settings: Mapping[str, Any] | None,
-        progress: Progress | None,
+        self, folders: Sequence[Path], settings: DocumentSettings, update: Callable[[Sequence[Path]], IndexReport]
     ) -> None:
-        request = index_request(docs, index, profile, settings)
-        self._folders = request.docs
-        self._documents = request.profile.documents
-        self._index_with = (str(request.store), profile, settings, progress)
+        self._folders = folders
+        self._documents = settings
+        self._index = update
         self._known: dict[str, frozenset[SourceFile]] = {}
         self._seen: dict[str, Listing | str] = {}
         self._young_ns = 0
@@ -96,10 +94,9 @@ class Watcher:
         return any(file.ctime_ns > self._young_ns for listing in listings for file in listing.files)
 
     def _update(self, now: Mapping[str, Listing | str], docs: Sequence[Path]) -> WatchEvent:
-        index, profile, settings, progress = self._index_with
         # Before the run: a file that is saved while it goes on is looked at once more.
         young_ns = time.time_ns() - YOUNG_NS
-        report = index_folders(docs, index, profile, settings, progress)
+        report = self._index(docs)
         files = {folder: frozenset(found.files) for folder, found in now.items() if isinstance(found, Listing)}
         different = {
             (folder, file.path) for folder in files for file in files[folder] ^ self._known.get(folder, frozenset())

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import describe_prefixes
-from retriever.freshness import Freshness, Watch, read_state
 from retriever.indexing.consent import read_named_folders
+from retriever.looking.freshness import Freshness, Watch, read_state
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
 from retriever.types import IndexState
 
 if TYPE_CHECKING:
-    from retriever.languages import TextSurvey
+    from retriever.looking.survey import TextSurvey
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class StatusDetails:
 def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = False) -> Status:
     """The status of an open index; the folders are looked at now."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
-    from retriever.languages import survey_texts
+    from retriever.looking.survey import survey_texts
 
     model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
     skipped = reading.skipped(view.connection)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 OURS = "hybrid-retrieve"
 PACKAGES = ("pageindex", "retriever")
-HOME = Path(__file__).resolve().parent.parent  # the folder that holds both packages
+HOME = Path(__file__).resolve().parents[2]  # the folder that holds both packages
 CURE = (
     "keep this program in an environment of its own (uv tool install .), "
     "or uninstall the other one and install this one again"

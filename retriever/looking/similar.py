@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pageindex.node import NodeKind
 from retriever.errors import Command, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.references import find_in_documents
+from retriever.looking.references import find_in_documents
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.sources import find_nearest_chunks
