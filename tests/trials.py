@@ -123,12 +123,11 @@ def is_partial(sentence: str) -> bool:
 
 
 def problems(shelf: Shelf) -> list[str]:
-    """What the doctor finds; copies kept on purpose aside."""
-    kept = ("the damaged database that a repair kept", "kept out by `forget`")
+    """What the doctor finds."""
     return [
         f"doctor: {item.name}: {item.says}"
         for item in examine_index(open_store(shelf.index))
-        if item.level != "well" and not item.says.endswith(kept)
+        if item.level != "well" and not item.says.endswith("kept out by `forget`")
     ]
 
 

@@ -215,7 +215,7 @@ def print_status(status: "Status", index: str | None) -> None:
 
 def print_survey(survey: "TextSurvey | None") -> None:
     if survey is not None and survey.is_worth_a_note:
-        print_line(f"languages     {survey.describe()}; `doctor` names models that know more")
+        print_line(f"languages     {survey.describe()}; docs/internals/languages.md names models that know more")
 
 
 def print_details(status: "Status", details: "StatusDetails") -> None:

@@ -1,23 +1,18 @@
-"""Which languages the documents are in, how much of them the embedding model knows, and which model would know more."""
+"""Survey which languages the documents are in, and how much of them the embedding model knows."""
 
-import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from retriever.embedding import measure_known, open_encoder
-from retriever.errors import Command, EncoderError
+from retriever.errors import EncoderError
 from retriever.lexical.languages import STEMMED, detect_language
 from retriever.settings.schema import EncoderSettings
 from retriever.store import reading
 from retriever.store.connection import Connection
 
 SAMPLE = 300  # chunks that are looked at, from all over the index: 60 ms, and a share is right to .06 or better
-WORTH_A_NOTE = 0.1  # of the text is unknown: from then on another model is named
+WORTH_A_NOTE = 0.1  # of the text is unknown: from then on `status` says so
 NAMED_FROM = 0.05  # of the text is in a language: those of less are not named
-# Models that were trained for search in 70 to 100 languages.
-OLLAMA_MODEL = "bge-m3"
-SENTENCE_TRANSFORMERS_MODEL = "intfloat/multilingual-e5-small"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +36,7 @@ class TextSurvey:
 
 
 def survey_texts(connection: Connection, settings: EncoderSettings) -> TextSurvey | None:
-    """Looks at a sample of the chunks.
+    """Look at a sample of the chunks.
 
     Returns:
         None without chunks, without an encoder, and for one whose vocabulary is not read here: of a server, or of
@@ -65,15 +60,3 @@ def survey_texts(connection: Connection, settings: EncoderSettings) -> TextSurve
     total = max(1, sum(lengths.values()))
     shares = tuple((name, length / total) for name, length in lengths.most_common())
     return TextSurvey(unknown / total, shares)
-
-
-def advise_models(folders: Sequence[str]) -> Iterator[str]:
-    """How to index the folders again with a model that knows many languages: one way for Ollama, one for PyTorch."""
-    named = shlex.join(folders)
-    ollama = Command(f"index {named} --encoder-kind ollama --encoder-model {OLLAMA_MODEL}", "then").render()
-    yield f"with Ollama: ollama pull {OLLAMA_MODEL}, {ollama}"
-    prefixes = '--encoder-query-prefix "query: " --encoder-document-prefix "passage: "'
-    options = f"--encoder-kind sentence-transformers --encoder-model {SENTENCE_TRANSFORMERS_MODEL} {prefixes}"
-    torch = Command(f"index {named} {options}", "then").render()
-    fetch = f"uv sync --extra models && uv run hf download {SENTENCE_TRANSFORMERS_MODEL}"
-    yield f"with sentence-transformers: {fetch}, {torch}"

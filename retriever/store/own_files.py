@@ -30,7 +30,7 @@ _SNAPSHOT_FILE = re.compile(
     rf"|{_CHROMA}/(manifest\.json|chroma\.sqlite3(-\w+)?|[\da-f-]{{36}}/\w+\.(bin|pickle))"
 )
 _SNAPSHOT_FOLDER = re.compile(rf"lexical|spellings|chroma\.draft-\w+|{_CHROMA}(/[\da-f-]{{36}})?")
-DRAFT, DAMAGED = "draft-", "damaged-"  # an index that is being made; the database that a repair replaced
+DRAFT = "draft-"  # an index that is being made
 
 
 def list_snapshots(index: Path) -> list[Path]:
@@ -50,24 +50,22 @@ def require_own(index: Path) -> None:
         raise UsageError(f"{index / FILE_NAME} belongs to another program; name another folder with --index")
 
 
-def list_aside(index: Path) -> list[Path]:
-    """Return the drafts and the damaged databases in an index's folder: each is a folder with an index of its own."""
-    found = [folder for begin in (DAMAGED, DRAFT) for folder in sorted(index.glob(f"{begin}*"))]
-    return [folder for folder in found if _is_ours(folder, LOCK_NAME, INDEX_FILES)]
+def list_drafts(index: Path) -> list[Path]:
+    """Return the drafts of repairs in an index's folder: each is a folder with an index of its own."""
+    return [folder for folder in sorted(index.glob(f"{DRAFT}*")) if _is_ours(folder, LOCK_NAME, INDEX_FILES)]
 
 
-def remove_aside(index: Path, begin: str = "") -> None:
-    """Remove the drafts and the damaged databases whose names begin so; for the one writer."""
-    for folder in list_aside(index):
-        if folder.name.startswith(begin):
-            remove_files(folder)
+def remove_drafts(index: Path) -> None:
+    """Remove what repairs that were killed left; for the one writer."""
+    for folder in list_drafts(index):
+        remove_files(folder)
 
 
 def remove_files(index: Path) -> None:
     """Remove all that is ours from an index's folder, and the folder if nothing else is in it; for the one writer."""
     for folder in list_snapshots(index):
         remove_snapshot(folder)
-    remove_aside(index)
+    remove_drafts(index)
     for name in INDEX_FILES:
         if _is_file(index / name):
             (index / name).unlink()

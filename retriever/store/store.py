@@ -15,7 +15,7 @@ from retriever.store import database
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, transaction, translate_sqlite_errors, verify_on_error
 from retriever.store.locks import writer_lock
-from retriever.store.own_files import remove_aside
+from retriever.store.own_files import remove_drafts
 from retriever.store.url import FORM, DatabaseUrl, read_url
 
 Place: TypeAlias = Path | DatabaseUrl
@@ -225,7 +225,7 @@ class FolderStore(Store):
     def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
         """Remove what a repair kept, write index.sqlite anew, and empty SQLite's log."""
         with writing_to(self.folder):
-            remove_aside(self.folder)
+            remove_drafts(self.folder)
         if is_thorough:
             connection.execute("VACUUM")
         return database.truncate_log(connection)

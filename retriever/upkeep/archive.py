@@ -19,7 +19,6 @@ from retriever.errors import (
     Command,
     DocumentsError,
     IndexDamagedError,
-    IndexUnusableError,
     IndexVersionError,
     NoIndexError,
     UsageError,
@@ -144,7 +143,7 @@ def import_index(
             import_rows(draft, store)
         elif store.exists():
             with writer_lock(store.folder, WAIT_FOR_WRITER_S), writing_to(store.folder):
-                put_in_place(draft, store.folder, keeps_old=not is_readable(store.folder))
+                put_in_place(draft, store.folder)
         else:
             with suppress(FileNotFoundError):
                 store.folder.rmdir()  # an empty folder
@@ -175,15 +174,6 @@ def check_place(store: Store, *, replace: bool) -> None:
         require_own(store.folder)
     elif (place := store.folder).exists() and (not place.is_dir() or any(place.iterdir())):
         raise UsageError(f"{place} holds something else than an index; name another place with --index")
-
-
-def is_readable(index: Path) -> bool:
-    """Return whether the index can be opened: then it is ours, and `--force` says that it may go."""
-    try:
-        open_file(index).close()
-    except IndexUnusableError:
-        return False
-    return True
 
 
 def import_rows(draft: Path, store: Store) -> None:

@@ -3,9 +3,7 @@
 `retriever.upkeep.repair` mends what is broken.
 """
 
-import os
 import platform
-import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from retriever.display.phrases import format_size, pluralize
+from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import ModelCard
 from retriever.errors import (
@@ -27,12 +25,10 @@ from retriever.errors import (
     NoIndexError,
     SnapshotError,
 )
-from retriever.files import measure_folder
 from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
 from retriever.indexing.parts import DerivedTables, count_sections
-from retriever.indexing.snapshot import CHROMA, Snapshot, locate_snapshot
-from retriever.looking.survey import advise_models, survey_texts
+from retriever.indexing.snapshot import CHROMA, Snapshot
 from retriever.rerank import cross_encoder, endpoint, onnx
 from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -42,7 +38,7 @@ from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, INDEX_FORMAT
 from retriever.store.locks import is_read, writer_of
-from retriever.store.own_files import DAMAGED, DRAFT, list_aside, list_snapshots
+from retriever.store.own_files import DRAFT, list_drafts
 from retriever.store.store import Store
 from retriever.upkeep.installation import CURE, find_conflicts
 from retriever.vectors.manifest import VectorsManifest
@@ -52,7 +48,6 @@ Level = Literal["well", "note", "problem"]
 
 OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
 PACKAGES = ("chromadb", "numpy", "onnxruntime", "rank-bm25", "networkx", "markdown-it-py", "ollama")
-LITTLE_SPACE = 50_000_000  # bytes; with less no index can be made
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +76,6 @@ def examine(index: Store | None, models: Profile | None = None) -> Iterator[Find
         cure = Command("index FOLDER").render()
         yield Finding("index", "index", "note", "nothing has been indexed yet", cure)
     else:
-        if index.keeps_snapshots:
-            yield from examine_disk(index.folder)
         yield from examine_index(index)
     if models is not None:
         yield from examine_models(models)
@@ -148,25 +141,6 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
             )
 
 
-def examine_disk(index: Path) -> Iterator[Finding]:
-    """Examine where the index is, whether its disk has room, and whether it can be written."""
-    yield Finding("environment", "location", "well", f"the index is {index}")
-    existing = next(place for place in (index, *index.absolute().parents) if place.exists())
-
-    free = shutil.disk_usage(existing).free
-    # A new snapshot lies beside the old one until it is in force, and a vacuum writes the database twice.
-    needed = max(LITTLE_SPACE, 2 * measure_folder(index))
-    more = f"; an update may need {format_size(needed)}" if free < needed else ""
-    cure = f"free {format_size(needed - free)}, or keep the index on another disk (--index)" if more else ""
-    yield judge("environment", "disk", f"{format_size(free)} free{more}", cure)
-    if os.access(existing, os.W_OK | os.X_OK):
-        yield Finding("environment", "permissions", "well", f"{existing} can be written")
-    else:
-        says = f"{existing} can be read only: asking works, indexing does not"
-        cure = "change its permissions, or name another index with --index"
-        yield Finding("environment", "permissions", "note", says, cure)
-
-
 def examine_index(index: Store) -> Iterator[Finding]:
     """Examine the database, the snapshot, the folders, what is left over, and who uses the index."""
     repair = Command(f"doctor --repair --index {index}").render()
@@ -178,7 +152,6 @@ def examine_index(index: Store) -> Iterator[Finding]:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
                 yield from examine_rows(connection, index)
-                yield from examine_languages(connection, index)
                 if index.keeps_snapshots:
                     yield from examine_snapshot(connection, index.folder, repair)
                 else:
@@ -225,16 +198,6 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
         yield Finding("index", "vectors", "well", f"every chunk has one{says}")
 
 
-def examine_languages(connection: Connection, index: Store) -> Iterator[Finding]:
-    """Examine how much of the documents the embedding model knows, where that can be told here."""
-    survey = survey_texts(connection, _index_profile(connection, index).encoder)
-    if survey is not None and reading.meta(connection, "fingerprint"):
-        folders = [folder.path for folder in reading.folders(connection)]
-        says = f"{survey.describe()}, and is found by its words more than by its meaning"
-        cure = "; ".join(advise_models(folders)) if survey.is_worth_a_note else ""
-        yield judge("index", "languages", says if cure else survey.describe(), cure, "note")
-
-
 def _index_profile(connection: Connection, index: Store) -> Profile:
     given = drop_widening_settings(index, reading.index_settings(connection))
     return collect_settings(DEFAULT_PROFILE, None, given).profile()
@@ -261,11 +224,6 @@ def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterat
         yield Finding("index", "vectors in ChromaDB", "well", examine_chroma(connection, index))
     except SnapshotError as error:
         yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
-
-    for folder in list_snapshots(index):
-        if folder != locate_snapshot(index, number) and not is_read(folder):
-            says = f"{folder.name} is not in force, and nobody reads it"
-            yield Finding("index", "left over", "note", says, "the next `index` removes it")
 
 
 def examine_chroma(connection: Connection, index: Path) -> str:
@@ -318,18 +276,7 @@ def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
 
 
 def examine_leftovers(index: Path) -> Iterator[Finding]:
-    """Examine what killed runs left, and what a repair kept on purpose."""
-    for path in list_aside(index):
-        size = format_size(measure_folder(path))
-        if path.name.startswith(DAMAGED):
-            says = f"{path.name}, {size}: the damaged database that a repair kept"
-            cure = "remove it when all is well; it holds texts of documents"
-        else:
-            says = f"{path.name}, {size}, is of a repair that {'is at work' if writer_of(index) else 'was killed'}"
-            cure = "the next `doctor --repair` removes it"
-        yield Finding("index", "left over", "note", says, cure)
-    for path in sorted(index.parent.glob(f".{index.name}.{DRAFT}*")):
-        says = f"{path} is of an import that is at work, or was killed"
-        yield Finding(
-            "index", "left over", "note", says, "remove it when no import is at work; it holds texts of documents"
-        )
+    """Examine the drafts of repairs and imports that were killed, or are at work."""
+    cure = "remove it when neither a repair nor an import is at work; it holds texts of documents"
+    for path in (*list_drafts(index), *sorted(index.parent.glob(f".{index.name}.{DRAFT}*"))):
+        yield Finding("index", "left over", "note", f"{path} is of a repair or an import that was killed", cure)

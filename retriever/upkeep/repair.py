@@ -1,20 +1,17 @@
 """What `doctor --repair` does: make an index anew from its documents, and keep what can be verified of the old one.
 
 A damaged index.sqlite stays as it is while a new one is made in a draft folder; then the new one takes its place in
-one step, and the damaged one is kept in a folder of its own. A repair that is killed before that step leaves the
-damaged index and the draft, which the next repair removes.
+one step. A repair that is killed before that step leaves the damaged index and the draft, which the next repair
+removes.
 
 Kept are what no document can give back (folders, settings, recorded questions, what was forgotten and opened) and, by
-the hashes of their texts, what would take long to make: vectors, their tokens and written summaries.
+the hashes of their texts, what would take long to make: vectors, their tokens and written summaries. Each table is read
+up to the first row that cannot be read.
 """
 
 import json
-import os
 import shlex
-import shutil
 import sqlite3
-import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -47,25 +44,24 @@ from retriever.store.database import (
     transaction,
     translate_sqlite_errors,
 )
-from retriever.store.locks import LOCK_NAME, writer_lock
-from retriever.store.own_files import DAMAGED, DRAFT, LOGS, make_draft, next_snapshot, remove_aside, require_own
+from retriever.store.locks import writer_lock
+from retriever.store.own_files import LOGS, make_draft, next_snapshot, remove_drafts, require_own
 from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
 from retriever.upkeep.doctor import examine_parts, examine_snapshot
 
-# Tables that are saved, what a report calls one of their rows, and the order in which SQLite stores these. Indexing
-# makes the other tables again; of `meta` only the settings are saved.
+# Tables that are saved, and what a report calls one of their rows. Indexing makes the other tables again; of `meta` the
+# settings are saved.
 SAVED = {
-    "folders": ("folder", ("folder_key",)),
-    "forgotten": ("forgotten path", ("folder_key", "path")),
-    "queries": ("recorded question", ("query_id",)),
-    "opened": ("opened section", ("node_id",)),
-    "vectors": ("vector", ("rowid",)),
-    "tokens": ("token list", ("rowid",)),
-    "summaries": ("summary text", ("writer", "text_hash")),
+    "folders": "folder",
+    "forgotten": "forgotten path",
+    "queries": "recorded question",
+    "opened": "opened section",
+    "vectors": "vector",
+    "tokens": "token list",
+    "summaries": "summary text",
 }
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the second where an error message quotes a damaged schema
-Row = tuple[object, ...]
 
 
 def repair_index(store: Store, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
@@ -84,7 +80,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     index = store.folder
     require_own(index)
     with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), translate_sqlite_errors(index):
-        remove_aside(index, DRAFT)  # of repairs that were killed: this one has the lock
+        remove_drafts(index)  # of repairs that were killed: this one has the lock
         if not has_lost_rows(index):
             yield from repair_snapshot(index)
             return
@@ -96,10 +92,10 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
             can_index = set(folders) <= set(named) if folders else bool(docs)
             try:
                 report = fill_draft(draft, index, docs, progress, encoder) if can_index else None
-                kept = put_in_place(draft, index, keeps_old=True)
+                put_in_place(draft, index)
             finally:
                 forget_named(FolderStore(draft))
-    yield f"a new index took the place of the damaged one, which was kept as {kept}"
+    yield "a new index took the place of the damaged one"
     yield saved
     if report is None:
         command = Command(f"index {shlex.join(folders) or 'FOLDER'} --index {shlex.quote(str(index))}")
@@ -155,11 +151,8 @@ def fill_draft(
     return update_index(request, progress or NoProgress())
 
 
-def put_in_place(draft: Path, index: Path, *, keeps_old: bool) -> Path:
-    """Put the finished index of a draft folder in the place of another, in one step; for the one writer of both.
-
-    The old database goes, or is kept in a folder of its own, which is returned. Nothing else in the folder is touched.
-    """
+def put_in_place(draft: Path, index: Path) -> None:
+    """Put the finished index of a draft folder in the place of another, in one step; for the one writer of both."""
     empty_log(index)
     # The new snapshot comes first: the old database does not name it. The one step is the last `replace`.
     with closing(create_file(draft)) as connection:
@@ -168,21 +161,12 @@ def put_in_place(draft: Path, index: Path, *, keeps_old: bool) -> Path:
             locate_snapshot(draft, made).rename(locate_snapshot(index, number))
             writing.set_meta(connection, "snapshot", str(number))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    old = Path(tempfile.mkdtemp(prefix=DAMAGED, dir=index if keeps_old else draft))
-    (old / LOCK_NAME).touch(mode=0o600)
-    try:
-        os.link(index / FILE_NAME, old / FILE_NAME)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(index / FILE_NAME, old / FILE_NAME)
-        (old / FILE_NAME).chmod(0o600)
-    for log in LOGS:  # or SQLite would take them for the new database's
-        with suppress(FileNotFoundError):
-            (index / log).rename(old / log)
+    for log in LOGS:  # empty by now; SQLite would take them for the new database's
+        (index / log).unlink(missing_ok=True)
     sync(index)
     (draft / FILE_NAME).replace(index / FILE_NAME)
     sync(index)
     remove_old_snapshots(index, number if made else 0)
-    return old
 
 
 def empty_log(index: Path) -> None:
@@ -221,12 +205,11 @@ def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
                 (tokens,) = source.execute(meta, ("tokens",)).fetchone()
                 fingerprint, words = json.loads(tokens)
                 writing.set_meta(target, "tokens", json.dumps([str(fingerprint), int(words)]))
-            for table, (name, _) in SAVED.items():
+            for table, name in SAVED.items():
                 before = target.total_changes
                 if not copy_table(source, target, table):
                     broken.append(f"{name}s")
                 saved[name] = target.total_changes - before
-            remove_odd_vectors(target)
             target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
         folders = tuple(folder.path for folder in reading.folders(target))
     counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
@@ -235,39 +218,19 @@ def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
 
 
 def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> bool:
-    """Copy the rows that can be read and believed; return whether that was all of them."""
+    """Copy the rows that can be read and verified; return whether that was all of them."""
     columns = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})")]
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     is_whole = True
-    for row in read_rows(source, table, columns):
-        if row is None or (table in {"vectors", "tokens"} and not text_vectors.is_as_written(row[-1])):
-            is_whole = False
-            continue
-        try:
-            target.execute(insert, row)
-        except sqlite3.IntegrityError:  # a value of another type than the table's
-            is_whole = False
+    try:
+        for row in source.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+            if table in {"vectors", "tokens"} and not text_vectors.is_as_written(row[-1]):
+                is_whole = False
+                continue
+            try:
+                target.execute(insert, row)
+            except sqlite3.IntegrityError:  # a value of another type than the table's
+                is_whole = False
+    except UNREADABLE:
+        is_whole = False
     return is_whole
-
-
-def read_rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[Row | None]:
-    """Yield the rows to the first that cannot be read, then from the last back; None for what lies between."""
-    for direction in ("ASC", "DESC"):
-        order = ", ".join(f"{column} {direction}" for column in SAVED[table][1])
-        try:
-            yield from source.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}")
-            return
-        except UNREADABLE:
-            yield None
-
-
-def remove_odd_vectors(target: sqlite3.Connection) -> None:
-    """Remove those that have not as many numbers as most of the same encoder."""
-    lengths: dict[str, Counter[int]] = {}
-    for fingerprint, length, count in target.execute(
-        "SELECT fingerprint, length(vector), count(*) FROM vectors GROUP BY 1, 2"
-    ):
-        lengths.setdefault(fingerprint, Counter())[length] += count
-    for fingerprint, counter in lengths.items():
-        ((usual, _),) = counter.most_common(1)
-        target.execute("DELETE FROM vectors WHERE fingerprint = ? AND length(vector) <> ?", (fingerprint, usual))

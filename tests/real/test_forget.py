@@ -76,10 +76,10 @@ def test_recorded_questions_that_quote_it_go_too(shelf: Shelf, reference: str, m
         assert rows.execute("SELECT count(*) FROM queries").fetchone() == (1 if reference != "." else 0,)
 
 
-def test_copies_kept_aside_go_too(shelf: Shelf) -> None:
-    for name in ("draft-1", "damaged-1"):  # of a repair that was killed, and of one that was not
-        shutil.copytree(shelf.index, shelf.index.parent / name, ignore=shutil.ignore_patterns("snapshot-*", "draft-*"))
-        (shelf.index.parent / name).rename(shelf.index / name)
+def test_the_draft_of_a_repair_that_was_killed_goes_too(shelf: Shelf) -> None:
+    draft = shelf.index.parent / "draft-1"
+    shutil.copytree(shelf.index, draft, ignore=shutil.ignore_patterns("snapshot-*"))
+    draft.rename(shelf.index / draft.name)
     forgotten(shelf, "plans/secret.md")
     assert shelf.files_with(LEFT) == []
 

@@ -98,9 +98,9 @@ def test_a_read_only_index_answers_and_says_that_it_records_nothing(shelf: Shelf
 @pytest.mark.parametrize("which", ["one", "all"])
 def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
     ask(shelf, "bread over night", SECRET)
-    (shelf.index / "damaged-1").mkdir()  # as a repair leaves one
-    (shelf.index / "damaged-1" / "writer.lock").touch()
-    (shelf.index / "damaged-1" / "index.sqlite").write_text(SECRET, encoding="utf-8")
+    (shelf.index / "draft-1").mkdir()  # as a repair that is killed leaves one
+    (shelf.index / "draft-1" / "writer.lock").touch()
+    (shelf.index / "draft-1" / "index.sqlite").write_text(SECRET, encoding="utf-8")
     with closing(open_store(shelf.index).open()) as other:  # keeps the log alive, and reads nothing just now
         other.execute("SELECT count(*) FROM queries").fetchone()
         assert shelf.files_with("quixotic") != []

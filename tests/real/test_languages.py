@@ -72,7 +72,7 @@ def test_what_it_knows_in_part_weighs_in_part(languages: Path) -> None:
     assert 0 < weights["API 密码"] < weights["was sagt das Gesetz"]
 
 
-def test_status_and_doctor_say_what_the_model_does_not_know(languages: Path, cli: Cli) -> None:
+def test_status_says_what_the_model_does_not_know(languages: Path, cli: Cli) -> None:
     said = next(line for line in cli("status", "--index", languages).out.splitlines() if line.startswith("languages"))
     assert "of the text is unknown to the embedding model (" in said
     assert "German" in said
@@ -80,20 +80,10 @@ def test_status_and_doctor_say_what_the_model_does_not_know(languages: Path, cli
     survey = json.loads(cli("status", "--index", languages, "--json").out)["survey"]
     assert 0.4 < survey["unknown"] < 0.8
     assert sum(survey["languages"].values()) == pytest.approx(1)
-    findings = json.loads(cli("doctor", "--index", languages, "--json", code=(0, 1)).out)["findings"]
-    (finding,) = [item for item in findings if item["name"] == "languages"]
-    assert finding["level"] == "note"
-    assert (
-        f"ollama pull bge-m3, then: {CLICKED} {NOTES} --encoder-kind ollama --encoder-model bge-m3" in finding["cure"]
-    )
-    assert "--encoder-kind sentence-transformers --encoder-model intfloat/multilingual-e5-small" in finding["cure"]
 
 
 def test_of_english_there_is_nothing_to_say(index: Path, cli: Cli) -> None:
     assert "languages" not in cli("status", "--index", index).out
-    findings = json.loads(cli("doctor", "--index", index, "--json", code=(0, 1)).out)["findings"]
-    (finding,) = [item for item in findings if item["name"] == "languages"]
-    assert (finding["level"], finding["cure"]) == ("well", "")
 
 
 def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: Path) -> None:
