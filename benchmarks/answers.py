@@ -22,7 +22,7 @@ from benchmarks.quality import Benchmark
 from pageindex.node import Span
 from retriever import open_retriever
 from retriever.answering.sentences import MAX_EXTRACTED, find_quote
-from retriever.evaluation.formats import read_questions
+from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import Question
 from retriever.types import CitedSentence
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pageindex.corpus import list_files, read_document
 from pageindex.document import Document, parse_document
-from pageindex.files import list_files, read_document
 from pageindex.node import NodeKind
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.indexing.chunk import chunk_nodes

@@ -27,7 +27,7 @@ from retriever.display.sanitize import sanitize
 from retriever.embedding import bundled_counter
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize
-from retriever.serving.web.render import RenderOptions, render_markdown
+from retriever.serving.web.section_html import RenderOptions, render_markdown
 from retriever.settings.schema import ChunkSettings
 from retriever.text import snippet
 

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
 from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
-from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
+from retriever.evaluation.question_files import check_expansions, read_expansions, read_questions
+from retriever.evaluation.results import HEADLINES, Summary, summarize
 from retriever.evaluation.statistics import Estimate, estimate_over_sets
-from retriever.evaluation.summary import HEADLINES, Summary, summarize
 
 SYSTEMS = (
     System("balanced", "balanced", {}),

@@ -9,7 +9,7 @@ a line of it is the line of the file with the same number, which is what is cite
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pageindex.text import NotTextError
+from pageindex.decoding import NotTextError
 
 Reader: TypeAlias = Callable[[str], str]
 """The text of a file, with LF line ends and without NUL, to Markdown of as many lines; the same text gives the same."""

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pageindex.files import UnreadableDocumentError, count_documents, find_document, list_files, read_file
+from pageindex.corpus import UnreadableDocumentError, count_documents, find_document, list_files, read_file
 from pageindex.ignore import CorpusError
 from retriever.errors import Command, NoIndexError, NotIndexedError, RetrieverError, UsageError
 from retriever.files import is_folder, measure_folder, writing_to

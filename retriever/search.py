@@ -11,7 +11,7 @@ from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
 from retriever.searching.hits import HitSettings, build_hits
-from retriever.searching.names import NameSettings, rank_names
+from retriever.searching.known_items import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, build_queries

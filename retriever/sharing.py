@@ -58,7 +58,7 @@ def make_postgres_tables(
     if tsvector:
         make_tsvector(address, tsvector)
     if hnsw:
-        from retriever.indexing.parts import make_graph
+        from retriever.indexing.derived_tables import make_graph
 
         with store.write(WAIT_FOR_WRITER_S) as (connection, _):
             make_graph(connection)

@@ -31,7 +31,7 @@ from retriever.embedding.onnx import (
     write_card,
 )
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
-from retriever.embedding.tokens import Prefixes
+from retriever.embedding.tokenizer import Prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
 from retriever.rerank.onnx import OnnxReranker

@@ -24,8 +24,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from pageindex.corpus import UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document, resolve_links
-from pageindex.files import UnreadableDocumentError, read_document
 from pageindex.links import Broken, Link
 from pageindex.markdown import References
 from pageindex.node import Node, NodeKind

@@ -2,6 +2,7 @@
 
     uv run scripts/measure_code.py               # this tree
     uv run scripts/measure_code.py ../other      # another one beside it, such as a checkout of an earlier version
+    uv run scripts/measure_code.py --names       # and which names are borne by several, which modules form a circle
 
 Exits with 1 when this tree is beyond one of the limits in the last column.
 """
@@ -85,6 +86,32 @@ def find_imports(module: Module, known: set[str]) -> set[str]:
     return (found & known) - {module.name}
 
 
+def find_circles(modules: list[Module]) -> list[list[str]]:
+    """Return the groups of modules that import one another while they are loaded."""
+    known = {module.name for module in modules}
+    loads = {}
+    for module in modules:
+        body: list[ast.stmt] = [node for node in module.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        loads[module.name] = find_imports(Module(module.name, "", ast.Module(body, [])), known)
+    while ended := [name for name, needs in loads.items() if not needs & loads.keys()]:
+        for name in ended:
+            del loads[name]
+    return [[name, *sorted(needs & loads.keys())] for name, needs in loads.items()]
+
+
+def find_namesakes(modules: list[Module]) -> dict[str, dict[str, list[str]]]:
+    """Return the modules, classes and public functions of one name, by what they are and by the name."""
+    found: dict[str, dict[str, list[str]]] = {"modules": {}, "classes": {}, "functions": {}}
+    for module in modules:
+        found["modules"].setdefault(module.name.rpartition(".")[2], []).append(module.name)
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef):
+                found["classes"].setdefault(node.name, []).append(module.name)
+            elif isinstance(node, Function) and not node.name.startswith("_"):
+                found["functions"].setdefault(node.name, []).append(module.name)
+    return {kind: {name: at for name, at in named.items() if len(at) > 1} for kind, named in found.items()}
+
+
 def count_lines(root: Path, pattern: str) -> int:
     """Count the lines of the files below `root` that match."""
     return sum(file.read_text(encoding="utf-8").count("\n") for file in root.glob(pattern))
@@ -142,6 +169,8 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
         **measure_size(root),
         "imports inside functions": (len(late), "at most 120"),
         f"files over {LARGE_LINES} lines": (sum(size > LARGE_LINES for size in sizes), "at most 0"),
+        "modules in a circle of imports": (len(find_circles(modules)), "at most 0"),
+        **{f"{kind} of one name": (len(named), "") for kind, named in find_namesakes(modules).items()},
         "lines of code": (kinds["code"], ""),
         "module, median lines": (median(sizes), ""),
         "module, longest": (max(sizes), f"at most {LARGE_LINES}"),
@@ -172,7 +201,7 @@ def is_within(value: float, limit: str) -> bool:
 
 def main() -> int:
     """Print the table."""
-    roots = [*map(Path, sys.argv[1:]), HERE]
+    roots = [*(Path(word) for word in sys.argv[1:] if word != "--names"), HERE]
     columns = [measure(root) for root in roots]
     print(" ".join([f"{'':46}", *(f"{root.resolve().name:>12}" for root in roots), " limit"]))
     for name, (_, limit) in columns[-1].items():
@@ -182,6 +211,13 @@ def main() -> int:
                 [f"{name:46}", *(f"{value:12,.3f}".rstrip("0").rstrip(".").rjust(12) for value in values), f" {limit}"]
             )
         )
+    if "--names" in sys.argv:
+        modules = read_modules(HERE)
+        for circle in find_circles(modules):
+            print(f"{circle[0]} imports {', '.join(circle[1:])}, which lead back to it")
+        for kind, named in find_namesakes(modules).items():
+            for name, places in sorted(named.items()):
+                print(f"{kind}: {name}: {', '.join(places)}")
     return 0 if all(is_within(*found) for found in columns[-1].values()) else 1
 
 

@@ -46,7 +46,7 @@ from transformers import AutoModel
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.embedding.tokens import Tokens, sign_bits
+from retriever.embedding.tokenizer import Tokens, sign_bits
 from retriever.types import FloatMatrix
 from scripts.export_model import Agreement, write_folder
 

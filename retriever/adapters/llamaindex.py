@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retriever.adapters.sections import describe_hit, explain_missing, open_for_framework
+from retriever.adapters.metadata import describe_hit, explain_missing, open_for_framework
 from retriever.files import Closing
 from retriever.query import EVERYWHERE, AskRequest, Scope
 from retriever.settings.layers import DEFAULT_PROFILE

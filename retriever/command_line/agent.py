@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from retriever.command_line import options
 from retriever.command_line.console import print_line
 from retriever.command_line.help import WithHelp

@@ -4,14 +4,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from retriever.command_line.console import STANDARD_STREAM, Console, json_line, write_whole
 from retriever.command_line.opening import Opening, open_one_or_several
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import pluralize
 from retriever.errors import QuestionError, ScopeError, UsageError
-from retriever.evaluation.formats import Mistakes, id_in, json_object, text_in
+from retriever.evaluation.question_files import Mistakes, id_in, json_object, text_in
 from retriever.evaluation.runs import Found
 from retriever.query import AskRequest, Scope
 

@@ -16,11 +16,10 @@ from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
 from retriever.evaluation.ask import DEPTH, Asked, System, ask_all, list_sections, open_system
-from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
 from retriever.evaluation.measures import Values
-from retriever.evaluation.report import render_report
-from retriever.evaluation.statistics import Estimate
-from retriever.evaluation.summary import (
+from retriever.evaluation.question_files import check_expansions, read_expansions, read_questions
+from retriever.evaluation.report_page import render_report
+from retriever.evaluation.results import (
     HEADLINES,
     Summary,
     compare_to_baseline,
@@ -28,6 +27,7 @@ from retriever.evaluation.summary import (
     read_baseline,
     summarize,
 )
+from retriever.evaluation.statistics import Estimate
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 

@@ -14,7 +14,7 @@ from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
 if TYPE_CHECKING:
-    from retriever.store.queries import StoredQuery
+    from retriever.store.recorded import StoredQuery
 
 ALL = "all"
 

@@ -6,12 +6,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from retriever.protocols import Encoder
 from retriever.settings.schema import EncoderSettings
 
 if TYPE_CHECKING:
-    from retriever.embedding.tokens import Tokens
+    from retriever.embedding.tokenizer import Tokens
 
 __all__ = [
     "BUNDLED_MODEL",
@@ -96,7 +96,7 @@ def is_english_word(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _bundled_tokens() -> "Tokens":
-    from retriever.embedding.tokens import Tokens
+    from retriever.embedding.tokenizer import Tokens
 
     return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from retriever.embedding import BUNDLED_MODEL, CARD_NAME, MAX_CARD_BYTES
 from retriever.embedding.prefixes import choose_prefixes
-from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, sign_bits, unit_rows
+from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, sign_bits, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix, TokenBits

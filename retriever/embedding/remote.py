@@ -10,7 +10,7 @@ import numpy as np
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import served_prefixes
-from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
+from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
 from retriever.served.address import OLLAMA_URL, find_key, server_url
 from retriever.served.ollama import OllamaServer

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from retriever.embedding.onnx import file_sha256
 from retriever.embedding.prefixes import choose_prefixes
-from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
+from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix

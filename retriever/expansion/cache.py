@@ -20,7 +20,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from pageindex.files import open_regular
+from pageindex.corpus import open_regular
 from retriever.errors import StorageError
 from retriever.expansion.prompt import WrittenExpansion
 from retriever.files import find_cache_file, make_private_folder

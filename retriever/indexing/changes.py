@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 
-from pageindex.files import (
+from pageindex.corpus import (
     CorpusOptions,
     DocumentText,
     Listing,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pageindex.files import MAX_FILE_BYTES, CorpusOptions, read_file
+from pageindex.corpus import MAX_FILE_BYTES, CorpusOptions, read_file
 from pageindex.formats import READERS
 from retriever.errors import Command, UsageError
 from retriever.files import make_private_folder, write_file, writing_to

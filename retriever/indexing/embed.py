@@ -99,7 +99,7 @@ class EncodedTexts:
 
 def encode_texts(encoder: Encoder, texts: Mapping[bytes, str]) -> EncodedTexts:
     """The vectors of a few texts, and their tokens if any."""
-    from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
+    from retriever.embedding.tokenizer import checked_rows  # numpy: not where nothing is embedded
 
     keys, batch, tokens = list(texts), list(texts.values()), None
     token_encoder = as_token_encoder(encoder)

@@ -16,7 +16,7 @@ from retriever.indexing.background import renew_background
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.summaries import remove_unread_summaries
-from retriever.store import queries, reading, writing
+from retriever.store import reading, recorded, writing
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, transaction
 from retriever.store.reading import StoredFolder
@@ -140,7 +140,7 @@ def _remove(connection: Connection, store: Store, target: _Target) -> int:
     documents = reading.documents(connection, folder.key).values()
     if not target.path:
         writing.remove_folder(connection, folder.key)
-        queries.remove_citing(connection, folder.path, lambda _: True)
+        recorded.remove_citing(connection, folder.path, lambda _: True)
         return len(documents)
     keys = [document.key for document in documents if folder.forgets(document.path)]
     writing.remove_documents(connection, keys)
@@ -151,7 +151,7 @@ def _remove(connection: Connection, store: Store, target: _Target) -> int:
     store.remove_queued(connection, folder.key, queued)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
-    queries.remove_citing(connection, folder.path, folder.forgets)
+    recorded.remove_citing(connection, folder.path, folder.forgets)
     writing.set_link_targets(connection, folder)
     return len(keys)
 

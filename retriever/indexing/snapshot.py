@@ -24,14 +24,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from retriever.errors import SnapshotError, StorageError
 from retriever.files import sync, writing_to
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
-from retriever.store.connection import Connection
-from retriever.store.locks import READERS_NAME, is_read, share_snapshot
-from retriever.store.manifest import (
+from retriever.store.checksums import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     check_contents,
@@ -39,6 +37,8 @@ from retriever.store.manifest import (
     check_sizes,
     describe_files,
 )
+from retriever.store.connection import Connection
+from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.own_files import holds_others, list_snapshots, make_draft, next_snapshot, remove_snapshot
 from retriever.store.store import Store
 from retriever.trace import NoProgress

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pageindex.files import Listing, Skipped
+from pageindex.corpus import Listing, Skipped
 from pageindex.node import Node
 from retriever.embedding import open_encoder
 from retriever.embedding.prefixes import describe_prefixes

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pageindex.files import Listing, SourceFile
+from pageindex.corpus import Listing, SourceFile
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.indexing.changes import YOUNG_NS, list_documents
 from retriever.indexing.report import IndexReport

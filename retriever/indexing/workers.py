@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from pageindex.files import DocumentText
+from pageindex.corpus import DocumentText
 from retriever.embedding import open_encoder
 from retriever.errors import EncoderError, IndexLockedError, RetrieverError, StorageError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import Changes, list_folders, read_changes
 from retriever.indexing.consent import name_folders
 from retriever.indexing.derived import open_derived
+from retriever.indexing.derived_tables import clear_parts, number_state
 from retriever.indexing.embed import cut_chunks, encode_missing, hash_texts, put_encoded
-from retriever.indexing.parts import clear_parts, number_state
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference
 from retriever.indexing.update import compare_folders, list_nodes, note_files, parse_changes, remember_settings

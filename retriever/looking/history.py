@@ -11,8 +11,8 @@ from typing import Any
 
 from retriever.errors import Command, IndexUnusableError, UsageError
 from retriever.indexing.request import WAIT_FOR_WRITER_S
-from retriever.store import queries
-from retriever.store.queries import StoredQuery
+from retriever.store import recorded
+from retriever.store.recorded import StoredQuery
 from retriever.store.store import Store
 from retriever.types import Answer, Degradation, StageName
 
@@ -32,7 +32,7 @@ def record_answer(store: Store, answer: Answer) -> Answer:
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)
     try:
         with store.append(WAIT_S) as connection:
-            queries.put_query(connection, query, record)
+            recorded.put_query(connection, query, record)
     except IndexUnusableError as error:
         return replace(answer, degraded=(*answer.degraded, Degradation(StageName.RECORD, str(error))))
     return answer
@@ -42,7 +42,7 @@ def count_opening(store: Store, node_id: str) -> None:
     """Count one opening of a section; a failure is logged, for what was opened is there all the same."""
     try:
         with store.append(WAIT_S) as connection:
-            queries.note_opened(connection, node_id)
+            recorded.note_opened(connection, node_id)
     except IndexUnusableError as error:
         log.warning("record: %s", error)
 
@@ -61,7 +61,7 @@ class QuestionLog:
             IndexUnusableError: or one of its other kinds.
         """
         with self.store.read() as connection:
-            return queries.queries(connection)
+            return recorded.queries(connection)
 
     def record(self, key: int) -> dict[str, Any]:
         """Return all that was kept of one: its expansions, hits, timings and what was searched.
@@ -70,7 +70,7 @@ class QuestionLog:
             UsageError: there is no such question.
         """
         with self.store.read() as connection:
-            record = queries.query_record(connection, key)
+            record = recorded.query_record(connection, key)
         if record is None:
             raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
         return {"id": key, **record}
@@ -83,7 +83,7 @@ class QuestionLog:
             IndexLockedError: it is removed, but a process that reads the index keeps its text in the log.
         """
         with self.store.delete(WAIT_FOR_WRITER_S) as connection:
-            removed = queries.remove_query(connection, key)
+            removed = recorded.remove_query(connection, key)
         if not removed:
             raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
 
@@ -94,4 +94,4 @@ class QuestionLog:
             IndexLockedError: as `delete`.
         """
         with self.store.delete(WAIT_FOR_WRITER_S) as connection:
-            return queries.remove_all(connection)
+            return recorded.remove_all(connection)

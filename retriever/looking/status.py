@@ -85,7 +85,7 @@ def _is_gitignore(path: str) -> bool:
 
 def read_details(view: View, profile: Profile) -> StatusDetails:
     """The details of an open index; folders that are not named for it, or are away, are passed over."""
-    from pageindex.files import CorpusOptions, count_other_formats
+    from pageindex.corpus import CorpusOptions, count_other_formats
     from pageindex.ignore import CorpusError
 
     # A folder of an index from elsewhere is not listed, not even to count what is in it.

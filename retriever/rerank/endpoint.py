@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from retriever.embedding.tokens import readable
+from retriever.embedding.tokenizer import readable
 from retriever.errors import RerankerError
 from retriever.rerank.pairs import PairReranker, check_scores, squash
 from retriever.served.address import allowed_url, explain_key, find_key

@@ -15,7 +15,7 @@ from retriever.embedding.onnx import (
     open_session,
     usable_cores,
 )
-from retriever.embedding.tokens import readable
+from retriever.embedding.tokenizer import readable
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.pairs import PairReranker, check_scores, squash
 from retriever.settings.schema import RerankSettings

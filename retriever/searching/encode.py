@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from retriever.embedding import measure_known, unread_tokens
-from retriever.embedding.tokens import checked_rows
+from retriever.embedding.tokenizer import checked_rows
 from retriever.errors import EncoderError
 from retriever.protocols import Encoder, as_token_encoder
 from retriever.query import Query

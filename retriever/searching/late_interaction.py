@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from retriever.embedding.tokens import BITS_OF_A_WORD
+from retriever.embedding.tokenizer import BITS_OF_A_WORD
 from retriever.types import TokenBits
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from retriever.searching.mapping import sort_ranked
 from retriever.searching.open_index import View
-from retriever.store import queries, reading
+from retriever.store import reading, recorded
 from retriever.types import Ranked, Ranking, Source
 
 SECONDS_OF_A_DAY = 86_400.0
@@ -21,7 +21,7 @@ def rank_recency(view: View, rankings: Sequence[Ranking], half_life_days: float)
     """The sections that the rankings hold, by how new they are and how often they were opened."""
     ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
     dates = reading.dates(view.connection, ids)
-    opened = queries.opened_counts(view.connection, ids)
+    opened = recorded.opened_counts(view.connection, ids)
     scores = score_recency([dates[node_id] for node_id in ids], [opened.get(key, 0) for key in ids], half_life_days)
     items = sort_ranked(map(Ranked, ids, scores))
     return Ranking(Source.RECENCY, "recency and openings", 1.0, items, max(scores, default=0.0))

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.indexing.background import Background, read_folder_background
-from retriever.lexical.tables import TableLexical, TableSpellings
+from retriever.lexical.table_index import TableLexical, TableSpellings
 from retriever.searching.open_index import View
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.types import FloatMatrix

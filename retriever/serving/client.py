@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from retriever.display.json import SCHEMA_VERSION, load
 from retriever.errors import NotReadyError, QuestionError, ServingError, UsageError
 from retriever.query import AskRequest, Turn

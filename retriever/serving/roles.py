@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, StringConstrai
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from pageindex.plain_yaml import read_plain_yaml
 from retriever.errors import UsageError
 from retriever.serving.guard import NO_TOKEN, PROBES, Headers, Refusal, read_header

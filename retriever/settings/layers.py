@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from retriever.errors import ProfileError
 from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, list_settings, merge, nest
 from retriever.text import find_nearest

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
-from pageindex.files import MAX_FILE_BYTES
+from pageindex.corpus import MAX_FILE_BYTES
 from retriever.settings.duration import Duration, Pattern
 
 if TYPE_CHECKING:

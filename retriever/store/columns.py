@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.files import require_regular
+from pageindex.corpus import require_regular
 from retriever.errors import SnapshotError
 from retriever.files import writing_to
 

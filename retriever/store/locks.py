@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
-from pageindex.files import open_regular, read_file, require_regular
+from pageindex.corpus import open_regular, read_file, require_regular
 from retriever.errors import IndexLockedError, StorageError
 from retriever.files import make_private_folder
 

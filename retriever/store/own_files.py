@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
-from pageindex.files import open_regular
+from pageindex.corpus import open_regular
 from retriever.errors import UsageError
 from retriever.files import make_private_folder
+from retriever.store.checksums import MANIFEST_NAME
 from retriever.store.database import FILE_NAME, OWNER
 from retriever.store.locks import HOLDER_NAME, LOCK_NAME, READERS_NAME
-from retriever.store.manifest import MANIFEST_NAME
 
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME, HOLDER_NAME})

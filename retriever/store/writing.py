@@ -6,7 +6,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from pageindex.files import Skipped
+from pageindex.corpus import Skipped
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredDocument, StoredFolder, keys_of_nodes
 from retriever.store.text_vectors import pack_tokens, pack_vectors

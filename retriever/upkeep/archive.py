@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pageindex.files import require_regular
+from pageindex.corpus import require_regular
 from retriever.errors import (
     ArchiveError,
     Command,

@@ -27,7 +27,7 @@ from retriever.errors import (
 )
 from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
-from retriever.indexing.parts import DerivedTables, count_sections
+from retriever.indexing.derived_tables import DerivedTables, count_sections
 from retriever.indexing.snapshot import CHROMA, Snapshot
 from retriever.rerank import cross_encoder, endpoint, onnx
 from retriever.served.check import check_llm

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from pageindex.files import read_file, require_regular
+from pageindex.corpus import read_file, require_regular
 from retriever.errors import SnapshotError
 from retriever.files import writing_to
-from retriever.store.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
+from retriever.store.checksums import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
 
 DATABASE_NAME = "chroma.sqlite3"
 

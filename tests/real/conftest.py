@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.files import DocumentText, SourceFile, read_document
+from pageindex.corpus import DocumentText, SourceFile, read_document
 from tests.program import PROJECT
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.scripted_server import ScriptedServer, scripted_server

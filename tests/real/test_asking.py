@@ -12,7 +12,7 @@ from retriever.api import index_folders, open_retriever
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.errors import EncoderError, NoIndexError, QuestionError
 from retriever.retriever import Retriever
-from retriever.store import queries
+from retriever.store import recorded
 from retriever.types import FloatMatrix
 from tests.shelf import (
     LONG_AGO_NS,
@@ -255,7 +255,7 @@ def test_what_is_opened_more_often_is_above_what_is_not(tmp_path: Path) -> None:
     )
     assert first(shelf, method="blended") == "a.md"
     with shelf.rows() as rows:
-        queries.note_opened(rows, "z.md#ferry")
+        recorded.note_opened(rows, "z.md#ferry")
     assert first(shelf, method="blended") == "z.md"
     assert first(shelf) == "a.md"
 

@@ -9,10 +9,10 @@ import pytest
 from hybrid_retrieve import main
 from pageindex.document import parse_document
 from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
-from retriever.evaluation.formats import read_questions
+from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import QuestionSet
+from retriever.evaluation.results import Summary, compare_to_baseline, read_baseline, summarize
 from retriever.evaluation.runs import Stage
-from retriever.evaluation.summary import Summary, compare_to_baseline, read_baseline, summarize
 from retriever.query import AskRequest, Expansion
 from retriever.types import Source
 from scripts.make_questions import format_question, make_own_questions

@@ -9,7 +9,7 @@ from retriever.errors import IndexLockedError
 from retriever.looking import history
 from retriever.looking.history import QuestionLog
 from retriever.query import AskRequest, Expansion
-from retriever.store import queries
+from retriever.store import recorded
 from retriever.store.store import open_store
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
@@ -25,7 +25,7 @@ def ask(shelf: Shelf, *questions: str, **settings: object) -> list[tuple[str, ..
 
 def opened(shelf: Shelf, *node_ids: str) -> dict[str, int]:
     with closing(open_store(shelf.index).open()) as connection:
-        return queries.opened_counts(connection, node_ids)
+        return recorded.opened_counts(connection, node_ids)
 
 
 def test_nothing_is_recorded_unless_it_is_wished(shelf: Shelf) -> None:
@@ -67,7 +67,7 @@ def test_the_answer_is_the_same_whether_it_is_recorded(shelf: Shelf) -> None:
 
 
 def test_the_oldest_go(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MAX_QUERIES", 3)
+    monkeypatch.setattr(recorded, "MAX_QUERIES", 3)
     ask(shelf, *QUESTIONS)
     assert [query.key for query in QuestionLog(open_store(shelf.index)).queries()] == [5, 4, 3]
 

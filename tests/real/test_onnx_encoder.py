@@ -10,7 +10,7 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
 from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256, write_card
-from retriever.embedding.tokens import Tokens
+from retriever.embedding.tokenizer import Tokens
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from tests.shelf import Shelf

@@ -91,7 +91,7 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
 
 
 def test_parts_are_merged_when_there_are_many(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.indexing.parts.MOST_PARTS", 3)
+    monkeypatch.setattr("retriever.indexing.derived_tables.MOST_PARTS", 3)
     docs = tmp_path / "docs"
     docs.mkdir()
     places: Sequence[str | Path] = (postgres, tmp_path / "index")

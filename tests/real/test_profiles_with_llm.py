@@ -10,7 +10,7 @@ import pytest
 from retriever.api import open_retriever
 from retriever.evaluation.ask import Asked as AskedQuestions
 from retriever.evaluation.ask import System, ask_all
-from retriever.evaluation.formats import read_questions
+from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.runs import Outcome
 from retriever.evaluation.why_not import explain_absence
 from retriever.query import Expansion

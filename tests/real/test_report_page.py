@@ -11,9 +11,9 @@ import pytest
 
 from pageindex.node import Span
 from retriever.evaluation.questions import Gold, Question, QuestionSet, Section, Sections
-from retriever.evaluation.report import render_report
+from retriever.evaluation.report_page import render_report
+from retriever.evaluation.results import summarize
 from retriever.evaluation.runs import Found, Outcome, Run
-from retriever.evaluation.summary import summarize
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import pageindex.files
+import pageindex.corpus
 from retriever.api import watch_folders
 from retriever.indexing.watch import WatchEvent
 from tests.program import Cli
@@ -97,7 +97,7 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
         return size, mtime_ns, tick_ns, inode
 
     tick_ns = time.time_ns()
-    monkeypatch.setattr("pageindex.files.identify", tick)
+    monkeypatch.setattr("pageindex.corpus.identify", tick)
     monkeypatch.setattr("time.time_ns", lambda: tick_ns + 10**9)
     shelf.update()
     edit(shelf.docs)

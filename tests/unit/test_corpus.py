@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.files import (
+from pageindex.corpus import (
     CorpusOptions,
     SourceFile,
     UnreadableDocumentError,
@@ -155,7 +155,7 @@ def test_a_folder_that_cannot_be_listed_costs_only_itself(tmp_path: Path, monkey
             raise PermissionError(13, "Permission denied")
         return real_scandir(path)
 
-    monkeypatch.setattr("pageindex.files.os.scandir", refusing)
+    monkeypatch.setattr("pageindex.corpus.os.scandir", refusing)
     assert paths(tmp_path) == ["open/b.md"]
     assert skipped(tmp_path) == {"closed": "the folder cannot be listed: permission denied"}
 
@@ -229,7 +229,7 @@ def test_binary_files(tmp_path: Path, raw: bytes) -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_a_file_of_too_many_lines_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
-    monkeypatch.setattr("pageindex.text.MAX_LINES", 3)
+    monkeypatch.setattr("pageindex.decoding.MAX_LINES", 3)
     make(tmp_path, "a.md", content=end * 3 + b"x")
     assert read_document(source(tmp_path / "a.md")).text == "\n\n\nx"
     make(tmp_path, "a.md", content=end * 4)
@@ -269,7 +269,7 @@ def test_a_file_that_changes_while_it_is_read(
                 opened.write(b"+")
         return real_fstat(handle)
 
-    monkeypatch.setattr("pageindex.files.os.fstat", growing)
+    monkeypatch.setattr("pageindex.corpus.os.fstat", growing)
     if works:
         assert read_document(source(tmp_path / "a.md")).text == "old+"
     else:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pageindex.document import parse_document
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
+from retriever.evaluation.question_files import check_expansions, read_expansions, read_questions
 from retriever.evaluation.questions import Gold, Question
 from retriever.query import Expansion
 from scripts.make_questions import format_question, main, make_own_questions

@@ -18,15 +18,15 @@ from retriever.evaluation.questions import (
     find_excluded_sections,
     find_right_sections,
 )
-from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Found, Outcome, Run, Stage, find_loss
-from retriever.evaluation.summary import (
+from retriever.evaluation.report_page import render_report
+from retriever.evaluation.results import (
     Summary,
     compare_to_baseline,
     dump_summary,
     read_baseline,
     summarize,
 )
+from retriever.evaluation.runs import Found, Outcome, Run, Stage, find_loss
 from retriever.types import Candidate
 from tests.program import Cli
 

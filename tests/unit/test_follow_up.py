@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from retriever.evaluation.formats import read_questions
+from retriever.evaluation.question_files import read_questions
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
 from retriever.query import Turn, as_turns
 from tests.program import PROJECT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.files import SourceFile, UnreadableDocumentError, list_files, read_document, read_regular
+from pageindex.corpus import SourceFile, UnreadableDocumentError, list_files, read_document, read_regular
 from tests.shelf import write_pages
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="files are opened below a folder elsewhere")

@@ -49,7 +49,7 @@ DISTRIBUTIONS = {
 
 LIGHT = (
     "import hybrid_retrieve, pageindex, retriever",
-    "import pageindex.files, pageindex.document, pageindex.tree",
+    "import pageindex.corpus, pageindex.document, pageindex.tree",
     "import retriever.errors, retriever.types, retriever.settings.schema, retriever.indexing.request",
     "import retriever.display.phrases, retriever.display.sanitize, retriever.evaluation.runs",
     *(f"assert hybrid_retrieve.main({words}) in (0, 2)" for words in (["--version"], ["--help"])),
@@ -151,9 +151,9 @@ def test_every_package_that_is_imported_is_declared() -> None:
 
 LAYERS = {
     "pageindex": [
-        "text plain_yaml",
+        "decoding plain_yaml",
         "formats ignore front_matter",
-        "files",
+        "corpus",
         "markdown",
         "node",
         "outline links summary plain boilerplate",

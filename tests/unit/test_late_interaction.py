@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from retriever.embedding.tokens import sign_bits
+from retriever.embedding.tokenizer import sign_bits
 from retriever.searching.late_interaction import max_similarities
 from retriever.types import FloatMatrix, TokenBits
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest does not export
 
+from pageindex.decoding import decode
 from pageindex.document import Document, parse_document
 from pageindex.links import LinkKind
 from pageindex.node import Node
-from pageindex.text import decode
 
 CASES = Path(__file__).parents[1] / "markdown_cases"
 CASE = re.compile(r"^## (.+?)\n.*?^`{9} markdown\n(.*?)^`{9}\n+`{9} outline\n(.*?)^`{9}$", re.DOTALL | re.MULTILINE)

@@ -16,7 +16,7 @@ from retriever.lexical.names import (
     spell_member,
     spell_name,
 )
-from retriever.searching.names import holds_identifier
+from retriever.searching.known_items import holds_identifier
 from retriever.types import Source
 from tests.shelf import WORDS_ALONE, write_pages
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pageindex import markdown
+from pageindex.decoding import NotTextError, decode, with_lf
 from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
 from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
 from pageindex.outline import outline
-from pageindex.text import NotTextError, decode, with_lf
 from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
 from retriever.lexical.tokens import tokenize
 from retriever.text import snippet

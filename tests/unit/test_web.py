@@ -11,8 +11,8 @@ from markupsafe import Markup
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
 from retriever.display.sanitize import open_templates
+from retriever.serving.web.drawn_tree import MAX_FAMILY, Branch, Outline, draw_branch, draw_tree, join_only_section
 from retriever.serving.web.site import STATIC
-from retriever.serving.web.tree import MAX_FAMILY, Branch, Outline, draw_branch, draw_tree, join_only_section
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
 TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.links import LinkKind
-from retriever.serving.web.render import RenderOptions, render_markdown
+from retriever.serving.web.section_html import RenderOptions, render_markdown
 
 
 def shown(markdown: str, **around: object) -> str:

@@ -26,7 +26,7 @@ from retriever.errors import (
     ScopeError,
     UsageError,
 )
-from retriever.serving.web.api import Endpoint, Parameters, list_endpoints, read_parameters
+from retriever.serving.web.json_api import Endpoint, Parameters, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.site import STATIC, Site
 

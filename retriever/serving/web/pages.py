@@ -26,16 +26,16 @@ from retriever.query import Scope
 from retriever.searching.open_index import View
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.served.task import new_nonce
-from retriever.serving.web.api import (
+from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_branch, draw_tree
+from retriever.serving.web.json_api import (
     AnswerParameters,
     QuestionParameters,
     ScopedParameters,
     ShortText,
     read_parameters,
 )
-from retriever.serving.web.render import RenderOptions, highlight, render_markdown
+from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
 from retriever.serving.web.site import PAGE_WAIT_S, Site, Timed, Visit
-from retriever.serving.web.tree import NO_TITLE, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids

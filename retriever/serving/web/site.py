@@ -17,7 +17,7 @@ from retriever.query import AskRequest, Scope
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web.tree import Outline, read_outline
+from retriever.serving.web.drawn_tree import Outline, read_outline
 from retriever.settings.layers import profile_names
 from retriever.store.reading import IndexState
 from retriever.store.store import Store

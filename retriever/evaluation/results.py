@@ -10,8 +10,8 @@ from typing import Any
 
 from retriever.display.json import dump
 from retriever.errors import UsageError
-from retriever.evaluation.formats import json_object, read_text
 from retriever.evaluation.measures import Values, measure
+from retriever.evaluation.question_files import json_object, read_text
 from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
 from retriever.evaluation.runs import Run
 from retriever.evaluation.statistics import (

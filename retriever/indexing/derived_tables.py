@@ -14,7 +14,7 @@ from retriever.lexical import tokens as tokenizer
 from retriever.lexical.bm25 import FORMAT
 from retriever.lexical.postings import Postings, merge_postings, no_postings
 from retriever.lexical.spelling import list_words
-from retriever.lexical.tables import pack_block, signed_letters, unpack_blocks
+from retriever.lexical.table_index import pack_block, signed_letters, unpack_blocks
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
 from retriever.store.connection import Connection

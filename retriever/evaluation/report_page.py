@@ -14,9 +14,9 @@ from markupsafe import Markup
 from retriever.display.sanitize import open_templates
 from retriever.evaluation.measures import MEASURES
 from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
+from retriever.evaluation.results import HEADLINES, Summary, SystemSummary
 from retriever.evaluation.runs import Found, Run
 from retriever.evaluation.statistics import Estimate
-from retriever.evaluation.summary import HEADLINES, Summary, SystemSummary
 
 SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
 NO_VALUE = "\u2014"  # an em dash

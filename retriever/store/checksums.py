@@ -5,7 +5,7 @@ from io import FileIO
 from pathlib import Path
 from zlib import crc32
 
-from pageindex.files import open_regular, require_regular
+from pageindex.corpus import open_regular, require_regular
 from retriever.errors import SnapshotError
 
 MANIFEST_NAME = "manifest.json"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from pageindex.files import read_file
+from pageindex.corpus import read_file
 from pageindex.node import Span
 from retriever.errors import UsageError
 from retriever.evaluation.questions import NO_KIND, Gold, Question, QuestionSet
