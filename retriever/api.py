@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
-from retriever.indexes import choose_new_place, find_holder, find_index, find_several
+from retriever.indexes import choose_new_place, find_holder, find_index, find_several, split_reference
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest, absolute, remember
@@ -221,7 +221,8 @@ def forget_documents(
     """Removes documents from every file of an index and keeps them out; with `undo`, lets them be indexed again.
 
     Args:
-        references: paths of documents or folders; an indexed folder leaves the index altogether.
+        references: paths of documents or folders, each as an index or an answer of several names it; an indexed
+            folder leaves the index altogether.
         index: the index's folder, found as in `open_retriever`.
         undo: take back what was forgotten.
 
@@ -231,8 +232,13 @@ def forget_documents(
     """
     from retriever.indexing.forget import forget, take_back
 
-    request = index_request((), index or find_holder(references[0]), DEFAULT_PROFILE, None, None)
-    return take_back(request, references) if undo else forget(request, references)
+    named = [split_reference(reference) for reference in references]
+    store = next((own for own, _ in named if own is not None), None)
+    request = index_request((), index or store or find_holder(references[0]), DEFAULT_PROFILE, None, None)
+    inside = [
+        path if own == request.store else reference for reference, (own, path) in zip(references, named, strict=True)
+    ]
+    return take_back(request, inside) if undo else forget(request, inside)
 
 
 @check_arguments

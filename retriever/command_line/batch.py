@@ -58,9 +58,12 @@ def answer_batch(
     # Each reason once: of a thousand questions all may have met the same one.
     for sentence, times in degraded.items():
         console.note(f"note: {sentence} ({pluralize(times, 'question')})")
-    console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")
+    asked = (
+        f"asked {pluralize(len(questions) - failed, 'question')}; no section answers {unanswered - failed:,} of them"
+    )
+    console.note(f"{asked}{f'; {failed:,} could not be asked' if failed else ''}")
     if failed == len(questions):
-        return ExitCode.USAGE
+        raise UsageError(f"--batch: {source}: none of the questions can be asked: {next(iter(degraded))}")
     return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
 
 

@@ -203,7 +203,8 @@ def unpack(file: Path, target: Path) -> None:
             # bzip2 and lzma unpack a kilobyte to gigabytes before anything of it can be counted.
             if info.flag_bits & ENCRYPTED or info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
                 raise ArchiveError(f"{file} is no exported index: it is encrypted, or packed in another way")
-            limit = min(info.file_size, MAX_RATIO * info.compress_size + SLACK_BYTES)
+            packed = min(info.compress_size, file.stat().st_size)  # the first is what the archive says
+            limit = min(info.file_size, MAX_RATIO * packed + SLACK_BYTES)
             require_space(target.parent, SPACE_FACTOR * limit)
             with archive.open(info) as source, target.open("xb") as out:
                 target.chmod(0o600)
@@ -216,7 +217,7 @@ def unpack(file: Path, target: Path) -> None:
     except FileNotFoundError as error:
         raise ArchiveError(f"{file} is not there") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise ArchiveError(f"{file} is no exported index, or a damaged one: {error}") from error
+        raise ArchiveError(f"{file} is no exported index, or a damaged one: {str(error) or 'it is cut'}") from error
     except OSError as error:
         raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from error
 

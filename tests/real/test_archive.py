@@ -1,6 +1,7 @@
 """An index as one file: there and back, on another machine, and what damaged or hostile files come to."""
 
 import json
+import random
 import signal
 import sqlite3
 import stat
@@ -198,6 +199,17 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, kind: int) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["bomb.zip"]
 
 
+def test_a_bomb_that_lies_about_what_it_was_packed_to_is_not_unpacked(tmp_path: Path) -> None:
+    content = bytes(300_000_000) + random.Random(1).randbytes(1_200_000)
+    bomb = packed(tmp_path / "bomb.zip", {INDEX: content}, zipfile.ZIP_DEFLATED)
+    data = bytearray(bomb.read_bytes())
+    place = data.index(b"PK\x01\x02") + 20  # of the packed size, in the ZIP's list of members
+    data[place : place + 4] = (290_000_000).to_bytes(4, "little")
+    bomb.write_bytes(data)
+    with pytest.raises(ArchiveError, match="more bytes than any index"):
+        brought(bomb, tmp_path / "new")
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -235,7 +247,14 @@ def test_a_hostile_database_is_refused(archive: Path, tmp_path: Path, statement:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("change", ["parent_id = node_id", "parent_id = (SELECT max(n.node_id) FROM nodes AS n)"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "parent_id = node_id",
+        "parent_id = (SELECT max(n.node_id) FROM nodes AS n)",
+        "breadcrumb = replace(hex(zeroblob(50000)), '00', '[')",
+    ],
+)
 def test_a_folder_of_a_stranger_hangs_no_question(shelf: Shelf, tmp_path: Path, change: str) -> None:
     own = shelf.copied(tmp_path)
     with own.rows() as rows:

@@ -4,11 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from mcp.types import TextContent
+from starlette.testclient import TestClient
 
 from retriever.api import forget_documents, index_folders, open_retriever, open_several
 from retriever.command_line.opening import Opening
@@ -17,6 +20,7 @@ from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex, ServedIndexes
+from retriever.serving.web import make_web_app
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages
 
@@ -176,6 +180,40 @@ def test_an_agent_reads_back_what_a_tool_says(index: Path) -> None:
             assert sentence["text"] in call("read", node_id=sentence["citation"])[0]
 
 
+def test_the_web_page_and_its_api_read_back_what_they_print(index: Path) -> None:
+    question = {"question": "otters sleep in the sun"}
+    with (
+        ServedIndex(index=str(index), settings={"top_k": 40, **WORDS_ALONE}) as served,
+        TestClient(make_web_app(served)) as client,
+    ):
+
+        def read(reference: str) -> tuple[str, str, int, int]:
+            response = client.get("/api/node", params={"reference": reference})
+            assert response.status_code == 200, (reference, response.text)
+            return place_of(response.json())
+
+        hits = client.get("/api/search", params=question).json()["hits"]
+        assert len(hits) == 30
+        for hit in hits:
+            lines = hit["passage"]["start_line"], hit["passage"]["end_line"]
+            assert read(hit["citation"]) == (hit["folder"], hit["file"], *lines)
+            assert read(hit["node_id"])[:3] == (hit["folder"], hit["file"], hit["start_line"])
+        nodes = client.get("/api/tree", params={"limit": 1000}).json()["nodes"]
+        sections = [node for node in nodes if node.get("start_line")]
+        assert len({read(node["node_id"])[:3] for node in sections}) == len(sections) >= 30
+        page = client.get("/", params=question).text
+        links = sorted(set(re.findall(r'href="(/read\?[^"]+)"', page)))
+        assert len(links) >= 30
+        for link in links:
+            (reference,) = parse_qs(urlsplit(unescape(link)).query)["node"]
+            shown = client.get(unescape(link))
+            assert shown.status_code == 200, reference
+            if not reference.endswith("/"):  # a folder
+                file = Path(*read(reference)[:2])
+                title = file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+                assert escape(title) in shown.text, reference
+
+
 @pytest.mark.parametrize(
     ("reference", "named"),
     [
@@ -199,6 +237,20 @@ def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, in
     assert forget_documents(["a/docs:README.md"], index).forgotten == ("a/docs:README.md",)
     with open_retriever((), index, settings=WORDS_ALONE) as retriever:
         assert retriever.read("b/docs:README.md").folder == f"{place}/b/docs"
+
+
+def test_forget_takes_a_reference_that_names_its_index(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/docs", "b/docs"):
+        index_folders([place / name])
+    monkeypatch.chdir(place)
+    cli("forget", "a/docs::sub/README.md")
+    assert forget_documents(["a/docs::README.md"], "a/docs").forgotten == ("README.md",)
+    with pytest.raises(UsageError):
+        forget_documents(["a/docs::b/docs:README.md", "b/docs::README.md"])
+    assert forget_documents(["a/docs::README.md"], undo=True).forgotten == ("README.md",)
+    left = {name: cli("tree", "--json", "--index", name).out for name in ("a/docs", "b/docs")}
+    assert "sub/README.md" not in left["a/docs"]
+    assert all(path in left["b/docs"] for path in ('"README.md"', '"sub/README.md"'))
 
 
 def test_a_folder_alone_is_named_when_a_second_one_comes(place: Path, index: Path) -> None:
