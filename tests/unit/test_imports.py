@@ -35,8 +35,8 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     "langchain_core": "retriever/adapters/langchain.py",
     "llama_index": "retriever/adapters/llamaindex.py",
     "onnxruntime": "retriever/embedding/onnx.py",
-    "sentence_transformers": ("retriever/embedding/sentence_transformers.py", "retriever/rerank/cross_encoder.py"),
-    "torch": ("retriever/embedding/sentence_transformers.py", "retriever/rerank/cross_encoder.py"),
+    "sentence_transformers": ("retriever/rerank/cross_encoder.py",),
+    "torch": ("retriever/rerank/cross_encoder.py",),
 }
 """The only modules that import these."""
 DISTRIBUTIONS = {
