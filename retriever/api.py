@@ -12,12 +12,13 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
-from retriever.indexes import choose_new_place, find_holder, find_index, find_several, split_reference
+from retriever.indexes import drop_index, find_holder, find_index, find_several, list_indexes, split_reference
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest, absolute, remember
@@ -29,15 +30,45 @@ from retriever.store.store import Store
 from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
-    from retriever.expansion.cache import CacheContent
-    from retriever.indexes import ListedIndex
+    from retriever.expansion.cache import read_cache
     from retriever.indexing.forget import ForgetReport
     from retriever.indexing.watch import WatchEvent
-    from retriever.looking.history import QuestionLog
+    from retriever.looking.history import open_history
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
-    from retriever.upkeep.archive import ExportReport
-    from retriever.upkeep.doctor import CheckUp
+    from retriever.upkeep.archive import export_index, import_index
+    from retriever.upkeep.repair import check_up
+
+__all__ = [
+    "check_up",
+    "drop_index",
+    "export_index",
+    "forget_documents",
+    "import_index",
+    "index_folders",
+    "list_indexes",
+    "open_history",
+    "open_retriever",
+    "open_several",
+    "read_cache",
+    "watch_folders",
+]
+
+# Those that have a module of their own, which is imported when one of them is used.
+_MODULES = {
+    "check_up": "upkeep.repair",
+    "export_index": "upkeep.archive",
+    "import_index": "upkeep.archive",
+    "open_history": "looking.history",
+    "read_cache": "expansion.cache",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names above
+    """Import what is used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'retriever.api' has no attribute {name!r}")
+    return getattr(import_module(f"retriever.{_MODULES[name]}"), name)
 
 
 @check_arguments
@@ -50,7 +81,7 @@ def open_retriever(
     encoder: Encoder | None = None,
     on_words: "Callable[[Retriever], Sequence[str] | None] | None" = None,
 ) -> "Retriever":
-    """Opens an index for questions; a context manager.
+    """Open an index for questions; a context manager.
 
     Args:
         docs: folders of Markdown: they are indexed first, only what changed. Empty for those of an index.
@@ -98,7 +129,7 @@ def index_folders(
     *,
     everything: bool = False,
 ) -> IndexReport:
-    """Indexes folders, only what changed.
+    """Index folders, only what changed.
 
     Args:
         docs: folders of Markdown; those that the index holds already are looked at too.
@@ -134,7 +165,7 @@ def watch_folders(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> "Iterator[WatchEvent | RetrieverError]":
-    """Indexes folders at once and after every change, until the caller stops.
+    """Index folders at once and after every change, until the caller stops.
 
     Args:
         docs: folders of Markdown.
@@ -157,68 +188,10 @@ def watch_folders(
 
 
 @check_arguments
-def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> "ExportReport":
-    """Writes an index into one file, in the state of this moment.
-
-    Args:
-        file: the archive to be written.
-        index: the index's folder, found as in `open_retriever`.
-        replace: write over a file that is there.
-
-    Returns:
-        What the archive holds.
-
-    Raises:
-        UsageError: the file is there already, or, with `replace`, holds something else than an exported index.
-        IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
-    """
-    from retriever.upkeep.archive import export_index as export
-
-    # The folders above are resolved, the name itself is not: a link is never written through.
-    target = Path(file).expanduser()
-    return export(find_index((), index).index, absolute(target.parent) / target.name, replace=replace)
-
-
-@check_arguments
-def import_index(
-    file: str | Path,
-    index: str | Path | None = None,
-    docs: Sequence[str | Path] = (),
-    *,
-    replace: bool = False,
-    encoder_url: str = "",
-) -> str:
-    """Makes an index of an exported one; nothing is embedded.
-
-    Args:
-        file: what `export_index` wrote.
-        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
-        docs: where its folders are on this machine, in their order; empty: they are not looked at until they are named.
-        replace: replace an index that is there.
-        encoder_url: the server on another machine that the index may go on sending texts to.
-
-    Returns:
-        The index's folder, or the address of its database.
-
-    Raises:
-        ArchiveError: the file is no archive, or a damaged one.
-        IndexVersionError: a version with another format made it.
-        UsageError: there is an index already; its folders are others; it names a server on another machine.
-    """
-    from retriever.upkeep.archive import import_index as import_file
-
-    folders = tuple(map(absolute, docs))
-    place = choose_new_place(folders, index)
-    place = import_file(absolute(file), place, folders, replace=replace, encoder_url=encoder_url)
-    remember(place)
-    return str(place)
-
-
-@check_arguments
 def forget_documents(
     references: Sequence[str], index: str | Path | None = None, *, undo: bool = False
 ) -> "ForgetReport":
-    """Removes documents from every file of an index and keeps them out; with `undo`, lets them be indexed again.
+    """Remove documents from every file of an index and keep them out; with `undo`, lets them be indexed again.
 
     Args:
         references: paths of documents or folders, each as an index or an answer of several names it; an indexed
@@ -242,49 +215,12 @@ def forget_documents(
 
 
 @check_arguments
-def check_up(
-    index: str | Path | None = None,
-    *,
-    repair: bool = False,
-    llm: bool = False,
-    profile: str = DEFAULT_PROFILE,
-    settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    encoder: Encoder | None = None,
-) -> "CheckUp":
-    """Examines the installation and an index, and repairs the index on request.
-
-    Args:
-        index: the index's folder, found as in `open_retriever`.
-        repair: make broken parts anew first, and save what a damaged database holds.
-        llm: ask the language model as well, and look whether there is all that the profile needs of models.
-        profile: for `llm`, a name in configs/ or the path of a YAML file.
-        settings: for `llm`, settings over those of the profile, nested as in a profile file.
-        progress: told how far a repair has come, where documents are indexed again.
-        encoder: the caller's own embedding model, for such a repair.
-
-    Raises:
-        RetrieverError: a repair failed; the message says what to do.
-    """
-    from retriever.upkeep.doctor import CheckUp, examine
-    from retriever.upkeep.repair import repair_index
-
-    try:
-        place: Store | None = find_index((), index).index
-    except NoIndexError:
-        place = None
-    repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    models = collect_settings(profile, settings).profile() if llm else None
-    return CheckUp(tuple(examine(place, models)), repairs)
-
-
-@check_arguments
 def open_several(
     indexes: Sequence[str | Path] = (),
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
 ) -> "SeveralRetrievers":
-    """Opens several indexes for questions that all of them are asked; a context manager.
+    """Open several indexes for questions that all of them are asked; a context manager.
 
     Args:
         indexes: their names (see `list_indexes`) or folders; all of this user's when empty.
@@ -308,67 +244,6 @@ def open_several(
     return SeveralRetrievers(opened, failed)
 
 
-def list_indexes() -> "tuple[ListedIndex, ...]":
-    """All indexes of this user, by name: those in the data folder, and those elsewhere whose folders were named."""
-    from retriever.indexes import list_indexes as listed
-
-    return listed()
-
-
-@check_arguments
-def drop_index(name: str) -> Path:
-    """Deletes an index with everything in it; the documents stay as they are.
-
-    Args:
-        name: as `list_indexes` gives it, or the index's folder.
-
-    Returns:
-        The folder that it was in.
-
-    Raises:
-        UsageError: there is no such index.
-        IndexLockedError: another process writes to it.
-        StorageError: it cannot be deleted.
-    """
-    from retriever.indexes import drop_index as drop
-
-    return drop(name)
-
-
-@check_arguments
-def read_cache(*, clear: bool = False) -> "CacheContent":
-    """Return what this user's cache folder keeps of questions: what a language model wrote for them.
-
-    Args:
-        clear: delete it; what is given is what was there.
-
-    Raises:
-        StorageError: it cannot be deleted.
-    """
-    from retriever.expansion.cache import ExpansionCache
-
-    cache = ExpansionCache.of_user()
-    content = cache.content()
-    if clear:
-        cache.clear()
-    return content
-
-
-@check_arguments
-def open_history(index: str | Path | None = None) -> "QuestionLog":
-    """The questions that were recorded in an index.
-
-    Args:
-        index: the index's folder, found as in `open_retriever`.
-
-    Raises:
-        NoIndexError: nothing was named, and nothing has been indexed yet.
-    """
-    from retriever.looking.history import QuestionLog
-
-    return QuestionLog(find_index((), index).index)
-
-
 def index_request(
     docs: Sequence[str | Path],
     index: str | Path | Store | None,
@@ -378,7 +253,7 @@ def index_request(
     *,
     everything: bool = False,
 ) -> IndexRequest:
-    """What `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
+    """Return what `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
     folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
     choice = find_index(folders, index)
     place, folders = choice.index, choice.docs

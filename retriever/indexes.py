@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pageindex.corpus import UnreadableDocumentError, count_documents, find_document, list_files, read_file
 from pageindex.ignore import CorpusError
+from retriever.arguments import check_arguments
 from retriever.errors import Command, NoIndexError, NotIndexedError, RetrieverError, UsageError
 from retriever.files import is_folder, measure_folder, writing_to
 from retriever.indexing.consent import forget_named, holds_home, list_named
@@ -370,8 +371,21 @@ def list_indexes() -> tuple[ListedIndex, ...]:
     return tuple(sorted(listed, key=lambda index: index.name))
 
 
+@check_arguments
 def drop_index(name: str) -> Path:
-    """See `retriever.api.drop_index`."""
+    """Delete an index with everything in it; the documents stay as they are.
+
+    Args:
+        name: as `list_indexes` gives it, or the index's folder.
+
+    Returns:
+        The folder that it was in.
+
+    Raises:
+        UsageError: there is no such index.
+        IndexLockedError: another process writes to it.
+        StorageError: it cannot be deleted.
+    """
     store = find_named(name)
     place = store.folder  # a database is dropped where it is
     require_own(place)

@@ -20,7 +20,7 @@ from retriever.looking.freshness import Freshness, Watch, read_state
 from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
 from retriever.query import AskRequest
-from retriever.search import find_part, search
+from retriever.search import Found, search
 from retriever.searching.confidence import assess
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.queries import ExpandedQuery
@@ -32,7 +32,7 @@ from retriever.searching.question import (
 )
 from retriever.settings.duration import parse_duration
 from retriever.trace import Deadline, NoProgress, Recorder
-from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSections, StageName
+from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
@@ -356,69 +356,58 @@ class Retriever(Closing):
         fresh: Freshness,
         recorder: Recorder,
     ) -> Answer:
-        """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
-        is_rebuilt = False
+        """Search the snapshot in force; where it cannot be used a new one, or index.sqlite alone (`substitute`)."""
         # A damaged snapshot is made anew at once, without embedding: nobody has to run a command for an answer.
-        # One that could not be is left alone for a while, since each try takes longer than a question.
-        for _ in range(ATTEMPTS):
-            known = self._unusable
-            if known and time.monotonic() - known.noticed < RETRY_S and known.number == index.number():
-                break
+        is_rebuilt = False
+        for attempt in range(ATTEMPTS + 1):
+            number, own = index.number(), recorder.copy()
+            substitute = attempt == ATTEMPTS or self._is_unusable(number)
+            if substitute and self._unusable is not None:
+                own.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
             try:
-                return self._search_snapshot(index, read, expanded, fresh, recorder.copy(), substitute=False)
+                with index.view(substitute=substitute) as view:
+                    if not view.number:
+                        hint = Command(f"index FOLDER --index {self.store}")
+                        raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
+                    question = expanded or settle_question(read, view, exact=self.profile.exact)
+                    found = search(view, self._models, question, self.profile, own)
+                    state = replace(read_state(view, fresh), note=self._request.note)
+                    return self._describe(question, found, state, own)
             except SnapshotError as error:
-                number = index.seen
+                if substitute:
+                    raise
                 if index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
                 if is_rebuilt or not self._rebuild(index, number):
                     self._unusable = Unusable(number, str(error), time.monotonic())
-                    break
+                    continue
                 is_rebuilt = True
                 what = str(error).removesuffix("; index the documents again")
                 recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
-        if self._unusable is not None:
-            recorder.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
-        return self._search_snapshot(index, read, expanded, fresh, recorder, substitute=True)
+        raise AssertionError("the last attempt returns or raises")
 
-    def _search_snapshot(
-        self,
-        index: OpenIndex,
-        read: ReadQuestion,
-        expanded: ExpandedQuery | None,
-        fresh: Freshness,
-        recorder: Recorder,
-        *,
-        substitute: bool,
-    ) -> Answer:
-        """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
-        with index.view(substitute=substitute) as view:
-            if not view.number:
-                raise NoIndexError(
-                    f"the index {self.store} is not finished", hint=Command(f"index FOLDER --index {self.store}")
-                )
-            expanded = expanded or settle_question(read, view, exact=self.profile.exact)
-            part, searched, notes = find_part(view, expanded)
-            hits: tuple[Hit, ...] = ()
-            words: tuple[str, ...] = ()
-            # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
-            if searched is None or searched.sections:
-                hits, words = search(part, self._models, expanded, self.profile, recorder)
-            state = replace(read_state(view, fresh), note=self._request.note)
+    def _is_unusable(self, number: int) -> bool:
+        """Return whether a snapshot is left alone for now: each try to rebuild it takes longer than a question."""
+        known = self._unusable
+        return known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S
+
+    def _describe(self, expanded: ExpandedQuery, found: Found, state: IndexState, recorder: Recorder) -> Answer:
+        """Return what was found as an answer, with how sure it is and how it was made."""
         assessment = assess(recorder.signals)
         return Answer(
             question=expanded.asked,
             profile=self.profile_name,
-            hits=hits,
-            verdict=assessment.verdict if hits else "none",
-            confidence=assessment.confidence if hits else 0.0,
-            matched_words=words,
+            hits=found.hits,
+            verdict=assessment.verdict if found.hits else "none",
+            confidence=assessment.confidence if found.hits else 0.0,
+            matched_words=found.words,
             index=state,
             degraded=tuple(recorder.degraded),
             trace=recorder.trace(),
             follow_up=expanded.follow_up,
             expansion=recorder.expansion,
-            scope=searched,
-            notes=(*notes, *recorder.notes),
+            scope=found.searched,
+            notes=(*found.notes, *recorder.notes),
             corrections=expanded.corrections,
         )
 

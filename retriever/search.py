@@ -1,7 +1,7 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from retriever.errors import OutOfTimeError, ScopeError
@@ -34,10 +34,26 @@ if TYPE_CHECKING:
     from retriever.served.task import Generator
 
 
-def search(
-    view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
-) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-    """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one search found, and where it looked."""
+
+    hits: tuple[Hit, ...] = ()
+    """Best first."""
+    words: tuple[str, ...] = ()
+    """The question's, as BM25 reads them."""
+    searched: SearchedScope | None = None
+    """The part of the index that the filters leave; None for all of it."""
+    notes: tuple[str, ...] = ()
+    """How the question was read, and why a scope left nothing."""
+
+
+def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder) -> Found:
+    """Return the best sections for a question; the recorder learns how they were found."""
+    view, searched, notes = find_part(view, expanded)
+    # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
+    if searched is not None and not searched.sections:
+        return Found(searched=searched, notes=notes)
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
     if models.planner is not None:
         candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
@@ -57,7 +73,7 @@ def search(
         hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile.part(HitSettings))
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
-    return hits, words
+    return Found(hits, words, searched, notes)
 
 
 def find_part(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:

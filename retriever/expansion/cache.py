@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.corpus import open_regular
+from retriever.arguments import check_arguments
 from retriever.errors import StorageError
 from retriever.expansion.prompt import WrittenExpansion
 from retriever.files import find_cache_file, make_private_folder
@@ -148,6 +149,23 @@ class ExpansionCache:
         with FileIO(open_regular(self._path), "r") as file:
             head = file.read(72)
         return not head or head[68:] == _OWNER.to_bytes(4, "big")  # where SQLite keeps the application_id
+
+
+@check_arguments
+def read_cache(*, clear: bool = False) -> "CacheContent":
+    """Return what this user's cache folder keeps of questions: what a language model wrote for them.
+
+    Args:
+        clear: delete it; what is given is what was there.
+
+    Raises:
+        StorageError: it cannot be deleted.
+    """
+    cache = ExpansionCache.of_user()
+    content = cache.content()
+    if clear:
+        cache.clear()
+    return content
 
 
 def cache_key(model: str, task: Task[WrittenExpansion]) -> str:

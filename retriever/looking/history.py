@@ -7,9 +7,12 @@ be written (a read-only index, a writer at work) the answer says so and is the s
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from retriever.arguments import check_arguments
 from retriever.errors import Command, IndexUnusableError, UsageError
+from retriever.indexes import find_index
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import recorded
 from retriever.store.recorded import StoredQuery
@@ -95,3 +98,16 @@ class QuestionLog:
         """
         with self.store.delete(WAIT_FOR_WRITER_S) as connection:
             return recorded.remove_all(connection)
+
+
+@check_arguments
+def open_history(index: str | Path | None = None) -> QuestionLog:
+    """Return the questions that were recorded in an index.
+
+    Args:
+        index: the index's folder, found as in `open_retriever`.
+
+    Raises:
+        NoIndexError: nothing was named, and nothing has been indexed yet.
+    """
+    return QuestionLog(find_index((), index).index)

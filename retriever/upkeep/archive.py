@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.corpus import require_regular
+from retriever.arguments import check_arguments
 from retriever.errors import (
     ArchiveError,
     Command,
@@ -24,10 +25,11 @@ from retriever.errors import (
     UsageError,
 )
 from retriever.files import require_space, sync, writing_to
+from retriever.indexes import choose_new_place, find_index
 from retriever.indexing.background import copy_background, read_background, renew_folder_backgrounds
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.derived import open_derived
-from retriever.indexing.request import WAIT_FOR_WRITER_S, home_folder, name_index
+from retriever.indexing.request import WAIT_FOR_WRITER_S, absolute, home_folder, name_index, remember
 from retriever.served.address import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
@@ -66,13 +68,31 @@ class ExportReport:
     bytes: int  # of index.sqlite
 
 
-def export_index(index: Store, file: Path, *, replace: bool = False) -> ExportReport:
-    """Write an index into one file, in the state of this moment, whatever a writer does meanwhile."""
+@check_arguments
+def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> ExportReport:
+    """Write an index into one file, in the state of this moment, whatever a writer does meanwhile.
+
+    Args:
+        file: the archive to be written.
+        index: the index's folder, found as in `open_retriever`.
+        replace: write over a file that is there.
+
+    Returns:
+        What the archive holds.
+
+    Raises:
+        UsageError: the file is there already, or, with `replace`, holds something else than an exported index.
+        IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
+    """
+    store = find_index((), index).index
+    # The folders above are resolved, the name itself is not: a link is never written through.
+    file = Path(file).expanduser()
+    file = absolute(file.parent) / file.name
     check_target(file, replace=replace)
     with writing_to(file.parent), tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as place:
         database, draft = Path(place) / FILE_NAME, Path(place) / file.name
-        with index.read() as source:
-            if not index.keeps_snapshots:
+        with store.read() as source:
+            if not store.keeps_snapshots:
                 with closing(create_file(database.parent)) as target:
                     with read_transaction(source), transaction(target):
                         copy_rows(source, target)
@@ -110,25 +130,46 @@ def check_target(file: Path, *, replace: bool) -> None:
     raise UsageError(f"{file} holds something else than an exported index; name another file")
 
 
+@check_arguments
 def import_index(
-    file: Path, store: Store | None, docs: Sequence[Path], *, replace: bool = False, encoder_url: str = ""
-) -> Store:
-    """Check everything, make an index in a draft folder, and put it in its place as a whole; see `api.import_index`.
+    file: str | Path,
+    index: str | Path | None = None,
+    docs: Sequence[str | Path] = (),
+    *,
+    replace: bool = False,
+    encoder_url: str = "",
+) -> str:
+    """Make an index of an exported one: check everything, and put it in its place as a whole; nothing is embedded.
 
-    Without a `store`, the index comes where that of its folders belongs; returned is where it is.
+    Args:
+        file: what `export_index` wrote.
+        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
+        docs: where its folders are on this machine, in their order; empty: they are not looked at until they are named.
+        replace: replace an index that is there.
+        encoder_url: the server on another machine that the index may go on sending texts to.
+
+    Returns:
+        The index's folder, or the address of its database.
+
+    Raises:
+        ArchiveError: the file is no archive, or a damaged one.
+        IndexVersionError: a version with another format made it.
+        UsageError: there is an index already; its folders are others; it names a server on another machine.
     """
-    for folder in docs:
+    archive, wanted = absolute(file), tuple(map(absolute, docs))
+    store = choose_new_place(wanted, index)
+    for folder in wanted:
         if not folder.is_dir():
             raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
     if store is not None:
         check_place(store, replace=replace)
     with make_import_draft(store) as name, writing_to(Path(name)):
         draft = Path(name)
-        unpack(file, draft / FILE_NAME)
-        documents = check_index(file, draft, docs, encoder_url)
+        unpack(archive, draft / FILE_NAME)
+        documents = check_index(archive, draft, wanted, encoder_url)
         with closing(create_file(draft)) as connection:
-            if docs:
-                move_folders(connection, docs)
+            if wanted:
+                move_folders(connection, wanted)
             folders = [Path(folder.path) for folder in reading.folders(connection)]
             if store is None and not folders:
                 raise UsageError(f"{file} holds an index of no folders; name its place with --index")
@@ -148,9 +189,10 @@ def import_index(
             with suppress(FileNotFoundError):
                 store.folder.rmdir()  # an empty folder
             draft.rename(store.folder)
-    if docs:
-        name_folders(store, docs, documents)
-    return store
+    if wanted:
+        name_folders(store, wanted, documents)
+    remember(store)
+    return str(store)
 
 
 def make_import_draft(store: Store | None) -> AbstractContextManager[str | Path]:

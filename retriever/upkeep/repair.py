@@ -12,14 +12,17 @@ up to the first row that cannot be read.
 import json
 import shlex
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
+from retriever.arguments import check_arguments
 from retriever.display.phrases import pluralize
 from retriever.embedding import open_encoder
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
+from retriever.indexes import find_index
 from retriever.indexing.consent import (
     drop_widening_settings,
     explain_refusal,
@@ -48,7 +51,7 @@ from retriever.store.locks import writer_lock
 from retriever.store.own_files import LOGS, make_draft, next_snapshot, remove_drafts, require_own
 from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
-from retriever.upkeep.doctor import examine_parts, examine_snapshot
+from retriever.upkeep.doctor import CheckUp, examine, examine_parts, examine_snapshot
 
 # Tables that are saved, and what a report calls one of their rows. Indexing makes the other tables again; of `meta` the
 # settings are saved.
@@ -62,6 +65,40 @@ SAVED = {
     "summaries": "summary text",
 }
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the second where an error message quotes a damaged schema
+
+
+@check_arguments
+def check_up(
+    index: str | Path | None = None,
+    *,
+    repair: bool = False,
+    llm: bool = False,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    encoder: Encoder | None = None,
+) -> "CheckUp":
+    """Examine the installation and an index, and repair the index on request.
+
+    Args:
+        index: the index's folder, found as in `open_retriever`.
+        repair: make broken parts anew first, and save what a damaged database holds.
+        llm: ask the language model as well, and look whether there is all that the profile needs of models.
+        profile: for `llm`, a name in configs/ or the path of a YAML file.
+        settings: for `llm`, settings over those of the profile, nested as in a profile file.
+        progress: told how far a repair has come, where documents are indexed again.
+        encoder: the caller's own embedding model, for such a repair.
+
+    Raises:
+        RetrieverError: a repair failed; the message says what to do.
+    """
+    try:
+        place: Store | None = find_index((), index).index
+    except NoIndexError:
+        place = None
+    repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
+    models = collect_settings(profile, settings).profile() if llm else None
+    return CheckUp(tuple(examine(place, models)), repairs)
 
 
 def repair_index(store: Store, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:

@@ -31,12 +31,12 @@ INDEX = "index.sqlite"
 
 @pytest.fixture
 def archive(shelf: Shelf, tmp_path: Path) -> Path:
-    export_index(open_store(shelf.index), tmp_path / "notes.zip")
+    export_index(tmp_path / "notes.zip", shelf.index)
     return tmp_path / "notes.zip"
 
 
 def brought(archive: Path, index: Path, *folders: Path, replace: bool = False, encoder_url: str = "") -> Store:
-    return import_index(archive, open_store(index), folders, replace=replace, encoder_url=encoder_url)
+    return open_store(import_index(archive, index, folders, replace=replace, encoder_url=encoder_url))
 
 
 def altered(archive: Path, *statements: str) -> Path:
@@ -87,7 +87,7 @@ def test_an_export_is_of_one_moment_and_holds_no_deleted_text(tmp_path: Path) ->
     with shelf.rows() as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM documents")
-        report = export_index(open_store(shelf.index), tmp_path / "notes.zip")
+        report = export_index(tmp_path / "notes.zip", shelf.index)
         writer.execute("ROLLBACK")
     assert (report.documents, report.folders) == (len(PAGES), (str(shelf.docs),))
     with zipfile.ZipFile(tmp_path / "notes.zip") as members:
@@ -114,7 +114,7 @@ def test_two_folders_may_change_places(tmp_path: Path) -> None:
     other.mkdir()
     (other / "x.md").write_text("# X\n", encoding="utf-8")
     shelf.update(shelf.docs, other)
-    export_index(open_store(shelf.index), tmp_path / "notes.zip")
+    export_index(tmp_path / "notes.zip", shelf.index)
     with pytest.raises(UsageError, match=f"2 folders, name as many, in this order: {shelf.docs}, {other}"):
         brought(tmp_path / "notes.zip", tmp_path / "new", other)
     brought(tmp_path / "notes.zip", tmp_path / "new", other, shelf.docs)
@@ -124,8 +124,8 @@ def test_two_folders_may_change_places(tmp_path: Path) -> None:
 
 def test_nothing_is_replaced_unless_that_is_said(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--force"):
-        export_index(open_store(shelf.index), archive)
-    export_index(open_store(shelf.index), archive, replace=True)
+        export_index(archive, shelf.index)
+    export_index(archive, shelf.index, replace=True)
     other = Shelf(tmp_path / "other", {"only.md": "# Only\n"})
     other.update()
     with pytest.raises(UsageError, match="--force replaces it"):
@@ -269,7 +269,6 @@ def test_a_folder_of_a_stranger_hangs_no_question(shelf: Shelf, tmp_path: Path, 
 KILLED_IMPORT = """
 import os, signal, sys
 from pathlib import Path
-from retriever.store.store import open_store
 from retriever.upkeep import archive as importing, repair
 
 archive, index, moment = sys.argv[1:]
@@ -278,7 +277,7 @@ if moment == "before the last step":
     Path.replace = kill
 else:
     setattr(importing, {"unpacked": "check_index", "made": "put_in_place"}[moment], kill)
-importing.import_index(Path(archive), open_store(index), (), replace=True)
+importing.import_index(archive, index, replace=True)
 """
 
 

@@ -19,7 +19,6 @@ from retriever.serving.mcp_server import read_document
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
-from retriever.store.store import open_store
 from retriever.upkeep.archive import export_index
 from tests.program import Cli, run_python, slow
 from tests.real.served import indexed
@@ -68,7 +67,7 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
             for column in ("parent_id", "holder_id", "node_id"):
                 change = f"UPDATE nodes SET {column} = ? || substr({column}, {len(name) + 1})"
                 rows.execute(f"{change} WHERE {begins} AND {column} NOT NULL", (path, name))
-    export_index(open_store(tmp_path / "made"), tmp_path / "hostile.zip")
+    export_index(tmp_path / "hostile.zip", tmp_path / "made")
     return tmp_path / "hostile.zip"
 
 
@@ -239,7 +238,7 @@ from pathlib import Path
 from retriever.store.store import open_store
 from retriever.upkeep.archive import export_index
 zipfile.ZipFile.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-export_index(open_store(sys.argv[1]), Path(sys.argv[2]))
+export_index(Path(sys.argv[2]), sys.argv[1])
 """
 
 
@@ -249,5 +248,5 @@ def test_what_a_killed_export_left_is_for_this_user_alone_and_stays(tmp_path: Pa
     assert run_python(KILLED_EXPORT, index, file).returncode == -signal.SIGKILL
     (left,) = tmp_path.glob(".notes.zip.*")
     assert (left.stat().st_mode & 0o077, (left / INDEX).exists()) == (0, True)
-    export_index(open_store(index), file)
+    export_index(file, index)
     assert (left / INDEX).exists()

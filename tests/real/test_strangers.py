@@ -83,7 +83,7 @@ def surround(strangers: Strangers, index: Path) -> list[Path]:
 @pytest.mark.parametrize("harm", [None, "UPDATE nodes SET kind = 'none'"])
 def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, harm: str | None) -> None:
     index, docs = place / "idx", place / "docs"
-    export_index(open_store(index), place / "notes.zip")
+    export_index(place / "notes.zip", index)
     links = surround(strangers, index)
     if harm:
         with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
