@@ -13,7 +13,7 @@ from mcp import StdioServerParameters, types
 from mcp.client import Client
 
 from retriever.query import AskRequest
-from retriever.served.speed import Measured
+from retriever.served.speed import Speed, SpeedFile
 from retriever.types import Answer, CitedSentence, ShortAnswer
 from tests.program import Cli, command, environment
 from tests.real import scripted_server as scripted
@@ -110,12 +110,7 @@ def test_what_asks_nobody(shelf: Shelf, ollama: ScriptedServer) -> None:
 BAD: dict[str, object] = {
     "no sentence": writing(),
     "an invented quote": writing({**STAMP, "quote": "letters are free of charge"}),
-    "no such block": writing({**STAMP, "block": 99}),
-    "another form": {"answer": "A stamp."},
     "no JSON": "A stamp pays for it.",
-    "nothing": "",
-    "the material back": "<data>",
-    "an invented name": writing({**STAMP, "text": "Bob pays for the journey of a letter."}),
 }
 
 
@@ -134,7 +129,6 @@ def test_a_model_of_which_nothing_holds_is_replaced_by_the_documents(
 FAULTS = {
     "a stream that ends": scripted.cut_stream('{"sentences": ['),
     "silence": scripted.silence(),
-    "no end": scripted.endless(),
     "killed": scripted.killed(),
 }
 
@@ -142,10 +136,8 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_server_that_fails_costs_no_answer(shelf: Shelf, ollama: ScriptedServer, fault: scripted.Fault) -> None:
     ollama.answer = lambda asked: fault
-    llm = {"url": ollama.url, "seconds": 1.0, "idle_seconds": 0.5}
-    with shelf.open(llm=llm, answer={"kind": "llm"}) as retriever:
-        retriever._models.generator()._learn(measured(5000.0, 1000.0))  # so that it is asked for a second's work
-        found = retriever.answer(QUESTION)
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
+    found = ask(shelf, ollama, answer={"kind": "llm"}, llm={"seconds": 1.0, "idle_seconds": 0.5})
     assert ollama.asked
     assert found.sentences[0].text == "A stamp pays for the journey of a letter."
     (reason,) = map(str, found.answer.degraded)
@@ -245,13 +237,9 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
 ) -> None:
     ollama.reads, ollama.writes = reads, writes
     ollama.answer = lambda asked: writing({**STAMP, "block": block_of(asked, "stamp")})
-    with shelf.open(llm={"url": ollama.url}) as retriever:
-        retriever.answer(QUESTION)  # which measures it
-        before = len(ollama.asked)
-        for _ in range(8):
-            retriever._models.generator("llama3.2")._learn(measured(reads, writes))
-        found = retriever.answer(QUESTION)
-    asked = ollama.asked[before:]
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(reads, writes))
+    found = ask(shelf, ollama)
+    asked = ollama.asked
     assert len(asked) == (1 if count else 0)
     if count:
         assert f"at most {count} short sentences" in asked[0].instructions
@@ -260,10 +248,6 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
         (reason,) = map(str, found.answer.degraded)
         assert "could not finish in 20 s at 30 tokens a second read, 6 written" in reason
     assert found.sentences
-
-
-def measured(reads: float, writes: float) -> Measured:
-    return Measured(int(reads * 10), 10.0, int(writes * 10), 10.0)
 
 
 FORGED = {

@@ -171,21 +171,6 @@ def test_one_text_in_many_files_hides_no_other(tmp_path: Path) -> None:
         assert retriever.status().coverage == 1.0
 
 
-def test_a_section_with_thousands_of_children(tmp_path: Path) -> None:
-    parts = "".join(f"## Part {number}\n\nword{number % 7} alone\n\n" for number in range(2_000))
-    shelf = Shelf(tmp_path, {"flat.md": f"# Top\n\nIt begins.\n\n{parts}"})
-    wordy = {"encoder": {"kind": "none"}}
-    index_folders([shelf.docs], shelf.index, settings=wordy)
-    with open_retriever((), shelf.index, settings=wordy) as retriever:
-        answer = retriever.search("part 77")
-        assert answer.hits[0].node_id == "flat.md#top/part-77"
-        beside = retriever.search("top begins")
-        assert beside.hits[0].node_id == "flat.md#top"
-        (around,) = [ranking for ranking in beside.trace.rankings if ranking.source == "neighbors"]
-        assert 0 < len(around.items) <= retriever.profile.candidate_cap
-        assert len(retriever.tree().splitlines()) == 2_003
-
-
 def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     with pytest.raises(KeyboardInterrupt):
@@ -258,15 +243,6 @@ def test_what_is_opened_more_often_is_above_what_is_not(tmp_path: Path) -> None:
         recorded.note_opened(rows, "z.md#ferry")
     assert first(shelf, method="blended") == "z.md"
     assert first(shelf) == "a.md"
-
-
-def test_what_is_not_near_is_no_dense_evidence(shared_shelf: Shelf) -> None:
-    wishes = {"method": "blended", "min_cosine": 1.0}
-    answer = shared_shelf.ask(QUESTIONS[0], **NEVER_REFRESH, fusion=wishes)
-    assert "semantic" not in {piece.source for hit in answer.hits for piece in hit.evidence}
-    assert answer.degraded == ()
-    anything = shared_shelf.ask(QUESTIONS[0], **NEVER_REFRESH, fusion={**wishes, "min_cosine": -1.0})
-    assert found(anything) != found(answer)
 
 
 GIBBERISH = Path(__file__).parents[1] / "eval_unanswerable" / "gibberish.jsonl"

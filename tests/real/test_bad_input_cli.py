@@ -44,18 +44,6 @@ def test_any_question_is_text(index: Path, cli: Cli, question: str) -> None:
     assert not set(out + err) & set("\x00\x07\x1b\u202e")
 
 
-def test_more_than_there_is_gives_all_there_is_and_a_megabyte_is_cut(index: Path, cli: Cli) -> None:
-    many = "1000000000"
-    for more in ([], ["--candidate-cap", many]):
-        printed = cli("--index", index, "--json", "--vector-top-n", many, "--top-k", many, *more, "zebra tower")
-        assert len(json.loads(printed.out)["hits"]) == 2
-    line = json.dumps({"id": "long", "question": "zebra " * 170_000})
-    Path("questions.jsonl").write_text(line, encoding="utf-8")
-    out, err = cli("--index", index, "--batch", "questions.jsonl")
-    assert json.loads(out)["hits"][0]["file"] == "zebra.md"
-    assert err.startswith("note: ")  # that the question was cut is said
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -85,18 +73,6 @@ def test_no_index_yet_says_which_command_makes_one(cli: Cli, command: list[str])
         assert out == ""
         assert "hybrid_retrieve.py index" in err
         assert not Path("nowhere").exists()
-
-
-@pytest.mark.parametrize("command", [["--docs", "{}", "zebra"], ["index", "{}"]])
-def test_folders_that_hold_no_documents(cli: Cli, command: list[str]) -> None:
-    Path("empty").mkdir()
-    Path("file.md").write_text(PAGE, encoding="utf-8")
-    for folder in ("no\x1b[31msuch", "empty", "file.md"):
-        out, err = cli(*[word.format(folder) for word in command], code={1, 2})
-        assert out == ""
-        assert err.startswith("error: ")
-        assert "\x1b" not in err
-        assert len(err.splitlines()) == 1
 
 
 def test_an_index_that_is_a_file(cli: Cli) -> None:

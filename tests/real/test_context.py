@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from retriever.context.budget import load_token_counter
-from retriever.query import AskRequest
-from retriever.retriever import Retriever
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
 
@@ -51,26 +49,6 @@ def test_a_long_section_is_cut_around_the_passage_that_matched(shelf: Shelf) -> 
     assert piece.text == lines_of(shelf, "ships.md", piece.span.first, piece.span.last)
     assert piece.cut_from
     assert context.tokens <= 300
-
-
-def test_an_index_that_changes_meanwhile_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
-    other = Shelf(tmp_path, PAGES)
-    other.update()
-    with other.open() as retriever:
-        search, searches = retriever.search, list[int]()
-
-        def changing(question: AskRequest | str) -> object:
-            answer = search(question)
-            if not searches:
-                other.write("kitchen.md", "# Kitchen\n\nBread rises over night, and again at noon.\n")
-                other.update()
-            searches.append(answer.index.snapshot)
-            return answer
-
-        retriever.search = changing  # type: ignore[method-assign,assignment]  # a writer between the two steps
-        found = Retriever.context(retriever, "bread over night")
-    assert searches == [1, 2]
-    assert "again at noon" in found.context.markdown
 
 
 def test_the_command_line_prints_the_page_or_its_parts(

@@ -58,19 +58,6 @@ def test_every_process_gives_the_same_bytes(index: Path) -> None:
     assert answers_elsewhere(index, 4321, 4) == here
 
 
-@pytest.mark.parametrize(
-    ("profile", "settings"),
-    [
-        ("balanced", {}),
-        ("balanced", {"vector_search": "chroma"}),
-        ("balanced", {"fusion": {"method": "convex"}, "neighbors": "merged"}),
-    ],
-    ids=["balanced", "chroma", "convex"],
-)
-def test_a_question_asked_again_gives_the_same_bytes(index: Path, profile: str, settings: dict[str, Any]) -> None:
-    assert answers(index, profile, **settings) == answers(index, profile, **settings)
-
-
 def in_another_order(place: Path) -> Path:
     """An index of the same documents, added in two steps and in another order; its keys are others."""
     docs = place / "docs"

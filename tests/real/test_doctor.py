@@ -147,13 +147,10 @@ def lose_tokens(index: Path, *, how: str) -> None:
             rows.execute("DELETE FROM tokens")
 
 
-@pytest.mark.parametrize("how", ["rows", "a bit", "all"])
-@pytest.mark.parametrize("repair", ["doctor", "index"])
+@pytest.mark.parametrize(("how", "repair"), [("rows", "doctor"), ("a bit", "doctor"), ("all", "index")])
 def test_tokens_that_are_lost_are_told_and_made_again(
     with_tokens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, repair: str
 ) -> None:
-    if (how, repair) == ("a bit", "index"):
-        pytest.skip("damage is for doctor alone")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     index, docs = tmp_path / "index", with_tokens / "docs"
     shutil.copytree(with_tokens / "index", index)
@@ -214,17 +211,6 @@ def test_without_folders_that_are_known_they_are_asked_for(shelf: Shelf) -> None
     repaired = examined(shelf, repair=True)
     assert "which folders it held cannot be read" in repaired.repairs[2]
     assert problems(repaired)
-
-
-def test_folders_that_were_named_elsewhere_are_indexed_when_they_are_named(shelf: Shelf, good: Shelf) -> None:
-    with shelf.rows() as rows:
-        rows.execute("UPDATE nodes SET kind = 'none'")
-    forget_named(open_store(shelf.index))
-    repaired = examined(shelf, repair=True)
-    assert repaired.repairs[2].endswith(f"index {shelf.docs} --index {shelf.index}")
-    shelf.update()
-    assert (problems(examined(shelf)), shelf.encoder.encoded) == ([], 0)
-    assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
 def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:

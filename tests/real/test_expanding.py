@@ -113,12 +113,8 @@ def prompt_back(asked: Asked) -> object:
 
 UNUSABLE: dict[str, Callable[[Asked], object]] = {
     "nothing": lambda asked: {},
-    "numbers": lambda asked: {"queries": [1, 2], "hyde": 3, "hyde_answer": 1e308, "intent": -7, "entities": [None]},
     "the prompt": prompt_back,
-    "the question": lambda asked: {"queries": [QUESTION], "hyde": [QUESTION]},
-    "another script": of_texts("Марка оплачивает дорогу письма."),
     "another language": of_texts("Wer bezahlt eigentlich das Porto?"),
-    "markup": of_texts("<html><body><p>A stamp pays for the journey.</p></body></html>"),
     "another question": of_texts("Blight turns leaves brown.", "Bread rises over night."),
 }
 

@@ -129,19 +129,6 @@ def test_an_indexed_folder_leaves_the_index(shelf: Shelf, tmp_path: Path) -> Non
     assert shelf.update(shelf.docs).documents == 6  # who names it again wants it
 
 
-def test_what_could_mean_two_documents_is_refused(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf.write("docs/mail.md", "# Other mail\n\nAnother letter.\n")
-    shelf.update()
-    monkeypatch.chdir(shelf.docs / "docs")
-    before = (shelf.index / "index.sqlite").read_bytes()
-    with pytest.raises(UsageError, match=r"may be any of .*docs/docs/mail\.md, .*docs/mail\.md; write the one in full"):
-        forgotten(shelf, "mail.md")
-    with pytest.raises(UsageError, match="is not in the index"):
-        forgotten(shelf, "kitchen.md", "unknown.md")
-    assert (shelf.index / "index.sqlite").read_bytes() == before
-    assert forgotten(shelf, str(shelf.docs / "docs" / "mail.md")).forgotten == ("docs/mail.md",)
-
-
 def test_what_another_process_reads_is_named_and_goes_the_next_time(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH) as reader:
         reader.search(QUESTIONS[0])

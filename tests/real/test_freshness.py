@@ -1,6 +1,5 @@
 """Every question looks whether the folders changed, and says how fresh its answer is."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -155,16 +154,6 @@ def test_a_question_with_other_settings_changes_nothing_in_the_index(shelf: Shel
     assert (answer.index.stale_files, other.encoded, shelf.encoder.encoded) == (1, 0, before)
     assert any(sentence.startswith("semantic: ") for sentence in map(str, answer.degraded))
     assert freshness(shelf) == (1, 0, ())
-
-
-def test_the_index_remembers_its_settings_even_when_they_change_nothing_yet(shelf: Shelf) -> None:
-    shelf.update(settings={"documents": {"ignore": ["drafts/"]}})
-    shelf.write("drafts/otter.md", "# Otters\n\nAn otter sleeps.\n")
-    with shelf.rows() as rows:
-        kept = json.loads(rows.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()[0])
-    assert kept == {"documents": {"ignore": ["drafts/"]}}
-    assert freshness(shelf) == (0, 0, ())
-    assert shelf.ask("otter").index.documents == 4
 
 
 def test_only_what_is_not_read_counts_as_skipped(shelf: Shelf) -> None:

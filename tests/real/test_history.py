@@ -66,12 +66,6 @@ def test_the_answer_is_the_same_whether_it_is_recorded(shelf: Shelf) -> None:
     assert [query.question for query in QuestionLog(open_store(shelf.index)).queries()] == list(reversed(QUESTIONS))
 
 
-def test_the_oldest_go(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "MAX_QUERIES", 3)
-    ask(shelf, *QUESTIONS)
-    assert [query.key for query in QuestionLog(open_store(shelf.index)).queries()] == [5, 4, 3]
-
-
 def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.store.database.BUSY_TIMEOUT_S", 0.1)  # of the look at the folders
     with shelf.rows() as writer:

@@ -1,6 +1,5 @@
 """Indexing touches only what changed; whatever fails on the way leaves the index as it was, and nothing is lost."""
 
-import shutil
 import sqlite3
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from retriever.api import index_folders
 from retriever.errors import DocumentsError, EncoderError
 from retriever.indexing.request import IndexRequest
-from retriever.searching.encode import explain_pending
 from retriever.settings.layers import collect_settings
 from retriever.store.store import open_store
 from retriever.types import FloatMatrix
@@ -19,13 +17,11 @@ from tests.shelf import (
     PAGES,
     QUESTIONS,
     CountingEncoder,
-    FailingEncoder,
     Interrupting,
     Shelf,
     WrongEncoder,
     found,
     same_hits,
-    write_pages,
 )
 
 
@@ -56,14 +52,6 @@ def test_only_what_changed_is_touched(tmp_path: Path) -> None:
         assert all(hit.file != "kitchen.md" for hit in shelf.ask(question, top_k=100).hits)
     with shelf.rows() as rows:
         assert rows.execute("SELECT count(*) FROM nodes WHERE node_id GLOB 'kitchen.md*'").fetchone() == (0,)
-
-
-def test_each_of_several_equal_files_moves_once(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {f"{number}.md": "# Same\n\nThe very same words.\n" for number in (1, 2, 3)})
-    shelf.update()
-    shutil.rmtree(shelf.docs)
-    write_pages(shelf.docs, {f"new-{number}.md": "# Same\n\nThe very same words.\n" for number in (1, 2)})
-    assert counted(shelf) == (2, 0, 2, 3, 0, 0)
 
 
 @pytest.mark.parametrize("target", ["post.md", "deep/er/mail.md"])
@@ -130,26 +118,6 @@ def test_what_is_no_vector_is_never_stored(shelf: Shelf, wrong: FloatMatrix) -> 
     with shelf.rows() as rows:
         assert rows.execute("SELECT count(*) FROM vectors").fetchone() == (8,)
     assert shelf.ask(QUESTIONS[0]).degraded == ()
-
-
-@pytest.mark.parametrize("done", [0, 2, 6])
-def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
-    monkeypatch.setattr("retriever.indexing.embed.TEXTS_AT_ONCE", 2)
-    shelf = Shelf(tmp_path, PAGES)
-    failing = FailingEncoder(after=done + 1)
-    with pytest.raises(EncoderError, match="gone home"):
-        shelf.update(encoder=failing)
-    assert failing.encoded == done
-    partial = shelf.ask(QUESTIONS[0], encoder=failing, **NEVER_REFRESH)
-    assert partial.index.embedded_share == done / 8
-    assert partial.hits
-    assert [str(item) for item in partial.degraded] == [f"semantic: {explain_pending(done / 8)}"]
-    assert shelf.update().embedded == 8 - done
-    assert shelf.snapshots() == ["snapshot-1"]
-    fresh = tmp_path / "fresh"
-    shelf.update(index=fresh)
-    for question in QUESTIONS:
-        assert same_hits(found(shelf.ask(question)), found(shelf.ask(question, index=fresh)))
 
 
 def test_of_several_folders_each_has_a_prefix(shelf: Shelf, tmp_path: Path) -> None:

@@ -89,12 +89,6 @@ def test_a_text_has_one_vector_whatever_is_beside_it_and_however_many_threads_th
     np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-6)
 
 
-def test_nothing_and_the_empty_text(encoder: OnnxEncoder) -> None:
-    assert encoder.encode_documents([]).shape == (0, 384)
-    assert encoder.encode_queries([""]).shape == (1, 384)
-    assert encoder.count_tokens(["", "one two", "\ud800"]) == [2, 4, 2]
-
-
 def test_a_long_question_is_cut_and_says_so_a_long_document_is_refused(encoder: OnnxEncoder) -> None:
     fits, too_long = "word " * 254, "word " * 300
     assert unread_tokens(encoder, [fits, too_long]) == [0, 46]

@@ -144,19 +144,6 @@ def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
         assert marked in anyio.run(fetch, f"/read?node=oven.md%23the-oven/heating&passage={lines}")
 
 
-def test_it_moves_with_its_section(place: Path, tmp_path: Path) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "oven.md").write_text(OVEN, encoding="utf-8")
-    index_folders([docs], tmp_path / "index", settings=WORDS_ALONE)
-    (docs / "oven.md").write_text("Before.\n\n" + OVEN, encoding="utf-8")
-    with ServedIndex(index=str(tmp_path / "index"), settings=WORDS_ALONE) as library:
-        hit = ask(library, "rolls")
-        assert (str(hit.span), hit.citation, hit.citation_state) == ("7-29", "oven.md:13-14", "moved")
-        with library.retriever() as retriever:
-            assert retriever.read(hit.citation).text == "- Rolls at 220 degrees.\n  They rise first.\n"
-
-
 def test_a_comment_that_matched_is_not_shown(tmp_path: Path) -> None:
     changes = "".join(f"  - version: v{number}.0\n    description: the stapler jams less.\n" for number in range(60))
     page = f"# Office\n\n## stapler.open()\n\n<!-- YAML\nchanges:\n{changes}-->\n\nOpens the lid.\n"

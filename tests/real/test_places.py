@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from retriever.api import forget_documents, index_folders, list_indexes, open_retriever, open_several
+from retriever.api import forget_documents, index_folders, list_indexes, open_retriever
 from retriever.errors import UsageError
 from retriever.query import AskRequest, Scope
 from tests.program import Cli
@@ -123,22 +123,14 @@ def wrong(value: object) -> Any:  # noqa: ANN401 - of any type, which mypy would
     [
         (lambda docs: open_retriever(str(docs)), "docs takes a list of folders: [FOLDER]; it was given"),
         (lambda docs: open_retriever(wrong(docs)), "docs takes a list of folders"),
-        (lambda docs: index_folders(wrong([1])), "docs takes a list of folders"),
-        (lambda docs: index_folders(wrong(None)), "docs takes a list of folders"),
         (lambda docs: open_retriever([docs], index=wrong(3)), "index takes a text or a Path"),
         (lambda docs: open_retriever([docs], profile=wrong(None)), "profile takes a text"),
         (lambda docs: open_retriever([docs], settings=wrong(["top_k"])), "settings takes a mapping"),
         (lambda docs: forget_documents("a.md"), "references takes a list of texts"),
-        (lambda docs: open_several("notes"), "indexes takes a list of folders"),
-        (lambda docs: Scope(folders=wrong("daily")), "folders takes a list of texts"),
         (lambda docs: AskRequest(wrong(3)), "question takes a text"),
         (lambda docs: AskRequest("x", conversation=wrong("and before?")), "conversation takes a list"),
-        (lambda docs: AskRequest("x", scope=wrong("in:daily")), "scope takes a Scope"),
         (lambda docs: open_retriever([docs]).search(wrong(None)), "question takes a text"),
-        (lambda docs: open_retriever([docs]).read(wrong(3)), "reference takes a text"),
         (lambda docs: open_retriever([docs]).context("x", wrong("many")), "max_tokens takes a whole number"),
-        (lambda docs: open_retriever([docs]).similar("~.md", wrong("5")), "count takes a whole number"),
-        (lambda docs: open_retriever([docs]).tree(depth=wrong(1.5)), "depth takes a whole number"),
     ],
 )
 def test_a_wrong_type_is_a_usage_error(docs: Path, call: Callable[[Path], Any], said: str) -> None:

@@ -21,7 +21,6 @@ from tests.program import Cli
 from tests.real.scripted_server import (
     Asked,
     Fault,
-    Model,
     ModelHandler,
     ScriptedServer,
     embed_words,
@@ -189,12 +188,9 @@ NO_VECTORS: dict[str, tuple[Any, str]] = {
     "of several lengths": (rows(lambda n: [[1.0], [1.0, 2.0]] * (n // 2)), "no vectors of one length"),
     "of another length than before": (rows(lambda n: [[1.0, 2.0]] * n), "of 64 and of 2 numbers"),
     "NaN": (rows(lambda n: [[float("nan"), 1.0]] * n), "NaN"),
-    "infinite": (rows(lambda n: [[float("inf"), 1.0]] * n), "NaN or infinity"),
     "zero": (rows(lambda n: [[0.0, 0.0]] * n), "zeros"),
-    "empty": (rows(lambda n: [[]] * n), "shape"),
     "not JSON": (status(200, "<html>"), "gave something that is no"),
     "another shape": (status(200, {"embeddings": 5, "data": 5}), "gave something that is no"),
-    "a list": (status(200, []), "gave something that is no"),
     "not found": (status(404, "no such model"), "ollama pull nomic|status 404: no such model"),
     "forbidden": (status(401, "a\x1b[31m\nkey"), r"status 401: a\[31m key"),
     "redirect": (status(307, "", location="http://192.0.2.1/"), "status 307"),
@@ -272,19 +268,6 @@ def test_the_prefixes_of_a_known_model_are_sent_and_shown(
     cli("how is bread made?", *options(server, tmp_path))
     assert "search_query: how is bread made?" in texts_sent(server)
     assert "'search_query: ' before questions" in cli("status", "--index", tmp_path / "index").out
-
-
-def test_an_unknown_model_is_named_and_gets_what_is_set(
-    server: ScriptedServer, docs: Path, tmp_path: Path, cli: Cli
-) -> None:
-    server.models["my-own:latest"] = Model(("embedding",), 2048)
-    given = options(server, tmp_path, "my-own")
-    assert "my-own is not among the known models" in cli("index", docs, *given).out
-    assert not any(text.startswith("search_") for text in texts_sent(server))
-    server.requests.clear()
-    printed = cli("index", docs, *given, "--encoder-document-prefix", "passage: ", "--encoder-query-prefix", "none")
-    assert "not among" not in printed.out
-    assert sum(text.startswith("passage: ") for text in texts_sent(server)) >= len(PAGES), "other vectors"
 
 
 def test_a_question_embeds_itself_alone_and_the_fixed_questions_are_embedded_once(

@@ -179,15 +179,12 @@ def test_nothing_of_the_environment_leads_elsewhere_or_is_sent(served: Served, m
 
 # What goes wrong
 
-HTML = "<html><body><p>{{ answer }}</p></body></html>"
 STRANGE = "speaks otherwise than (Ollama|OpenAI's API)"
 CUT = "ended its answer in the middle"
 MEMORY = "model requires more system memory (5.6 GiB) than is available (2.1 GiB)"
 
 FAULTS: dict[str, tuple[Fault, type[LanguageModelError], str, int]] = {
     "cut stream": (cut_stream(), CutAnswerError, CUT, 1),
-    "cut whole object": (cut_stream('{"queries": ["x"]}'), CutAnswerError, CUT, 1),
-    "empty stream": (parts(), CutAnswerError, CUT, 1),
     "closed in the middle": (closed(), CutAnswerError, "connection .* broke", 2),
     "hung up": (hang_up(), CutAnswerError, "connection .* broke", 2),
     "killed": (killed(), NoGeneratorError, "start it", 1),
@@ -199,30 +196,18 @@ FAULTS: dict[str, tuple[Fault, type[LanguageModelError], str, int]] = {
     ),
     "no memory": (status(500, {"error": MEMORY}), LanguageModelError, "status 500: model requires more system", 1),
     "busy": (status(503, {"error": "maximum pending requests exceeded"}), NoGeneratorError, "is busy .maximum", 2),
-    "too many requests": (status(429), NoGeneratorError, "is busy .scripted 429.: ask again later", 2),
-    "bad gateway": (status(502, "<html><h1>502</h1></html>"), NoGeneratorError, "is busy", 2),
-    "error is a list": (status(500, "[1]"), LanguageModelError, f"{STRANGE}|status 500", 1),
     "error in the middle": (parts({"error": "the runner has died"}), CutAnswerError, "runner has died", 1),
-    "a part of HTML": (parts(HTML.encode()), WrongAnswerError, STRANGE, 1),
     "a part is half": (parts(b'{"message": {"role"'), WrongAnswerError, STRANGE, 1),
-    "a part is a list": (parts([1, 2]), WrongAnswerError, STRANGE, 1),
-    "a part is deep": (parts(b"[" * 60_000), WrongAnswerError, STRANGE, 1),
     "no message": (parts({"done": True, "done_reason": "stop", "choices": [{}]}), WrongAnswerError, STRANGE, 1),
     "wrong types": (
         parts({"message": {"role": "x", "content": [7]}, "choices": [{"delta": {"content": 7}}]}),
         WrongAnswerError, STRANGE, 1,
     ),
-    "no bytes of UTF-8": (parts(b"\xff\xfe"), WrongAnswerError, STRANGE, 1),
     "200 KB part": (parts(b" " * 200_000), WrongAnswerError, "writes without end", 1),
     "endless blanks": (endless(" "), WrongAnswerError, "writes without end", 1),
-    "endless tokens": (endless("boat "), WrongAnswerError, "writes without end", 1),
     "100 KB answer": (written("boat " * 20_000), CutAnswerError, "wrote more than it may", 1),
     "unloaded": (written('{"queries": ["x"]}', reason="unload"), CutAnswerError, r"before .* complete \(unload\)", 1),
     "nothing": (written(""), WrongAnswerError, "wrote nothing, and so it did when asked again", 2),
-    "blanks": (written(" \n" * 20), WrongAnswerError, "wrote nothing", 2),
-    "the prompt": (written(TASK.material), WrongAnswerError, "wrote no JSON object", 2),
-    "HTML": (written(HTML), WrongAnswerError, "wrote no JSON object", 2),
-    "another language": (written("Ein Boot ist ein Wasserfahrzeug."), WrongAnswerError, "wrote no JSON object", 2),
     "half a JSON": (written('{"queries": ["a", "b'), WrongAnswerError, "wrote no JSON object", 2),
     "wrong shape": (written('{"passages": []}'), WrongAnswerError, r"wrote a wrong shape \(queries", 2),
     "only thoughts": (written("", thinking="Hm. What is a boat?"), WrongAnswerError, "wrote no JSON object", 2),
@@ -332,17 +317,6 @@ def test_a_wrong_answer_is_asked_for_again_with_the_shape_in_words(served: Serve
     assert first.material == second.material
 
 
-def test_a_task_without_time_does_not_speak_against_the_server(served: Served) -> None:
-    generator = served.open()
-    served.script.once.extend([silence()] * 3)
-    for _ in range(3):
-        assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
-    served.script.health = silence()
-    assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
-    served.script.health = None
-    assert generator.write(TASK).queries == ("a boat is",)
-
-
 def test_after_two_failures_nothing_is_asked_and_wrong_answers_are_none(served: Served) -> None:
     generator = served.open()
     served.script.once.extend([written("no")] * 6)
@@ -392,14 +366,6 @@ def test_a_model_that_cannot_answer_is_named_and_not_asked(ollama: Served, model
     assert isinstance(error, NoModelError)
     assert message in str(error)
     assert not ollama.script.asked
-
-
-def test_a_model_that_is_pulled_later_is_found(ollama: Served) -> None:
-    ollama.script.models.clear()
-    generator = ollama.open()
-    assert type(failure(generator)) is NoModelError
-    ollama.script.models["llama3.2:latest"] = Model()
-    assert generator.write(TASK).queries == ("a boat is",)
 
 
 def test_models_are_named_as_the_server_lists_them(openai: Served) -> None:
@@ -717,3 +683,14 @@ def test_an_address_that_may_not_be_asked_is_not_asked(
     with pytest.raises(NoGeneratorError, match=message) as caught:
         ServedGenerator(LlmSettings(kind=kind, url=url, allow_remote=allow_remote)).write(TASK)
     assert "sk-secret" not in str(caught.value)
+
+
+def test_a_task_without_time_does_not_speak_against_the_server(served: Served) -> None:
+    generator = served.open()
+    served.script.once.extend([silence()] * 3)
+    for _ in range(3):
+        assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
+    served.script.health = silence()
+    assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
+    served.script.health = None
+    assert generator.write(TASK).queries == ("a boat is",)

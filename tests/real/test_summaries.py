@@ -157,15 +157,6 @@ def test_what_cannot_be_used_is_not_asked_for_again(shelf: Shelf, ollama: Script
     assert by_model(shelf) == ALL
 
 
-def test_first_sentences_again(shelf: Shelf, ollama: ScriptedServer) -> None:
-    update(shelf, wishes(ollama))
-    embedded = shelf.encoder.encoded
-    shelf.update()
-    assert by_model(shelf) == []
-    assert shelf.encoder.encoded == embedded
-    assert update(shelf, wishes(ollama)).known == 4
-
-
 def test_a_forgotten_document_takes_its_summary_along(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: {"summary": f"{section(asked)['title']} is described here in xylophonic words."}
     update(shelf, wishes(ollama))
@@ -174,16 +165,6 @@ def test_a_forgotten_document_takes_its_summary_along(shelf: Shelf, ollama: Scri
         kept = [row[0] for row in rows.execute("SELECT summary FROM summaries ORDER BY summary")]
     assert kept == [f"{word} is described here in xylophonic words." for word in ("Birch", "Cedar", "Delta")]
     assert shelf.files_with("Amber is described") == []
-
-
-def test_the_index_remembers_who_writes(shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"summaries": {"kind": "llm"}, "encoder": {"kind": "none"}}
-    monkeypatch.setenv("OLLAMA_HOST", ollama.url)
-    index_folders([shelf.docs], shelf.index, settings=settings)
-    shelf.write("elm.md", long_page("Elm", "elm"))
-    report = index_folders([shelf.docs], shelf.index).summaries
-    assert report
-    assert (report.writer, report.written, report.known) == ("llama3.2", 1, 4)
 
 
 def test_the_command_says_how_many_there_are(shelf: Shelf, ollama: ScriptedServer) -> None:

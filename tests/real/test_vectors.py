@@ -181,12 +181,6 @@ def test_no_reader_writes_a_vector_file(tmp_path: Path, count: int) -> None:
     assert files == {file: file.read_bytes() for file in (tmp_path / "chroma").glob("*/*")} != {}
 
 
-def test_any_node_id_can_be_stored(tmp_path: Path) -> None:
-    build(tmp_path / "chroma", ChunkVectors([1, 2], ["bad-\udcff.md#x", "nul-\0 字.md"], clustered(2)))
-    with opened(tmp_path / "chroma") as index:
-        assert len(index) == 2
-
-
 NAMES = ["manifest.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
 
 
@@ -219,14 +213,6 @@ def test_another_collection_folder_or_distance_is_refused(gen_17: Path, tmp_path
             database.execute(f"UPDATE collections SET {column} = replace({column}, 'cosine', 'l2')")
     with pytest.raises(SnapshotError, match="l2 instead of"):
         VectorIndex.open(tmp_path / "chroma", ENCODER)
-
-
-def test_a_closed_index_says_so(gen_17: Path) -> None:
-    index = VectorIndex.open(gen_17, ENCODER)
-    index.close()
-    index.close()
-    with pytest.raises(SnapshotError):
-        index.search(clustered(1), 1)
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

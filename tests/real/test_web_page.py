@@ -166,15 +166,6 @@ def test_the_short_answer_comes_above_its_sections(browser: Browser, server: Ser
             assert "A stamp pays for" in page.locator("main").inner_text()
 
 
-def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
-    page = seen.ask(QUESTION)
-    page.get_by_text("More", exact=True).click()
-    page.get_by_label("Profile").select_option("fast")
-    page.wait_for_url("**profile=fast**")
-    page.locator(".hits article").first.wait_for()
-    assert page.get_by_label("Profile").input_value() == "fast"
-
-
 def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.get_by_label("Question").fill("and how does it travel?")
@@ -377,22 +368,3 @@ def test_everything_works_without_a_script(browser: Browser, server: Served) -> 
         page.get_by_role("heading", level=1, name="Many").wait_for()
         page.get_by_role("main").get_by_role("link", name="Item 220", exact=True).click()
         page.get_by_role("heading", level=1, name="Item 220").wait_for()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("address", "status", "says"),
-    [
-        ("/read?node=nowhere.md", 404, "is not in the index"),
-        ("/?question=x&profile=none", 422, "must be one of"),
-        ("/?question=x&view=who", 422, "view is no parameter"),
-        ("/nowhere", 404, "there is no such page"),
-        ("/read?node=empty.md", 200, "It holds no text."),
-    ],
-)
-def test_what_cannot_be_shown_says_why(seen: Seen, address: str, status: int, says: str) -> None:
-    response = seen.page.goto(seen.url + address)
-    assert response is not None
-    assert response.status == status
-    assert says in seen.page.locator("main").inner_text()
-    seen.page.get_by_label("Question").wait_for()

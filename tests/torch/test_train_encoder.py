@@ -77,13 +77,6 @@ def test_a_run_learns_is_taken_up_again_and_gives_a_model(base: Path, data: Path
     np.testing.assert_array_equal(OnnxEncoder(run / "model-1").encode_documents(["a text about boats"]), vectors)
 
 
-def test_a_run_goes_on_with_its_own_settings_alone(base: Path, data: Path, tmp_path: Path) -> None:
-    assert train(tmp_path / "run", base, data, "--steps", "1", "--average", "1").exit_code == 0
-    result = train(tmp_path / "run", base, data, "--steps", "1", "--seed", "2")
-    assert result.exit_code == 1
-    assert "begun with another seed" in result.output
-
-
 @pytest.mark.parametrize(
     ("line", "mistake"),
     [("{not JSON", "not JSON"), ("[]", "not an object"), ('{"section": "one/a.md", "style": "direct"}', "no question")],

@@ -237,12 +237,6 @@ def test_a_file_of_too_many_lines_is_data(tmp_path: Path, monkeypatch: pytest.Mo
         read_document(source(tmp_path / "a.md"))
 
 
-def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
-    make(tmp_path, "a.md", content=b"abc")
-    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
-    assert read_document(source(tmp_path / "a.md")).digest == digest
-
-
 def test_files_that_change_after_they_were_listed(tmp_path: Path) -> None:
     make(tmp_path, "a.md", "b.md")
     files = {file.path: file for file in list_files(tmp_path).files}

@@ -175,14 +175,6 @@ def test_a_text_is_cut_around_what_matched() -> None:
     assert cut_around("short", 2, 3, 10) == "short"
 
 
-@given(st.text(max_size=80), st.integers(0, 80), st.integers(0, 30), st.integers(2, 60))
-def test_a_cut_is_never_longer_than_asked(text: str, start: int, length: int, most: int) -> None:
-    start = min(start, len(text))
-    piece = cut_around(text, start, min(len(text), start + length), most)
-    assert len(piece) <= most
-    assert piece.strip("…") in text
-
-
 NODE = Node(
     "a.md#t", NodeKind.SECTION, "a.md", "T", 1, ("A",), Span(5, 9), "# T\n\nFirst part.\n\nSecond part, the one.\n"
 )

@@ -83,13 +83,6 @@ def test_unknown_ids_name_the_nearest(tree: DocumentTree) -> None:
     assert "nothing" not in tree
 
 
-def test_two_nodes_with_one_id_are_refused(tree: DocumentTree) -> None:
-    with pytest.raises(ValueError, match=r"two nodes with one id: use\.md"):
-        tree.add(tree.node("use.md"), "/")
-    with pytest.raises(UnknownNodeError):
-        tree.link("use.md", "missing")
-
-
 def test_several_folders_in_one_tree() -> None:
     documents = [parse_document("a.md", "# A\n", prefix) for prefix in ("two:", "one:")]
     tree = DocumentTree.from_documents(documents)

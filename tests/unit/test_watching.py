@@ -43,11 +43,6 @@ def files(run: WatchEvent | RetrieverError) -> list[str]:
     return [file for _, file in run.files]
 
 
-def test_nobody_is_woken_for_nothing(monkeypatch: pytest.MonkeyPatch, docs: Path) -> None:
-    change = lambda: (docs / "a.md").write_text("# A\n\nThree.\n", encoding="utf-8")  # noqa: E731 - said once, used once
-    assert len(follow(monkeypatch, docs, change, told=False)) == 1
-
-
 def test_a_failure_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch, docs: Path) -> None:
     failures: list[float] = []
     clock = [0.0]
@@ -83,8 +78,3 @@ def test_a_failure_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch,
     _, failure, run = runs
     assert isinstance(failure, IndexLockedError)
     assert files(run) == ["a.md"]
-
-
-def test_the_first_failure_is_the_callers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(RetrieverError, match="nowhere"):
-        follow(monkeypatch, tmp_path / "nowhere")
