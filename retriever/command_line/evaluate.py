@@ -38,7 +38,7 @@ NONE = "-"
 @options.command(
     "eval questions.jsonl --docs docs",
     "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
-    "eval questions.jsonl --docs docs --json",
+    "eval questions.jsonl --docs docs --json > before.json",
     "eval questions.jsonl --docs docs --baseline before.json",
     name="eval",
     settings=(),

@@ -149,6 +149,7 @@ PREPARED = {
     "index docs": ["forget docs/drafts/"],
     "indexes --drop": ["indexes --drop docs+notes --yes", "index ../notes"],
     "--index notes": ["index ../notes", "index ../work"],
+    "tree --depth": ["index docs"],
     "import": ["indexes --drop docs --yes"],
 }
 """What has to be done before some commands of the page."""
