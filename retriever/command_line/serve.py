@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from retriever.serving.guard import ServerAddress
     from retriever.serving.pool import ServedIndex, ServedIndexes
+
+RESERVED_HEADERS = frozenset({"authorization", "host", "origin"})  # which others have made already
 
 about_option = click.option(
     "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
@@ -43,12 +46,13 @@ about_option = click.option(
     "that other machines can reach.",
 )
 @click.option(
-    "--roles",
-    "roles_file",
-    metavar="FILE",
-    help="Of an index in PostgreSQL: which token, or which header of a proxy, is which role (docs/guide/team.md). Each "
-    "finds what it may see, and others are refused.",
+    "--role-header",
+    default="",
+    metavar="NAME",
+    help="Of an index in PostgreSQL: the header in which a proxy names the role that asks, which finds what it may see "
+    "(docs/guide/team.md). Whoever else can connect can name any.",
 )
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="One that --role-header may name; repeatable.")
 @click.option(
     "--public-url",
     default="",
@@ -67,7 +71,8 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
-    roles_file: str | None,
+    role_header: str,
+    roles: tuple[str, ...],
     public_url: str,
     about: str,
     *,
@@ -90,14 +95,14 @@ def serve(
     from retriever.settings.layers import load_profile
 
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
-    http.check_host(host, token or roles_file or "")
+    http.check_host(host, token)
     public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(http.listen(host, port))
         address = ServerAddress(host, listener.getsockname()[1], token, public_url)
-        app = open_app(opening, about, roles_file, address, stack, mcp=mcp, web=web)
+        app = open_app(opening, about, (role_header, roles), address, stack, mcp=mcp, web=web)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
         if web:
@@ -151,33 +156,36 @@ def open_served(opening: Opening, about: str) -> "ServedIndex | ServedIndexes":
 def open_app(
     opening: Opening,
     about: str,
-    roles_file: str | None,
+    roles: tuple[str, tuple[str, ...]],
     address: "ServerAddress",
     stack: contextlib.ExitStack,
     *,
     mcp: bool,
     web: bool,
 ) -> "ASGIApp":
-    """Return the application for one index, or for the roles of a file, each with its own index and connections."""
+    """Return the application for one index, or for the roles that a header names, each with connections of its own."""
     from retriever.indexing.request import INDEX_VARIABLE
     from retriever.serving.http import make_application
-    from retriever.serving.roles import read_roles, route_roles
+    from retriever.serving.roles import route_roles
     from retriever.store.url import read_url
 
-    if not roles_file:
+    header, names = roles
+    if not header and not names:
         served = open_served(opening, about)
         stack.enter_context(served)
         served.begin()
         return make_application(served, address, mcp=mcp, web=web)
     index = read_url(opening.index or os.environ.get(INDEX_VARIABLE) or "")
-    if index is None or opening.several or opening.docs or address.token:
-        raise click.UsageError("--roles is for one --index postgresql://..., without --docs and --token-file")
-    roles, apps = read_roles(Path(roles_file).expanduser()), {}
-    for role in roles.names:
+    if index is None or opening.several or opening.docs:
+        raise click.UsageError("--role-header is for one --index postgresql://..., without --docs")
+    if not names or not re.fullmatch("[A-Za-z0-9-]+", header) or header.lower() in RESERVED_HEADERS:
+        raise click.UsageError("name the header and the roles: --role-header X-Role --role sales --role legal")
+    apps = {}
+    for role in names:
         served = open_served(replace(opening, index=str(index.with_role(role))), about)
         stack.enter_context(served)
         apps[role] = make_application(served, address, mcp=mcp, web=web)
-    return route_roles(roles, apps)
+    return route_roles(header, apps)
 
 
 def open_browser(console: Console, address: str) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from secrets import token_urlsafe
@@ -151,14 +151,16 @@ def make_application(
         parts.append(make_web_app(index.choose()))
         routes.append(Mount("/", parts[-1]))
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for part in parts:
-                await stack.enter_async_context(part.router.lifespan_context(part))
-            yield
+    return Starlette(routes=routes, lifespan=lambda _: run_together(parts))
 
-    return Starlette(routes=routes, lifespan=lifespan)
+
+@asynccontextmanager
+async def run_together(apps: Iterable[Starlette]) -> AsyncIterator[None]:
+    """Keep several applications between their startup and their shutdown."""
+    async with AsyncExitStack() as stack:
+        for app in apps:
+            await stack.enter_async_context(app.router.lifespan_context(app))
+        yield
 
 
 def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None:

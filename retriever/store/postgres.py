@@ -321,6 +321,16 @@ def connect(url: DatabaseUrl) -> "psycopg.Connection":
 
 
 @contextmanager
+def open_owner(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
+    """Begin a transaction of the owner in the schema of an index, which may be still to be made."""
+    from psycopg import sql
+
+    with translate_errors(url), contextlib.closing(connect(url)) as connection, connection.transaction():
+        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(url.schema)))
+        yield connection
+
+
+@contextmanager
 def borrow_connection(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
     """Take a connection of the pool; StorageError where all are in use."""
     from psycopg_pool import PoolTimeout

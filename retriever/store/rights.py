@@ -4,15 +4,12 @@ The server keeps to it by the policies of postgres.sql. Readers' roles log in th
 who writes SQL of their own can measure what row-level security hides.
 """
 
-import contextlib
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from retriever.errors import UsageError
-from retriever.store.postgres import connect
-from retriever.store.postgres_errors import translate_errors
+from retriever.store.postgres import open_owner
 from retriever.store.url import DatabaseUrl
 
 if TYPE_CHECKING:
@@ -20,34 +17,45 @@ if TYPE_CHECKING:
 
 READ_ALL, WRITE_ALL = "read_all", "write_all"
 """The policies that name the roles for which nothing is hidden: the planner then leaves the condition out."""
-READER = ("USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}", "INSERT, DELETE ON queries, opened")
-WRITER = ("INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema}", "USAGE ON ALL SEQUENCES IN SCHEMA {schema}")
+READER = (
+    "GRANT USAGE ON SCHEMA {schema} TO {role}",
+    "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    "GRANT INSERT, DELETE ON queries, opened TO {role}",
+)
+WRITER = (
+    "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    "GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+    "REVOKE INSERT, UPDATE, DELETE ON rights FROM {role}",
+)
+NO_RIGHTS = tuple(
+    f"REVOKE ALL ON {what} FROM {{role}}"
+    for what in ("ALL TABLES IN SCHEMA {schema}", "ALL SEQUENCES IN SCHEMA {schema}", "SCHEMA {schema}")
+)
 
 
 def grant_all(
     connection: "psycopg.Connection", url: DatabaseUrl, writers: Sequence[str], readers: Sequence[str]
 ) -> None:
     """Let roles read all folders, or write them, those too that come; by the owner, in a transaction."""
-    for role in dict.fromkeys((*writers, *readers)):
-        _grant(connection, url, role, READER)
+    for role in (*writers, *readers):
+        _execute(connection, READER, url, role)
     for role in writers:
-        _grant(connection, url, role, WRITER)
-        _execute(connection, "REVOKE INSERT, UPDATE, DELETE ON rights FROM {role}", url, role)
+        _execute(connection, WRITER, url, role)
     for policy, roles in ((READ_ALL, readers), (WRITE_ALL, writers)):
-        _name_in_policy(connection, url, policy, list_policy_roles(connection, policy) | set(roles))
+        _name_in_policy(connection, url, policy, _list_roles(connection, policy) | set(roles))
 
 
 def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
     """Let a role read some folders; see `sharing.grant_postgres_folders`."""
-    with _owning(url) as connection:
+    with open_owner(url) as connection:
         if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,):
             hint = f"let it see all: hybrid_retrieve.py postgres init --reader {role} --index '{url}'"
             raise UsageError("in a Citus cluster a role sees all folders or none", hint=hint)
-        if role in list_policy_roles(connection, READ_ALL) | list_policy_roles(connection, WRITE_ALL):
+        if role in _list_roles(connection, READ_ALL, WRITE_ALL):
             hint = f"first run: hybrid_retrieve.py postgres revoke {role} --index '{url}'"
             raise UsageError(f"{role} may read all folders already", hint=hint)
         keys = _find_folders(connection, folders)
-        _grant(connection, url, role, READER)
+        _execute(connection, READER, url, role)
         query = "INSERT INTO rights VALUES (CAST(quote_ident(%s) AS regrole), %s) ON CONFLICT DO NOTHING"
         connection.cursor().executemany(query, [(role, key) for key in keys])
         return _list_folders(connection, role)
@@ -55,29 +63,27 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
 
 def revoke_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
     """Take back the right to some folders, or all rights; see `sharing.revoke_postgres_folders`."""
-    with _owning(url) as connection:
-        sees_all = role in list_policy_roles(connection, READ_ALL) | list_policy_roles(connection, WRITE_ALL)
+    with open_owner(url) as connection:
+        sees_all = role in _list_roles(connection, READ_ALL, WRITE_ALL)
         if folders and sees_all:
             raise UsageError(f"{role} may read all folders; revoke that without a folder, then grant some")
         query = "DELETE FROM rights WHERE role = CAST(quote_ident(%s) AS regrole) AND (%s OR folder_key = ANY(%s))"
         connection.execute(query, (role, not folders, _find_folders(connection, folders)))
         if not folders:
             for policy in (READ_ALL, WRITE_ALL):
-                _name_in_policy(connection, url, policy, list_policy_roles(connection, policy) - {role})
-            for what in ("ALL TABLES IN SCHEMA {schema}", "ALL SEQUENCES IN SCHEMA {schema}", "SCHEMA {schema}"):
-                _execute(connection, f"REVOKE ALL ON {what} FROM {{role}}", url, role)
+                _name_in_policy(connection, url, policy, _list_roles(connection, policy) - {role})
+            _execute(connection, NO_RIGHTS, url, role)
         return _list_folders(connection, role)
 
 
-def list_policy_roles(connection: "psycopg.Connection", policy: str) -> set[str]:
-    """List the roles that a policy names, without the owner."""
+def _list_roles(connection: "psycopg.Connection", *policies: str) -> set[str]:
+    """The roles that policies name, without the owner."""
     query = (
         "SELECT rolname FROM pg_policy JOIN pg_class ON polrelid = pg_class.oid"
         " JOIN pg_roles ON pg_roles.oid = ANY(polroles) AND pg_roles.oid <> relowner"
-        " WHERE polname = %s AND polrelid = CAST('documents' AS regclass)"
+        " WHERE polname = ANY(%s) AND polrelid = CAST('documents' AS regclass)"
     )
-    rows = connection.execute(query, (policy,))
-    return {role for (role,) in rows}
+    return {role for (role,) in connection.execute(query, (list(policies),))}
 
 
 def _name_in_policy(connection: "psycopg.Connection", url: DatabaseUrl, policy: str, roles: Collection[str]) -> None:
@@ -91,24 +97,12 @@ def _name_in_policy(connection: "psycopg.Connection", url: DatabaseUrl, policy: 
         connection.execute(statement.format(sql.Identifier(policy), sql.Identifier(url.schema, table), named))
 
 
-@contextmanager
-def _owning(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
-    """A transaction in the schema of an index."""
-    with translate_errors(url), contextlib.closing(connect(url)) as connection, connection.transaction():
-        _execute(connection, "SET LOCAL search_path TO {schema}, public", url)
-        yield connection
-
-
-def _grant(connection: "psycopg.Connection", url: DatabaseUrl, role: str, rights: Sequence[str]) -> None:
-    for right in rights:
-        _execute(connection, f"GRANT {right} TO {{role}}", url, role)
-
-
-def _execute(connection: "psycopg.Connection", statement: str, url: DatabaseUrl, role: str = "") -> None:
+def _execute(connection: "psycopg.Connection", statements: Sequence[str], url: DatabaseUrl, role: str) -> None:
     from psycopg import sql
 
-    names = {"schema": sql.Identifier(url.schema), "role": sql.Identifier(role or "-")}
-    connection.execute(sql.SQL(statement).format(**names))
+    names = {"schema": sql.Identifier(url.schema), "role": sql.Identifier(role)}
+    for statement in statements:
+        connection.execute(sql.SQL(statement).format(**names))
 
 
 def _find_folders(connection: "psycopg.Connection", wanted: Sequence[str]) -> list[int]:

@@ -1,16 +1,14 @@
 """The tables of an index in PostgreSQL: whether they are there, and how they are made."""
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.errors import IndexVersionError, NoIndexError, StorageError
 from retriever.store.connection import Connection
-from retriever.store.postgres import PostgresConnection, close_pools, connect
-from retriever.store.postgres_errors import explain_rights, suggest_init, translate_errors
+from retriever.store.postgres import PostgresConnection, close_pools, open_owner
+from retriever.store.postgres_errors import explain_rights, suggest_init
 from retriever.store.rights import grant_all
 from retriever.store.url import DatabaseUrl
 
@@ -65,21 +63,11 @@ def read_version(connection: "psycopg.Connection", url: DatabaseUrl) -> int | No
     return int(found.rpartition(" ")[2]) if found and found.startswith("hybrid-retrieve ") else None
 
 
-@contextmanager
-def _owning(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
-    """A transaction in the schema of an index, which may be still to be made."""
-    from psycopg import sql
-
-    with translate_errors(url), contextlib.closing(connect(url)) as connection, connection.transaction():
-        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(url.schema)))
-        yield connection
-
-
 def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> bool:
     """Make the tables where there are none, and grant rights, all or nothing; return whether tables were made."""
     from psycopg import sql
 
-    with _owning(url) as connection:
+    with open_owner(url) as connection:
         if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
             connection.execute("CREATE EXTENSION vector")
         check_server(connection, url)
@@ -100,7 +88,7 @@ def distribute_tables(url: DatabaseUrl) -> None:
     """Spread the tables, and what is in them, over the nodes of a Citus cluster; StorageError without Citus."""
     from psycopg import sql
 
-    with _owning(url) as connection:
+    with open_owner(url) as connection:
         if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() == (None,):
             raise StorageError(
                 f"{url} is no database of a Citus cluster",
@@ -122,7 +110,7 @@ def make_tsvector(url: DatabaseUrl, language: str) -> None:
     """Keep the words of each section as PostgreSQL cuts them by a text search configuration: `keyword: tsvector`."""
     from psycopg import sql
 
-    with _owning(url) as connection:
+    with open_owner(url) as connection:
         connection.execute("ALTER TABLE nodes DROP COLUMN IF EXISTS lexemes")
         # A tsvector holds a megabyte of words, and positions of the first 16,383: what is cut off has none.
         text = "left(title || ' ' || breadcrumb || ' ' || summary || ' ' || text, 250000)"
