@@ -10,8 +10,11 @@ import pytest
 import yaml
 
 from retriever.api import index_folders
+from retriever.serving.mcp_answers import MAX_REMARKS, describe_answer
 from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
+from retriever.types import Degradation, StageName
+from tests.answers import HIT, answer
 from tests.program import Cli
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
 
@@ -91,3 +94,13 @@ def test_text_json_and_agents_name_it_alike(
     assert [sentence for sentence in content["degraded"] if sentence.startswith(said)]
     assert [sentence for sentence in values["degraded"] if sentence.startswith(said)]
     assert f"note: {said}" in reply.text
+
+
+def test_many_folders_that_are_away_leave_no_stage_unnamed() -> None:
+    first, *others = [Degradation(stage, "it failed") for stage in StageName]
+    folders = [Degradation(StageName.REFRESH, f"folder {number} is away") for number in range(20)]
+    values = describe_answer(answer(HIT, degraded=(first, *folders, *others)), ())
+    named = [sentence.partition(":")[0] for sentence in values["degraded"]]
+    assert set(StageName) <= set(named)
+    assert len(named) == len(StageName) + MAX_REMARKS + 1  # the others, a few, and how many more there are
+    assert values["degraded"][-1].endswith("more notes")

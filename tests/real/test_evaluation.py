@@ -119,3 +119,15 @@ def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:
     assert f"Lost at the end: #{below['rank']} of the candidates, and top_k is 5." in page
     assert f"; the last hit has {below['top_score']:.5f}\n" in page
     cli(*ask, "configuration.md#nonsense", code=2)
+
+
+def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(index: str) -> None:
+    asked = Asked(QUESTIONS, index=index)
+    with open_system(System("balanced", "balanced", {"hyde": {"gate": "always"}}), asked) as retriever:
+        answers = (
+            retriever.search("lost disk"),
+            retriever.search(AskRequest("lost disk", expansion=Expansion(("broken drive",)))),
+        )
+    alone, expanded = ({item.source: item.weight for item in answer.trace.rankings} for answer in answers)
+    assert expanded[Source.TOKEN_MATCH] == pytest.approx(alone[Source.TOKEN_MATCH] / 2)
+    assert expanded[Source.SEMANTIC] == alone[Source.SEMANTIC]

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -311,3 +312,37 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message)[0] == 401
         assert post(server, message, authorization="Bearer wrong")[0] == 401
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
+
+
+def test_it_ends_with_its_input_even_where_no_answer_is_read(index: Path) -> None:
+    with stdio(index) as server:
+        server.begin()
+        server.send(call(0, "status"))
+        assert server.answer()["id"] == 0
+        server.send(*[call(number, "read", node_id="long.md", max_tokens=10_000) for number in range(1, 12)])
+        server.stdin.close()
+        assert server.process.wait(20) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="a process without its parent")
+def test_it_ends_with_its_parent_even_where_the_pipe_stays_open(index: Path) -> None:
+    """The parent is killed; its end of the pipe lives on in this process."""
+    reads, writes = os.pipe()
+    answers, server_writes = os.pipe()
+    spawn = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
+    with subprocess.Popen(
+        [sys.executable, "-c", spawn, *command("mcp", "--index", index)],
+        stdin=reads,
+        stdout=server_writes,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    ) as parent:
+        os.close(reads)
+        os.close(server_writes)
+        os.write(writes, json.dumps(INITIALIZE).encode() + b"\n")
+        with os.fdopen(answers, "rb") as stream:
+            assert json.loads(stream.readline())["id"] == 0
+            parent.kill()
+            assert stream.read() == b"", "the end of the stream is the end of the server"
+        os.close(writes)

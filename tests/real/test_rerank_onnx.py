@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from retriever.embedding.onnx import RerankerCard, file_sha256, write_card
+from retriever.errors import RerankerError
 from retriever.rerank.onnx import OnnxReranker
 from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
@@ -105,3 +106,10 @@ OnnxReranker(RerankSettings(kind="onnx", model={str(folder)!r})).score("a", [Rer
 print(sorted({{"torch", "transformers", "sentence_transformers", "onnx"}} & set(sys.modules)), file=sys.stderr)
 """
     assert run_python(code).stderr.splitlines()[-1] == "[]"
+
+
+def test_what_the_card_says_is_checked(folder: Path, tmp_path: Path) -> None:
+    copy = make_reranker(tmp_path / "copy", PAGES.values())
+    (copy / "reranker.json").write_text('{"max_tokens": "many"}')
+    with pytest.raises(RerankerError, match=r"rerank\.model: .*max_tokens is missing or of the wrong type"):
+        opened(copy).score(QUESTION, SHOWN)

@@ -249,3 +249,17 @@ def test_an_agent(index: Path) -> None:
         assert nothing.structured_content is not None
         assert nothing.structured_content["verdict"] == "none"
         assert "no document meets where:status=final" in nothing.structured_content["remarks"][0]
+
+
+def test_a_small_part_is_searched_by_its_own_vectors_as_by_all(tmp_path: Path) -> None:
+    """A text that stands elsewhere as well is searched by its first chunk, which may lie outside of the part."""
+    shared = "## Heat\n\nThe oven bakes bread at 230 degrees.\n"
+    pages = {f"notes/{number:02}.md": f"# Note {number}\n\nWritten on day {number}.\n" for number in range(20)}
+    pages |= {"a/oven.md": f"# Oven\n\n{shared}", "z/oven.md": f"# Oven\n\n{shared}"}
+    question = "how hot must it be for bread? in:z"
+    hits: list[list[tuple[str, object]]] = []
+    for first in ([question], ["how hot is it?", question]):  # without a scope, the vectors of all are read
+        with open_retriever(index=indexed(tmp_path / str(len(hits)), pages)) as opened:
+            hits.append([(hit.node_id, hit.evidence) for hit in [opened.search(text) for text in first][-1].hits])
+    assert hits[0] == hits[1]
+    assert hits[0][0][0] == "z/oven.md#oven/heat"

@@ -694,3 +694,15 @@ def test_a_task_without_time_does_not_speak_against_the_server(served: Served) -
     assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
     served.script.health = None
     assert generator.write(TASK).queries == ("a boat is",)
+
+
+def test_a_model_that_never_writes_is_named_and_asked_with_a_schema_the_next_time(ollama: Served) -> None:
+    ollama.script.answer = lambda asked: written("", thinking="Hm. What is a boat?")
+    generator = thinker(ollama, "qwen3:8b", False, True)
+    with pytest.raises(WrongAnswerError, match="wrote no JSON object, and so it did when asked again"):
+        generator.write(TASK)
+    ollama.script.answer = lambda asked: GOOD
+    generator.write(TASK)
+    assert [asked.has_schema for asked in ollama.script.asked] == [True, False, True]
+    ollama.script.answer = lambda asked: written("", thinking="Hm. " * 50, reason="length")
+    assert "thought aloud until it was stopped" in str(failure(generator))

@@ -144,3 +144,13 @@ def test_doctor_asks_the_server(
     assert f"{server.v1} reranks" in cli("doctor", "--llm", "--index", shelf.index, code=(0, 1)).out
     server.once.append(status(404))
     assert "see rerank.url" in cli("doctor", "--llm", "--index", shelf.index, code=1).out
+
+
+def test_after_two_failures_nothing_is_asked_for_a_minute(server: ScriptedServer) -> None:
+    server.once.extend([status(500)] * 9)
+    reranker = EndpointReranker(settings(server))
+    for _ in range(4):
+        with pytest.raises(RerankerError) as caught:
+            reranker.score("a", SHOWN)
+    assert "asked again in" in str(caught.value)
+    assert len(server.requests) == 2

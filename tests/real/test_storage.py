@@ -22,7 +22,9 @@ import pytest
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, StorageError
 from retriever.store.database import FileConnection, create_file
 from retriever.store.locks import writer_lock
-from retriever.types import Answer
+from retriever.types import Answer, FloatMatrix
+from retriever.vectors.chroma import VectorIndex
+from retriever.vectors.exact import Neighbours
 from tests.damage import A_FOLDER, HARMS, damage
 from tests.program import PROJECT, run_python, slow
 from tests.scenarios import chapter_pages
@@ -398,3 +400,27 @@ def test_the_folder_of_another_generation_under_its_name_is_not_believed(shelf: 
     assert all_same(swapped, truth)
     # Said by the search that opens it; by the look at the folders before it, where the changed file is too young.
     assert re.search("snapshot-2 is not what index.sqlite names; it was|snapshot 2 was damaged; it was", said(swapped))
+
+
+@pytest.mark.parametrize("wrong", ["one is missing", "one is far off", "one is unknown"])
+def test_vectors_that_are_not_those_of_the_index_are_not_believed(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    truth = answers(shelf)
+    search = VectorIndex.search
+
+    def astray(index: VectorIndex, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+        (nearest,) = search(index, queries, limit)
+        first, *others = nearest
+        changed = {
+            "one is missing": others,
+            "one is far off": [(first[0], first[1] - 0.01), *others],
+            "one is unknown": [(10**6, first[1]), *others],
+        }
+        return [changed[wrong]]
+
+    monkeypatch.setattr(VectorIndex, "search", astray)
+    hurt = answers(shelf)
+    assert all_same(hurt, truth)
+    assert all("answered without it" in said([answer]) for answer in hurt)
+    assert shelf.snapshots() == ["snapshot-2"]  # made anew once, not for every question

@@ -243,3 +243,21 @@ def test_a_panic_of_the_rust_code_is_an_error_of_ours_and_an_interrupt_is_not(tm
         raise panic("range end index 5 out of range")
     with pytest.raises(KeyboardInterrupt), chroma_errors(tmp_path):
         raise KeyboardInterrupt
+
+
+def test_opening_again_after_a_close_and_a_removal_sees_the_new_folder(tmp_path: Path) -> None:
+    for count in (5, 3):
+        build(tmp_path / "chroma", chunks(range(count)))
+        with opened(tmp_path / "chroma") as index:
+            assert len(index.search(clustered(1), 9)[0]) == count
+        shutil.rmtree(tmp_path / "chroma")
+
+
+def test_folders_of_one_relative_name_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for count in (3, 5):
+        build(tmp_path / str(count) / "chroma", chunks(range(count)))
+    monkeypatch.chdir(tmp_path / "3")
+    with opened(Path("chroma")) as three, opened(tmp_path / "3" / "chroma") as again:
+        monkeypatch.chdir(tmp_path / "5")
+        with opened(Path("chroma")) as five:
+            assert [len(index.search(clustered(1), 9)[0]) for index in (three, again, five)] == [3, 3, 5]

@@ -1,17 +1,23 @@
 """The JSON API and the headers of the web page, served by the program itself."""
 
 import json
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from starlette.testclient import TestClient
 
 from retriever.api import open_history
+from retriever.query import AskRequest
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
+from retriever.types import Answer
+from tests.answers import HIT, answer
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import indexed, served
@@ -178,3 +184,40 @@ def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServ
     assert [item["text"] for item in values["answer"]["sentences"]] == [texts[0], texts[2]]
     assert [item["text"] for item in values["answer"]["dropped"]] == [texts[1]]
     assert values["hits"]
+
+
+class SlowIndex(ServedIndex):
+    def __init__(self) -> None:
+        super().__init__(profile="balanced")
+        self.began, self.may_end = threading.Event(), threading.Event()
+
+    def retriever(self, profile: str = "", settings: object = None, wait_s: float | None = None) -> Any:  # noqa: ANN401 - what a retriever does
+        return self
+
+    def search(self, request: AskRequest) -> Answer:
+        self.began.set()
+        assert self.may_end.wait(20)
+        return replace(answer(HIT), question=request.question)
+
+
+def test_slow_searches_do_not_hold_up_what_needs_none() -> None:
+    library = SlowIndex()
+
+    async def play() -> list[int]:
+        transport = httpx.ASGITransport(make_web_app(library))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
+            statuses: list[int] = []
+
+            async def ask() -> None:
+                statuses.append((await client.get("/api/search", params={"question": "x"})).status_code)
+
+            async with anyio.create_task_group() as group:
+                for _ in range(50):
+                    group.start_soon(ask)
+                assert await anyio.to_thread.run_sync(library.began.wait, 20)
+                assert (await client.get("/api/progress")).json()["is_indexing"] is False
+                assert statuses == [], "they are still waiting"
+                library.may_end.set()
+            return statuses
+
+    assert anyio.run(play) == [200] * 50
