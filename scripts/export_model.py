@@ -35,6 +35,7 @@ from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
 from retriever.rerank.cross_encoder import find_model_folder
 from retriever.rerank.onnx import OnnxReranker
+from retriever.rerank.pairs import MAX_LENGTH
 from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import ChunkSettings, RerankSettings
 
@@ -359,8 +360,8 @@ def compare_pairs(
     ]
     if not sections:
         raise click.ClickException(f"no Markdown with sections in {documents}")
-    settings = RerankSettings(kind="onnx", model=str(folder))
-    quantised, expected, found = OnnxReranker(settings), list[float](), list[float]()
+    quantised = OnnxReranker(RerankSettings(kind="onnx", model=str(folder)))
+    expected, found = list[float](), list[float]()
     for number in range(min(QUESTIONS, len(sections))):
         place = number * len(sections) // QUESTIONS
         title = sections[place][0]
@@ -368,7 +369,7 @@ def compare_pairs(
         found += quantised.score(title, [RerankInput(title, text) for text in texts]).scores
         pairs = [(title, f"{title}\n{text}") for text in texts]
         for pair in pairs:
-            read = tokenizer(*pair, truncation=True, max_length=settings.max_length, return_tensors="pt")
+            read = tokenizer(*pair, truncation=True, max_length=MAX_LENGTH, return_tensors="pt")
             with torch.no_grad():
                 expected.append(float(original(**read).logits[0, 0].sigmoid()))
     scores = np.clip(np.array([expected, found]), 1e-12, 1 - 1e-12)

@@ -11,6 +11,8 @@ from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
 from retriever.settings.schema import ExpansionSettings
 
+QUESTION_MAX_WORDS = 2  # questions proper of so few words are not expanded: `how does caching work?` is
+
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _WORD = re.compile(r"[^\s,;`\"“”]{1,200}")
 _ENDINGS = re.compile(r"(?:['\u2019]s)?[.?!:']*$")
@@ -89,7 +91,7 @@ def reason_too_short(question: str, settings: ExpansionSettings) -> str:
     What is put as a question says more with as few words: `how does caching work?` is expanded, `caching` is not.
     """
     words, is_question = count_words(question), bool(_QUESTION.search(question))
-    if words <= (settings.hyde.question_max_words if is_question else settings.hyde_skip_max_words):
+    if words <= (QUESTION_MAX_WORDS if is_question else settings.hyde_skip_max_words):
         return f"the question has {pluralize(words, 'word')}"
     return f"the question has {len(question)} characters" if len(question) < settings.min_query_length else ""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.errors import RerankerError
-from retriever.rerank.pairs import PairReranker, check_scores
+from retriever.rerank.pairs import MAX_LENGTH, PairReranker, check_scores
 from retriever.settings.schema import RerankSettings
 
 if TYPE_CHECKING:
@@ -63,11 +63,9 @@ class CrossEncoderReranker(PairReranker):
             raise RerankerError(f"rerank.kind cross-encoder needs the extra `models`; {how}") from error
         from safetensors import SafetensorError
 
-        folder, settings = self._folder, self._settings
+        folder = self._folder
         try:
-            model = CrossEncoder(
-                str(folder), local_files_only=True, trust_remote_code=False, max_length=settings.max_length
-            )
+            model = CrossEncoder(str(folder), local_files_only=True, trust_remote_code=False, max_length=MAX_LENGTH)
         except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
             raise RerankerError(f"{folder} cannot be loaded: {error}") from error
         if model.device.type != "cpu":

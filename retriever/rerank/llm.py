@@ -5,7 +5,6 @@ answer is only ever read as an order of the candidates that it was given.
 """
 
 import json
-import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -104,8 +103,6 @@ class ListwiseReranker:
             if len(window) == 1:
                 return list(window)
             first = list(window)
-            if self._settings.order == "shuffled":  # the same order each time for a question
-                random.Random(sha256(question.encode("utf-8", "surrogatepass")).digest()).shuffle(first)
             passes = (first, first[::-1])[: self._settings.passes]
             ranked = merge_orders([self._rank(question, fitting, order, deadline, calls) for order in passes])
             finished.append(ranked)

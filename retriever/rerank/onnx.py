@@ -17,7 +17,7 @@ from retriever.embedding.onnx import (
 )
 from retriever.embedding.tokenizer import readable
 from retriever.errors import EncoderError, RerankerError
-from retriever.rerank.pairs import PairReranker, check_scores, squash
+from retriever.rerank.pairs import MAX_LENGTH, PairReranker, check_scores, squash
 from retriever.settings.schema import RerankSettings
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class OnnxReranker(PairReranker):
         except EncoderError as error:
             raise RerankerError(f"rerank.model: {error}") from error
         tokenizer.no_padding()
-        tokenizer.enable_truncation(min(card.max_tokens, self._settings.max_length))
+        tokenizer.enable_truncation(min(card.max_tokens, MAX_LENGTH))
         return session, tokenizer
 
     @property

@@ -15,6 +15,9 @@ from retriever.errors import RerankerError
 from retriever.rerank.reranker import RerankInput, RerankOutput
 from retriever.settings.schema import RerankSettings
 
+BATCH_SIZE = 8  # candidates that are read at once: more fill the memory and are no faster on a CPU
+MAX_LENGTH = 512  # tokens of a question and a candidate together: what the models were trained with
+
 
 class PairReranker(ABC):
     """Scores from 0 to 1 for a question beside each text; those of before are remembered."""
@@ -24,7 +27,7 @@ class PairReranker(ABC):
     def __init__(self, settings: RerankSettings) -> None:
         """Name the model, which is looked for, and loaded, when it is first needed."""
         self._settings = settings
-        self._batch_size = settings.batch_size
+        self._batch_size = BATCH_SIZE
         self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
 
     @property
@@ -43,7 +46,7 @@ class PairReranker(ABC):
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """As `Reranker.score`; RerankerError."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        # The titles come first, because the passage may be cut at `max_length`.
+        # The titles come first, because the passage may be cut at MAX_LENGTH tokens.
         texts = [f"{candidate.titles}\n{candidate.text}" for candidate in candidates]
         keys = [sha256(json.dumps([question, text]).encode()).digest() for text in texts]
         scores = {key: self._scores[key] for key in keys if key in self._scores}

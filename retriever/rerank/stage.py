@@ -20,6 +20,7 @@ from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
 SCALE = "reranked"
+CONTEXT_SENTENCES = 5  # before a short section, and after it: enough to say what it is about
 SURE = 3  # so many of the first candidates are read whatever token match says of them
 
 
@@ -126,7 +127,7 @@ def build_inputs(
             around = [section.id for section in view.tree.sections(view.tree.document_key(node.id))]
             read = view.tree.read(around)
             sections = [read[node_id] for node_id in around]
-            text = add_context(text, sections, around.index(node.id), settings.rerank.context_sentences)
+            text = add_context(text, sections, around.index(node.id), CONTEXT_SENTENCES)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
         inputs.append(RerankInput(titles, text))
     return inputs

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retriever.types import FloatMatrix
 
 # Terms -> how rare each is in the documents, above 0; terms that no section holds are left out.
+NEW_KEYWORDS = 5  # words of passages that join the question's in the mode `keywords`: more of them blur it
 Rarity = Callable[[Sequence[str]], Mapping[str, float]]
 
 
@@ -73,25 +74,14 @@ def weigh_queries(
         known = {term for query in (own, *rewordings) for term in tokenize(query.text)}
         times = Counter(term for query in passages for term in set(tokenize(query.text)) - known)
         rare = rarity(sorted(times))
-        best = sorted(rare, key=lambda term: (-times[term] * rare[term], term))[: weights.hyde.keywords]
+        best = sorted(rare, key=lambda term: (-times[term] * rare[term], term))[:NEW_KEYWORDS]
         # Longest first, so that of all words that give one term the shortest is the last, and is kept.
         words = (word for query in passages for word in sorted(re.findall(r"\S+", query.text), key=len, reverse=True))
         spelled = {term: word for word in words for term in tokenize(word)}
         keywords = " ".join(dict.fromkeys(spelled[term] for term in best))
         passages = [Query(keywords, 0.0, weights.passage_keyword_weight, "keywords")] if keywords else []
     others = [*rewordings, *passages]
-    if weights.hyde.keyword == "original":
-        others = [replace(query, keyword_weight=0.0) for query in others]
-    # Each of the others weighs at most as much as the question; all of them together more, unless that is bound too.
-    if weights.hyde.bound == "together":
-        semantic = max(1.0, sum(query.semantic_weight for query in others))
-        keyword = max(1.0, sum(query.keyword_weight for query in others))
-        others = [
-            replace(
-                query, semantic_weight=query.semantic_weight / semantic, keyword_weight=query.keyword_weight / keyword
-            )
-            for query in others
-        ]
+    # Each of the others weighs at most as much as the question; all of them together more.
     return normalize_weights([own, *others])
 
 

@@ -136,18 +136,8 @@ class HydeSettings:
         "variants: each passage is searched with; average: their mean replaces the question's vector; "
         "keywords: new words of theirs join the question's; answer: one hypothetical answer is searched with.",
     )
-    keyword: Literal["expanded", "original"] = setting(
-        "expanded", "original: keyword search uses the question's own words alone."
-    )
-    keywords: Count = setting(5, "How many new words join in the mode keywords.")
-    bound: Literal["each", "together"] = setting(
-        "each", "each: no rewording or passage weighs more than the question; together: nor do all of them together."
-    )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
-    )
-    question_max_words: CountOrNone = setting(
-        2, "Questions with a question word or mark are expanded from more words than this on: `how does caching work?`."
     )
     skip_patterns: tuple[Pattern, ...] = setting(
         (), "Regular expressions: a question that one matches is not expanded."
@@ -211,11 +201,6 @@ class RerankSettings:
     )
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
-    order: Literal["fused", "shuffled"] = setting(
-        "fused",
-        "How the language model is shown the candidates; shuffled (always alike for a question): for a model that "
-        "prefers what stands first.",
-    )
     window: Annotated[int, Bounds(2, 99)] = setting(
         30, "How many candidates the language model compares at once, where its context window has room for them."
     )
@@ -225,9 +210,6 @@ class RerankSettings:
     short_chars: Annotated[int, Bounds(0)] = setting(
         350, "Around sections of fewer characters a cross-encoder, of any kind, reads sentences of their document."
     )
-    context_sentences: Annotated[int, Bounds(0)] = setting(5, "How many of these before the section, and after it.")
-    batch_size: Count = setting(8, "Candidates that a cross-encoder here reads at once.")
-    max_length: Annotated[int, Bounds(32)] = setting(512, "How many tokens of a candidate a cross-encoder here reads.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +363,7 @@ class Profile:
     hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
     hyde_skip_max_words: CountOrNone = setting(
-        5, "Look-ups of at most this many words are not expanded; for questions proper: hyde.question_max_words."
+        5, "Look-ups of at most this many words are not expanded; of questions proper, of at most two."
     )
     min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
     rounds: CountOrNone = setting(

@@ -28,8 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_reranker(tmp_path_factory.mktemp("model") / "small", [*PAGES.values(), *QUESTIONS, QUESTION])
 
 
-def opened(folder: Path, **settings: int) -> OnnxReranker:
-    return OnnxReranker(RerankSettings(kind="onnx", model=str(folder), **settings))  # type: ignore[arg-type] # numbers
+def opened(folder: Path) -> OnnxReranker:
+    return OnnxReranker(RerankSettings(kind="onnx", model=str(folder)))
 
 
 def test_the_text_that_answers_has_the_highest_score(folder: Path) -> None:
@@ -44,7 +44,7 @@ def test_long_texts_are_cut_and_odd_ones_read(folder: Path) -> None:
     one, other = (RerankInput("Mail", "stamp " * length) for length in (100, 900))
     scores = opened(folder).score(QUESTION, [one, other]).scores
     assert scores[0] == pytest.approx(scores[1], abs=1e-6)
-    assert len(opened(folder, max_length=32).score("word " * 3000, [one]).scores) == 1
+    assert len(opened(folder).score("word " * 3000, [one]).scores) == 1
     assert len(opened(folder).score("\ud800", [RerankInput("\ud800", "")]).scores) == 1
 
 

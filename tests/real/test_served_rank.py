@@ -42,7 +42,7 @@ def settings(server: ScriptedServer, **changes: object) -> RerankSettings:
 
 def test_all_candidates_are_asked_in_one_request(server: ScriptedServer) -> None:
     many = [RerankInput("A", f"text {place}") for place in range(30)]
-    reranker = EndpointReranker(settings(server, batch_size=2))
+    reranker = EndpointReranker(settings(server))
     output = reranker.score("text 7", many)
     assert output.scores.index(max(output.scores)) == 7
     ((path, body, headers),) = server.requests

@@ -197,23 +197,11 @@ def test_two_passes_are_merged() -> None:
     assert output.note == "5 candidates in 1 window, 2 calls"
 
 
-def test_a_shuffled_order_is_always_the_same_for_a_question() -> None:
-    def seen(question_order: str) -> list[int]:
-        judge, generator = reranker(last_first, order=question_order)
-        assert order(judge.score(QUESTION, shown(9)).scores)[0] == 8
-        return [place_of(item) for item in candidates_of(generator.tasks[0].material)]
-
-    assert seen("fused") == list(range(9))
-    assert seen("shuffled") == seen("shuffled") != list(range(9))
-    assert sorted(seen("shuffled")) == list(range(9))
-
-
 def test_those_that_are_not_named_keep_the_fused_order_however_they_were_shown() -> None:
-    for settings in ({"order": "shuffled"}, {"passes": 2}):
-        judge, generator = reranker(lambda candidates: {"best_first": [candidates[0]["number"]]}, **settings)
-        ranked = order(judge.score(QUESTION, shown(9)).scores)
-        firsts = {place_of(candidates_of(task.material)[0]) for task in generator.tasks}
-        assert [item for item in ranked if item not in firsts] == [item for item in range(9) if item not in firsts]
+    judge, generator = reranker(lambda candidates: {"best_first": [candidates[0]["number"]]}, passes=2)
+    ranked = order(judge.score(QUESTION, shown(9)).scores)
+    firsts = {place_of(candidates_of(task.material)[0]) for task in generator.tasks}
+    assert [item for item in ranked if item not in firsts] == [item for item in range(9) if item not in firsts]
 
 
 def test_time_that_is_over() -> None:
