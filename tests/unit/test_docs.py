@@ -43,6 +43,13 @@ def test_every_file_that_is_named_exists(name: str) -> None:
         assert (PROJECT / mentioned).exists() or (PROJECT / f"{mentioned}.py").exists(), f"{name} speaks of {mentioned}"
 
 
+@pytest.mark.parametrize("folder", ["pageindex", "retriever", "scripts", "benchmarks"])
+def test_every_page_that_the_code_names_exists(folder: str) -> None:
+    for path in _files(folder):
+        for page in re.findall(r"docs/(?:guide|internals|reference)/[\w-]+\.md", path.read_text(encoding="utf-8")):
+            assert (PROJECT / page).is_file(), f"{path} names {page}"
+
+
 def _files(folder: str) -> list[Path]:
     return [path for path in (PROJECT / folder).rglob("*.py") if "__pycache__" not in path.parts]
 
