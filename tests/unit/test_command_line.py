@@ -44,20 +44,6 @@ def test_a_bare_command_name_is_the_command(library: Sample, arguments: list[str
     assert library.asked == []
 
 
-def test_a_command_behind_options_is_no_question(library: Sample, cli: Cli) -> None:
-    err = cli("--index", "x", "status", code=2).err
-    assert err.startswith("error: status is a command, and a command comes first")
-    assert library.asked == []
-
-
-@pytest.mark.parametrize("arguments", [[""], ["   "], ["\n\t"], ["ask"], ["--docs", "docs"]])
-def test_an_empty_question_says_what_to_do(library: Sample, cli: Cli, arguments: list[str]) -> None:
-    out, err = cli(*arguments, code=2)
-    assert out == ""
-    assert err.startswith("error: the question is empty: write it in quotes")
-    assert library.opened == []
-
-
 def test_nothing_at_all_shows_the_help(cli: Cli) -> None:
     out, err = cli(code=2)
     assert out == ""
@@ -103,22 +89,32 @@ def test_several_settings_of_one_section_stay_together(library: Sample, cli: Cli
     assert library.opened[0]["settings"] == expected
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--top-k", "0"], "--top-k"), (["--top-k", "-1"], "--top-k"), (["--top-k", "ten"], "--top-k"),
-        (["--top-k", "1.5"], "--top-k"), (["--rrf-k", "0"], "--rrf-k"), (["--rrf-k", "nan"], "--rrf-k"),
-        (["--semantic-weight", "inf"], "--semantic-weight"), (["--parent-decay", "1.5"], "--parent-decay"),
-        (["--neighbors", "some"], "--neighbors"), (["--vector-topn", "5"], "--vector-topn"), (["-x"], "-x"),
-        (["-q", "-v"], "-q"), (["--run", "out.jsonl"], "--run"), (["--batch", "questions.jsonl"], "--batch"),
-    ],
-)  # fmt: skip
-def test_a_wrong_flag_is_named(library: Sample, cli: Cli, arguments: list[str], named: str) -> None:
-    out, err = cli(*arguments, "q", code=2)
+# A command line that cannot be meant, and what its one line says.
+EMPTY = "error: the question is empty: write it in quotes"
+MISUSED = [
+    ([""], EMPTY), (["   "], EMPTY), (["\n\t"], EMPTY), (["ask"], EMPTY), (["--docs", "docs"], EMPTY),
+    (["--index", "x", "status"], "error: status is a command, and a command comes first"),
+    (["--top-k", "0", "q"], "--top-k"), (["--top-k", "ten", "q"], "--top-k"), (["--rrf-k", "nan", "q"], "--rrf-k"),
+    (["--semantic-weight", "inf", "q"], "--semantic-weight"), (["--parent-decay", "1.5", "q"], "--parent-decay"),
+    (["--neighbors", "some", "q"], "--neighbors"), (["--vector-topn", "5", "q"], "--vector-topn"),
+    (["-x", "q"], "comes after --"), (["-q", "-v", "q"], "-q and -v are opposites"),
+    (["--run", "out.jsonl", "q"], "--run goes with --batch"), (["--all", "--index", "a", "q"], "leave out --index"),
+    (["--all", "--why-not", "a.md", "q"], "--why-not looks into one index"),
+    (["--context", "--why-not", "a.md", "q"], "leave out --why-not"),
+    (["--batch", "q.jsonl", "why?"], "leave out the question"), (["--batch", "q.jsonl", "--json"], "leave out --json"),
+    (["--batch", "q.jsonl", "--server", "http://127.0.0.1:1"], "leave out --server"),
+    (["--server", "http://127.0.0.1:1", "--top-k", "3", "q"], "leave out the settings"),
+    (["--batch", "none.jsonl"], "error: --batch: none.jsonl: cannot be read: No such file or directory"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "says"), MISUSED, ids=str)
+def test_what_cannot_be_meant_is_said_in_a_line(library: Sample, cli: Cli, arguments: list[str], says: str) -> None:
+    out, err = cli(*arguments, code=2)
     assert out == ""
     assert err.startswith("error: ")
     assert err.count("\n") == 1
-    assert named in err
+    assert says in err
     assert library.opened == []
 
 
