@@ -1,20 +1,16 @@
-"""Whatever goes wrong with the language model, in expansion, reranking or both: the answer is the one without it.
+"""Whatever goes wrong with the language model, in expansion and reranking: the answer is the one without it.
 
 Asked as people ask, by the command line; what each fault is to the client alone is in test_served_generate.py.
 """
 
-import contextlib
-import io
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hybrid_retrieve import main
-from tests.program import slow
+from tests.program import Cli, slow
 from tests.real.scripted_server import QUESTION, Fault, ScriptedServer, help_and_reverse, scripted_server
 from tests.real.test_served_generate import FAULTS, SLOW
 
@@ -24,54 +20,34 @@ STAGES = {
     "both": ["--hyde-gate", "always", "--rerank-kind", "llm"],
 }
 MODES = {name: fault for name, (fault, *_) in FAULTS.items()} | SLOW
-SECONDS = "0.5"
-"""The longest wait for a model that does not come to an end."""
+LIMITS = [word for limit in ("--llm-seconds", "--llm-load-seconds", "--llm-idle-seconds") for word in (limit, "0.5")]
+"""The longest waits for a model that does not come to an end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    code: int
-    content: Any
-    """Its JSON."""
-    seconds: float
-
-    @property
-    def hits(self) -> list[tuple[str, float]]:
-        return [(hit["node_id"], hit["score"]) for hit in self.content["hits"]]
-
-    @property
-    def named(self) -> set[str]:
-        """The stages that say why the model took no part in them."""
-        stages = {sentence.partition(":")[0] for sentence in self.content["degraded"]}
-        return stages | ({"expand"} if "nothing to search with" in self.content["expansion"]["note"] else set())
+def ask(cli: Cli, index: Path, *arguments: str) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(cli(QUESTION, "--json", "--index", index, "--encoder-kind", "none", *arguments).out)
 
 
-def say(index: Path, *arguments: str) -> Said:
-    begun = time.perf_counter()
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-        code = main([QUESTION, "--json", "--index", str(index), "--encoder-kind", "none", *arguments])
-    printed.seek(0)
-    return Said(code, json.load(printed), time.perf_counter() - begun)
+def hits(content: Any) -> list[tuple[str, float]]:  # noqa: ANN401 - JSON
+    return [(hit["node_id"], hit["score"]) for hit in content["hits"]]
 
 
-def model(ollama: ScriptedServer, *arguments: str) -> list[str]:
-    return ["--use-llm", "--llm-url", ollama.url, "--hyde-cache-entries", "0", *arguments]
+def model(ollama: ScriptedServer, stage: str) -> list[str]:
+    return ["--use-llm", "--llm-url", ollama.url, "--hyde-cache-entries", "0", *STAGES[stage]]
 
 
-def faulty(index: Path, plain: Said, fault: Fault, *limits: str) -> tuple[list[str], float]:
-    """What is wrong with an answer when this goes wrong in both stages, and how many seconds it took."""
+def check(cli: Cli, index: Path, fault: Fault, *limits: str) -> None:
+    """The list without the model, and both stages say why it took no part in them."""
+    plain = ask(cli, index, "--no-use-llm")
     with scripted_server(lambda asked: fault) as ollama:
-        said = say(index, *model(ollama, *STAGES["both"], *limits))
-    wrong = [] if said.code == 0 else [f"exit status {said.code}"]
-    wrong += [] if limits or ollama.asked else ["the model was not asked"]
-    wrong += [] if said.hits == plain.hits else ["the list is not the one without the model"]
-    return wrong + ([] if said.named == {"expand", "rerank"} else [f"{sorted(said.named)} are named"]), said.seconds
-
-
-@pytest.fixture(scope="module")
-def plain(index: Path) -> Said:
-    return say(index, "--no-use-llm")
+        content = ask(cli, index, *model(ollama, "both"), *limits)
+    assert limits or ollama.asked
+    assert hits(content) == hits(plain)
+    named = {sentence.partition(":")[0] for sentence in content["degraded"]}
+    assert named | ({"expand"} if "nothing to search with" in content["expansion"]["note"] else set()) == {
+        "expand",
+        "rerank",
+    }
 
 
 OFTEN = ("cut stream", "hung up", "killed", "model gone", "no memory", "nothing", "wrong shape", *SLOW)
@@ -79,23 +55,23 @@ OFTEN = ("cut stream", "hung up", "killed", "model gone", "no memory", "nothing"
 
 
 @pytest.mark.parametrize("name", [*OFTEN, *slow(name for name in MODES if name not in OFTEN)])
-def test_the_answer_is_the_one_without_the_model(index: Path, plain: Said, name: str) -> None:
-    limits = ("--llm-seconds", SECONDS, "--llm-load-seconds", SECONDS, "--llm-idle-seconds", SECONDS)
-    assert faulty(index, plain, MODES[name], *(limits if name in SLOW else ()))[0] == []
+def test_the_answer_is_the_one_without_the_model(index: Path, cli: Cli, name: str) -> None:
+    check(cli, index, MODES[name], *(LIMITS if name in SLOW else ()))
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_a_budget_is_kept(index: Path, plain: Said, name: str) -> None:
-    """The model's own settings give it longer: the budget ends it. How soon is measured in the long form."""
-    wrong, seconds = faulty(index, plain, SLOW[name], "--budget", "400ms")
-    assert wrong == []
-    assert seconds < 30
+def test_a_budget_is_kept(index: Path, cli: Cli, name: str) -> None:
+    """The model's own settings give it longer: the budget ends it."""
+    started = time.monotonic()
+    check(cli, index, SLOW[name], "--budget", "400ms")
+    assert time.monotonic() - started < 30
 
 
-def test_a_model_that_works_changes_the_list(index: Path, plain: Said) -> None:
+def test_a_model_that_works_changes_the_list(index: Path, cli: Cli) -> None:
     """Otherwise the tests above would show nothing."""
-    for stage, flags in STAGES.items():
+    plain = ask(cli, index, "--no-use-llm")
+    for stage in STAGES:
         with scripted_server(help_and_reverse) as ollama:
-            said = say(index, *model(ollama, *flags))
-        assert said.hits != plain.hits, stage
-        assert said.content["degraded"] == []
+            content = ask(cli, index, *model(ollama, stage))
+        assert hits(content) != hits(plain), stage
+        assert content["degraded"] == []

@@ -68,33 +68,6 @@ def started(place: Path) -> list[str]:
     return command("index", place / "docs", "--index", place / "index", "-q")
 
 
-def interrupted(stage: Interruptible, share: float, number: signal.Signals) -> tuple[float, list[str]]:
-    """Ends `index` by a signal after this share of its time; how long it then took to end, and what was wrong."""
-    shutil.rmtree(stage.index)
-    shutil.copytree(stage.place / "before", stage.index)
-    with subprocess.Popen(
-        started(stage.place), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        time.sleep(share * stage.seconds)
-        process.send_signal(number)
-        told = time.perf_counter()
-        out, err = process.communicate(timeout=60)
-        seconds = time.perf_counter() - told
-    wrong = []
-    if process.returncode and OF_PYTHON not in err:  # otherwise it came to its own end before, or had not begun
-        said = b"interrupted\n" if process.returncode > 0 else b""
-        wrong += [] if err == said else [f"it said {err.decode()[-300:]}"]
-        wrong += [] if process.returncode in STATUS[number] else [f"exit status {process.returncode}"]
-    # What has told on standard output that it is done, is done, and was on its way out.
-    states = (stage.after,) if out else (stage.before, stage.after)
-    wrong += [] if answers(stage.index) in states else ["an answer is of no state"]
-    index_folders([stage.place / "docs"], stage.index)
-    wrong += [] if answers(stage.index) == stage.after else ["the next index is another"]
-    return seconds, wrong + [
-        finding.says for finding in examine_index(open_store(stage.index)) if finding.level != "well"
-    ]
-
-
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Interruptible:
     return prepared(tmp_path_factory.mktemp("signals"))
@@ -103,4 +76,20 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Interruptible:
 @pytest.mark.parametrize("number", STATUS)
 @pytest.mark.parametrize("share", [0.15, *slow([0.7])])
 def test_it_ends_and_nothing_is_lost(stage: Interruptible, share: float, number: signal.Signals) -> None:
-    assert interrupted(stage, share, number)[1] == []
+    """By a signal after this share of its time."""
+    shutil.rmtree(stage.index)
+    shutil.copytree(stage.place / "before", stage.index)
+    with subprocess.Popen(
+        started(stage.place), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        time.sleep(share * stage.seconds)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    if process.returncode and OF_PYTHON not in err:  # otherwise it came to its own end before, or had not begun
+        assert err == (b"interrupted\n" if process.returncode > 0 else b"")
+        assert process.returncode in STATUS[number]
+    # What has told on standard output that it is done, is done, and was on its way out.
+    assert answers(stage.index) in ((stage.after,) if out else (stage.before, stage.after))
+    index_folders([stage.place / "docs"], stage.index)
+    assert answers(stage.index) == stage.after
+    assert [found.says for found in examine_index(open_store(stage.index)) if found.level != "well"] == []
