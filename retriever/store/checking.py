@@ -7,6 +7,7 @@ SQLite has no checksum of what it stores: a bit that flips inside a text or a nu
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 
 from pageindex.links import LinkKind
 from pageindex.node import NodeKind, Span, file_id
@@ -39,8 +40,14 @@ def _read_meta(connection: Connection) -> None:
     text_vectors.token_words(connection, "")
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
-    for key in ("index_config", "background"):
-        json.loads(reading.meta(connection, key) or "null")
+    json.loads(reading.meta(connection, "index_config") or "null")
+    background = json.loads(reading.meta(connection, "background") or "null")
+    if background is not None:  # as `indexing.background` writes it
+        numbers = {key: value for key, value in background.items() if key != "fingerprint"}
+        if numbers.keys() != {"best", "deviation", "chunks"} or not all(map(isfinite, numbers.values())):
+            raise ValueError(background)
+        if not isinstance(background["fingerprint"], str) or background["deviation"] <= 0:
+            raise ValueError(background)
 
 
 def _read_documents(connection: Connection) -> None:

@@ -238,7 +238,15 @@ def verify_on_error(connection: Connection, folder: Path) -> Iterator[None]:
     """Rows that contradict one another are damage, or else we are wrong: only a look at all of them can tell."""
     try:
         yield
-    except (LookupError, ValueError, TypeError, AttributeError, AssertionError, RecursionError) as error:
+    except (
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
 
         found = next(find_damage(connection), None)  # seconds for a large index

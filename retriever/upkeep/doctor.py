@@ -278,5 +278,5 @@ def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
 def examine_leftovers(index: Path) -> Iterator[Finding]:
     """Examine the drafts of repairs and imports that were killed, or are at work."""
     cure = "remove it when neither a repair nor an import is at work; it holds texts of documents"
-    for path in (*list_drafts(index), *sorted(index.parent.glob(f".{index.name}.{DRAFT}*"))):
+    for path in (*list_drafts(index), *list_drafts(index.parent, f".{index.name}.{DRAFT}")):
         yield Finding("index", "left over", "note", f"{path} is of a repair or an import that was killed", cure)

@@ -96,6 +96,7 @@ def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, har
     for command in commands:
         cli(*command, "--index", index, code=range(3))
         strangers.check()
+    assert "left over" not in cli("doctor", "--index", index, code=range(2)).out  # nobody is advised to remove them
     cli("indexes", "--drop", index, "--yes")
     strangers.check()
     assert not (index / "index.sqlite").exists()
