@@ -315,7 +315,7 @@ class Profile:
     name_weight: Weight = setting(
         3.0, "The weight of sections that are called what is asked, or hold an identifier that is asked; 0: off."
     )
-    exact: bool = setting(False, "Search for words as they are written, slips and all.")
+    exact: bool = setting(False, "Do not correct typos.")
     token_match_weight: Weight = setting(
         1.0, "The weight of token match, which compares the candidates with the question token by token; 0: off."
     )
