@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever.arguments import check_arguments
+from retriever.context.gather import ask_for_context
 from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
+from retriever.indexes import split_reference
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
+from retriever.looking.browse import load_tree, load_tree_at, read_excerpt
 from retriever.looking.freshness import Freshness, Watch, read_state
+from retriever.looking.history import count_opening, record_answer
+from retriever.looking.similar import find_similar
+from retriever.looking.status import read_status
 from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
 from retriever.query import AskRequest
@@ -119,7 +125,6 @@ class Retriever(Closing):
                 self.on_partial(answer)
             if not self.profile.record:
                 return answer
-            from retriever.looking.history import record_answer
 
             return record_answer(self.store, answer)
 
@@ -136,7 +141,6 @@ class Retriever(Closing):
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
-        from retriever.context.gather import ask_for_context
 
         return ask_for_context(partial(self.search, question), self.view, most, self.access)
 
@@ -233,8 +237,6 @@ class Retriever(Closing):
         Raises:
             UnknownReferenceError: there is no such node.
         """
-        from retriever.looking.browse import load_tree_at
-
         with self.view() as view:
             tree, top = load_tree_at(view.connection, self._own(reference))
             return tree.pretty(top, depth)
@@ -242,16 +244,12 @@ class Retriever(Closing):
     @check_arguments
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         """What `tree` draws, as values: parents before their children, in document order."""
-        from retriever.looking.browse import load_tree_at
-
         with self.view() as view:
             tree, top = load_tree_at(view.connection, self._own(reference))
             return tuple(tree.walk(top, depth))
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
         """Node ids of folders -> how many files are below each, and how many sections."""
-        from retriever.looking.browse import load_tree
-
         with self.view() as view:
             return load_tree(view.connection).count_folders()
 
@@ -262,13 +260,9 @@ class Retriever(Closing):
         Raises:
             UsageError: there is no such node, path or line.
         """
-        from retriever.looking.browse import read_excerpt
-
         with self.view() as view:
             excerpt = read_excerpt(view.connection, self._own(reference), self.access)
         if self.profile.record:
-            from retriever.looking.history import count_opening
-
             count_opening(self.store, excerpt.node_id)
         return excerpt
 
@@ -284,8 +278,6 @@ class Retriever(Closing):
         Raises:
             UsageError: there is no such section or file, it has no text, or the index has no vectors.
         """
-        from retriever.looking.similar import find_similar
-
         with self.view() as view:
             return find_similar(
                 view, self._own(reference), self.access, count, same_file=same_file, how=self.profile.vector_search
@@ -294,8 +286,6 @@ class Retriever(Closing):
     @check_arguments
     def status(self, *, details: bool = False) -> "Status":
         """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
-        from retriever.looking.status import read_status
-
         with self.view() as view:
             status = read_status(view, self._watch, self.profile, details=details)
         return replace(status, index=replace(status.index, note=self._request.note))
@@ -326,7 +316,6 @@ class Retriever(Closing):
         """Return a reference without the name of this index, which an answer of several puts before it."""
         if "::" not in reference:
             return reference
-        from retriever.indexes import split_reference
 
         store, inside = split_reference(reference)
         return inside if store == self._request.store else reference

@@ -15,6 +15,7 @@ from retriever.searching.known_items import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, build_queries
+from retriever.searching.recency import rank_recency
 from retriever.searching.sources import (
     KeywordResult,
     KeywordSettings,
@@ -123,8 +124,6 @@ def find_candidates(
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
-        from retriever.searching.recency import rank_recency
-
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
     # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:

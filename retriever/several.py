@@ -8,6 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pageindex.node import Span
+from retriever.context.budget import build_context, load_token_counter
+from retriever.context.gather import AnswerInContext, gather_sections
 from retriever.errors import IndexLockedError, IndexUnusableError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Trace
@@ -67,9 +69,6 @@ class SeveralRetrievers(Closing):
             IndexLockedError: an index changed between the search and the reading of its texts.
             RetrieverError: as `search`.
         """
-        from retriever.context.budget import build_context, load_token_counter
-        from retriever.context.gather import AnswerInContext, gather_sections
-
         answer = self.search(question)
         snapshots = {state.path: state.snapshot for state in answer.indexes}
         sections: list[Section] = []

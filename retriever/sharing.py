@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any
 from retriever.api import index_request
 from retriever.errors import UsageError
 from retriever.indexes import find_index
+from retriever.indexing.derived_tables import make_graph
 from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S
+from retriever.indexing.workers import enqueue, work
+from retriever.indexing.workers import read_queue as read
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE
+from retriever.store.rights import grant_folders, revoke_folders
 from retriever.store.store import Store, open_store
+from retriever.store.tables import distribute_tables, make_tables, make_tsvector
 from retriever.store.url import FORM
 from retriever.trace import NoProgress
 
@@ -48,8 +53,6 @@ def make_postgres_tables(
         UsageError: the index is a folder; the extra `postgres` is not installed.
         IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
     """
-    from retriever.store.tables import distribute_tables, make_tables, make_tsvector
-
     store = _name_store(index)
     address = store.url
     made = make_tables(address, writers, readers)
@@ -58,8 +61,6 @@ def make_postgres_tables(
     if tsvector:
         make_tsvector(address, tsvector)
     if hnsw:
-        from retriever.indexing.derived_tables import make_graph
-
         with store.write(WAIT_FOR_WRITER_S) as (connection, _):
             make_graph(connection)
     return made
@@ -80,15 +81,11 @@ def grant_postgres_folders(index: str | Path | None, role: str, folders: Sequenc
         UsageError: there is no such folder, or the role may read all already; nothing was changed.
         IndexUnusableError: as in `make_postgres_tables`.
     """
-    from retriever.store.rights import grant_folders
-
     return grant_folders(_name_store(index).url, role, folders)
 
 
 def revoke_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str] = ()) -> tuple[str, ...]:
     """Takes from a role the right to some folders, or all its rights; otherwise as `grant_postgres_folders`."""
-    from retriever.store.rights import revoke_folders
-
     return revoke_folders(_name_store(index).url, role, folders)
 
 
@@ -121,8 +118,6 @@ def enqueue_folders(
         DocumentsError: a folder is missing, or holds no document.
         IndexUnusableError: the database cannot be reached or written.
     """
-    from retriever.indexing.workers import enqueue
-
     request = index_request(docs, index, profile, settings, None, everything=everything)
     return enqueue(request, progress or NoProgress())
 
@@ -142,8 +137,6 @@ def work_queue(index: str | Path | None = None, *, once: bool = False) -> "Itera
         UsageError: the index is a folder, or this machine has another embedding model than it was made with.
         IndexUnusableError: the database cannot be used; once it has answered, not before it failed for five minutes.
     """
-    from retriever.indexing.workers import work
-
     return work(lambda: index_request((), index, DEFAULT_PROFILE, None), once=once)
 
 
@@ -159,8 +152,6 @@ def read_queue(index: str | Path | None = None) -> "Queue | None":
     Raises:
         IndexUnusableError: the database cannot be read.
     """
-    from retriever.indexing.workers import read_queue as read
-
     return read(find_index((), index).index)
 
 

@@ -19,6 +19,7 @@ from pageindex.node import Span
 from retriever.context.sections import Group, LeftOut, Piece, Quotation, Section
 from retriever.display.phrases import CITATION_STATES, VERDICTS
 from retriever.display.sanitize import code, fence, sanitize
+from retriever.embedding import bundled_counter
 from retriever.errors import UsageError
 from retriever.searching.citations import CitationState
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
@@ -57,8 +58,6 @@ class Context:
 
 
 def load_token_counter() -> TokenCount:
-    from retriever.embedding import bundled_counter
-
     counter = bundled_counter()
     special = counter([""])[0]
     # It takes any word of more than 100 letters for one token, so such a word is counted in pieces.

@@ -12,6 +12,9 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from statistics import median
 
+import numpy as np
+
+from retriever.embedding.tokenizer import checked_rows, unit_rows
 from retriever.errors import EncoderError
 from retriever.protocols import Encoder
 from retriever.store import reading, text_vectors, writing
@@ -170,18 +173,12 @@ def has_drifted(kept: "Background | Cosines | None", fingerprint: str, chunks: i
 
 def encode_unrelated(encoder: Encoder) -> FloatMatrix:
     """The vectors of the questions, (48, d) unit rows; 18 s with a server that takes .3 s a text. EncoderError."""
-    from retriever.embedding.tokenizer import checked_rows  # numpy: an index without vectors does not need it
-
     rows = encoder.encode_queries(UNRELATED_QUESTIONS)
     return checked_rows(rows, len(UNRELATED_QUESTIONS), encoder.dimension)
 
 
 def read_unrelated(connection: Connection, fingerprint: str) -> "FloatMatrix | None":
     """The same as the index keeps it; None where it has none of this encoder, or they are damaged."""
-    import numpy as np
-
-    from retriever.embedding.tokenizer import unit_rows
-
     content = json.loads(reading.meta(connection, "unrelated") or "null")
     try:
         if (content["fingerprint"], content["questions"]) != (fingerprint, _QUESTIONS_HASH):

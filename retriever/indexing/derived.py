@@ -72,6 +72,6 @@ def open_derived(store: Store) -> Derived:
     """Return what is derived from the rows of a store."""
     if store.keeps_snapshots:
         return DerivedFiles(store)
-    from retriever.indexing.derived_tables import DerivedTables  # numpy: a hook that finds nothing changed needs none
+    from retriever.indexing.derived_tables import DerivedTables  # an index in a folder loads nothing of databases
 
     return DerivedTables()

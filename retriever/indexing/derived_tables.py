@@ -18,6 +18,7 @@ from retriever.lexical.table_index import pack_block, signed_letters, unpack_blo
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
 from retriever.store.connection import Connection
+from retriever.store.tables import make_hnsw
 
 MOST_PARTS = 32  # of a folder: a question reads so many rows for each of its words
 
@@ -187,8 +188,6 @@ def number_state(connection: Connection) -> int:
 
 def make_graph(connection: Connection) -> None:
     """Make HNSW over the vectors of a database; only the owner of the tables can."""
-    from retriever.store.tables import make_hnsw
-
     fingerprint = reading.meta(connection, "fingerprint") or ""
     dimension = text_vectors.dimension(connection, fingerprint)
     if dimension and not make_hnsw(connection, fingerprint, dimension):

@@ -6,7 +6,9 @@ from itertools import chain
 
 from pageindex.node import Node
 from retriever.embedding import bundled_counter
+from retriever.embedding.tokenizer import checked_rows
 from retriever.indexing.background import renew_background
+from retriever.indexing.chunk import chunk_nodes
 from retriever.protocols import Encoder, Likely, Progress, as_token_encoder
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
@@ -27,8 +29,6 @@ def cut_chunks(
 
     Those of some sections at a time: all of them have the documents' text twice.
     """
-    from retriever.indexing.chunk import chunk_nodes  # the parser: not needed where nothing has changed
-
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)
@@ -99,8 +99,6 @@ class EncodedTexts:
 
 def encode_texts(encoder: Encoder, texts: Mapping[bytes, str]) -> EncodedTexts:
     """The vectors of a few texts, and their tokens if any."""
-    from retriever.embedding.tokenizer import checked_rows  # numpy: not where nothing is embedded
-
     keys, batch, tokens = list(texts), list(texts.values()), None
     token_encoder = as_token_encoder(encoder)
     if token_encoder is not None:

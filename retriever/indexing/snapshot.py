@@ -27,6 +27,10 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pageindex.corpus import read_file
 from retriever.errors import SnapshotError, StorageError
 from retriever.files import sync, writing_to
+from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
+from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
+from retriever.lexical.spelling import Spellings, build_spellings, patch_spellings
+from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
 from retriever.store.checksums import (
@@ -42,6 +46,8 @@ from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.own_files import holds_others, list_snapshots, make_draft, next_snapshot, remove_snapshot
 from retriever.store.store import Store
 from retriever.trace import NoProgress
+from retriever.vectors.chroma import VectorIndex, build_vectors, patch_vectors
+from retriever.vectors.exact import ChunkVectors
 from retriever.vectors.manifest import VectorsManifest
 
 if TYPE_CHECKING:
@@ -109,16 +115,12 @@ class Snapshot:
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        from retriever.lexical.bm25 import LexicalIndex
-
         self._check_files()
         return LexicalIndex.open(self.folder / "lexical")
 
     @cached_property
     def spellings(self) -> "Spellings":
         """The words of the documents as they are written."""
-        from retriever.lexical.spelling import Spellings
-
         self._check_files()
         return Spellings.open(self.folder / "spellings")
 
@@ -131,8 +133,6 @@ class Snapshot:
     @property
     def vectors(self) -> "VectorIndex":
         """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
-        from retriever.vectors.chroma import VectorIndex
-
         if self._vectors is None:
             folder = self.folder / CHROMA
             self._vectors = VectorIndex.open(folder, self.manifest.fingerprint, self.manifest_hash)
@@ -168,8 +168,6 @@ def read_texts(connection: Connection, node_keys: Sequence[int] | None = None) -
 
     The front matter is no text: the file's other names and tags are read with its first node that has text.
     """
-    from retriever.lexical.languages import READ, detect_language
-
     # The language, and which section is read with the other names, are decided by the document as a whole.
     documents, of_documents, wanted = None, None, None
     if node_keys is not None:
@@ -200,9 +198,6 @@ def find_reader(nodes: Sequence[Stored]) -> Stored:
 
 def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PROGRESS) -> dict[int, list[str]]:
     """What BM25 reads of each node; a term that no text gives says its language, unless that is English."""
-    from retriever.lexical.languages import READ_APART, mark_language
-    from retriever.lexical.tokens import tokenize
-
     tokens = {}
     progress.start("words", len(texts), "sections")
     for done, (key, item) in enumerate(texts.items(), start=1):
@@ -229,9 +224,6 @@ def build_snapshot(
     from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. Raises
     StorageError; SnapshotError when what was built does not add up.
     """
-    from retriever.lexical.bm25 import LexicalIndex, patch_lexical
-    from retriever.lexical.spelling import patch_spellings
-
     current = reading.snapshot_number(connection)
     number = max(current + 1, next_snapshot(index))  # a name that nothing has
     folder, previous = locate_snapshot(index, number), locate_snapshot(index, current)
@@ -269,9 +261,6 @@ def build_snapshot(
 
 def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
     """The spellings and the postings of all sections."""
-    from retriever.lexical.bm25 import build_lexical
-    from retriever.lexical.spelling import build_spellings
-
     texts = read_texts(connection)
     progress.start("spellings", 1, "steps")
     build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
@@ -291,9 +280,6 @@ def make_chroma(
     connection: Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
 ) -> None:
     """Makes a snapshot's ChromaDB, out of an older one where most of it can stay; StorageError, SnapshotError."""
-    from retriever.vectors.chroma import build_vectors, patch_vectors
-    from retriever.vectors.exact import ChunkVectors
-
     keys = text_vectors.distinct_keys(connection, fingerprint)
     dimension = text_vectors.dimension(connection, fingerprint) or 0
 

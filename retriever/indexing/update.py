@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.corpus import Listing, Skipped
+from pageindex.document import parse_document
 from pageindex.node import Node
 from retriever.embedding import open_encoder
 from retriever.embedding.prefixes import describe_prefixes
@@ -38,6 +39,7 @@ from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, fin
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference
+from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Likely, Progress
 from retriever.settings.schema import APPROXIMATE
 from retriever.store import reading, text_vectors, writing
@@ -321,8 +323,6 @@ def index_changes(
 
 def parse_changes(changes: Sequence[Changes], progress: Progress) -> "list[dict[str, Document]]":
     """The new documents of each folder, by path."""
-    from pageindex.document import parse_document  # 50 ms, when there is something to parse
-
     parsed: list[dict[str, Document]] = []
     progress.start("parsing", sum(len(change.rows) for change in changes), "files")
     done = 0
@@ -356,8 +356,6 @@ def write_documents(
     progress: Progress,
 ) -> list[int]:
     """Replaces the rows of the changed documents, without their chunks; the keys of the new ones."""
-    from retriever.lexical.names import names_of_nodes
-
     writing.remove_documents(connection, [document.key for change in changes for document in change.replaced])
     folders, new = note_files(connection, changes), []
     clear_queue(connection, request.store, changes)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retriever.arguments import check_arguments
+from retriever.display.json import dump
 from retriever.errors import Command, IndexUnusableError, UsageError
 from retriever.indexes import find_index
 from retriever.indexing.request import WAIT_FOR_WRITER_S
@@ -26,8 +27,6 @@ log = logging.getLogger(__name__)
 
 def record_answer(store: Store, answer: Answer) -> Answer:
     """Record an answer and return it; where that fails, it says so."""
-    from retriever.display.json import dump
-
     now = datetime.now(UTC).isoformat(timespec="seconds")
     # All that the answer said, so that a record explains itself when the documents have changed.
     record = {"asked_at": now, **dump(answer, "trace"), "stages": dump(answer.trace.stages)}

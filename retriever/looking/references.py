@@ -10,10 +10,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from pageindex.formats import drop_ending
+from pageindex.markdown import WIKILINK
 from pageindex.node import Node, Span
+from pageindex.outline import github_slug
 from pageindex.tree import printable
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UnknownReferenceError, UsageError
@@ -166,10 +169,6 @@ class Names:
             UnknownReferenceError: none is called so; it says which are called nearly so.
             UsageError: there are several.
         """
-        from difflib import get_close_matches  # here and below: what an exact reference, and a question, need not load
-
-        from pageindex.markdown import WIKILINK
-
         if printed := self._find_printed(reference):
             return printed[0][0], only(reference, [node_id for _, node_id in printed])
         wikilink = WIKILINK.fullmatch(reference.strip())
@@ -232,8 +231,6 @@ class Names:
         Raises:
             UnknownReferenceError: there is none.
         """
-        from difflib import get_close_matches
-
         wanted, sections = fold(title), reading.section_names(self._connection)
         named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
         if not named:  # `fs.access` is `fs.access(path, callback)`
@@ -265,8 +262,6 @@ class Names:
 
 def match_heading(heading: str, sections: Sequence[SectionName]) -> list[tuple[int, str]]:
     """The sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`: by its anchor, else its title."""
-    from pageindex.outline import github_slug
-
     above, _, deepest = heading.strip().rpartition("#")
     slug, wanted = github_slug(deepest.strip()), fold(deepest)
     found = [section for section in sections if fold(section.title) == wanted]

@@ -7,6 +7,8 @@ the sections of the nearest chunks: a section whose mean is near has a chunk tha
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pageindex.node import NodeKind
 from retriever.errors import Command, UsageError
 from retriever.indexing.consent import FolderAccess
@@ -115,8 +117,6 @@ def _below(view: View, node_id: str) -> Iterable[str]:
 
 def _mean(matrix: "FloatMatrix") -> "FloatMatrix":
     """(1, d) float32, a unit row: the mean of the rows."""
-    import numpy as np
-
     mean = matrix.mean(axis=0, dtype=np.float64, keepdims=True)
     length = float(np.linalg.norm(mean))
     unit: FloatMatrix = (mean / (length or 1.0)).astype(np.float32)
@@ -149,8 +149,6 @@ def _near_nodes(
 
 def _score(view: View, mean: "FloatMatrix", node_ids: Iterable[str]) -> dict[str, float]:
     """The cosine of each section's mean with this one, -1 to 1."""
-    import numpy as np
-
     _, owners, matrix = text_vectors.vectors_of_nodes(view.connection, view.fingerprint, node_ids)
     rows: dict[str, list[int]] = {}
     for row, node_id in enumerate(owners):

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pageindex.corpus import CorpusOptions, count_other_formats
+from pageindex.ignore import CorpusError
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import describe_prefixes
 from retriever.indexing.consent import read_named_folders
 from retriever.looking.freshness import Freshness, Watch, read_state
+from retriever.looking.survey import survey_texts
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -51,7 +54,6 @@ class StatusDetails:
 def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = False) -> Status:
     """The status of an open index; the folders are looked at now."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
-    from retriever.looking.survey import survey_texts
 
     model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
     skipped = reading.skipped(view.connection)
@@ -85,9 +87,6 @@ def _is_gitignore(path: str) -> bool:
 
 def read_details(view: View, profile: Profile) -> StatusDetails:
     """The details of an open index; folders that are not named for it, or are away, are passed over."""
-    from pageindex.corpus import CorpusOptions, count_other_formats
-    from pageindex.ignore import CorpusError
-
     # A folder of an index from elsewhere is not listed, not even to count what is in it.
     named, formats = read_named_folders(view.store).folders, Counter[str]()
     options = CorpusOptions(profile.documents.suffixes, profile.documents.ignore, profile.documents.max_file_bytes)

@@ -12,6 +12,7 @@ from itertools import chain
 from pageindex.node import Node, Span
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.consent import FolderAccess
+from retriever.indexing.embed import cut_chunks
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.tokens import TermFinder, tokenize
 from retriever.searching.citations import open_anchors
@@ -167,8 +168,6 @@ def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, li
         chunks[chunk.node_id].append(chunk)
     # A first indexing may have come to the words, and not to the chunks.
     if not all(chunks.values()) and reading.meta(connection, "index_config") is None:
-        from retriever.indexing.embed import cut_chunks
-
         keys = reading.keys_of_nodes(connection, chunks)
         nodes = [stored.node for stored in reading.rankable_nodes(connection, keys.values())]
         for made in chain.from_iterable(cut_chunks(nodes, None, ChunkSettings(), NoProgress())):

@@ -14,7 +14,9 @@ from pageindex.tree import nearest_siblings
 from retriever.errors import SnapshotError, UsageError
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
+from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.query import Scope
+from retriever.searching.scope import ScopeTables, find_part
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection
@@ -22,6 +24,7 @@ from retriever.store.database import make_damage_error, read_transaction
 from retriever.store.reading import OutlineNode
 from retriever.store.store import Store
 from retriever.types import Ranked
+from retriever.vectors.exact import ExactIndex
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -271,8 +274,6 @@ class View:
         """
         # People refine a question within one scope, so its part is found once.
         if scope not in self._parts:
-            from retriever.searching.scope import find_part
-
             view = replace(self, whole=self, part=find_part(self, scope))
             self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
         return self._parts[scope]
@@ -289,8 +290,6 @@ class View:
     @cached_property
     def scope_tables(self) -> "ScopeTables":
         """What scopes are decided by."""
-        from retriever.searching.scope import ScopeTables
-
         return ScopeTables(self.connection, self.lexical.keys)
 
     def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
@@ -373,8 +372,6 @@ class View:
     @cached_property
     def scan(self) -> "ExactIndex":
         """The exact scan over the vectors of all texts."""
-        from retriever.vectors.exact import ExactIndex
-
         if self.whole is not None and self.part is not None:
             scan = self.whole.scan
             return scan.restrict(self.whole.scope_tables.texts_of(self.part.rows, scan.keys))
@@ -388,8 +385,6 @@ class View:
 
     def _lexical_of_rows(self) -> "LexicalIndex":
         """Built anew where nothing is in the way; its files are mapped, so they can go at once where systems allow."""
-        from retriever.lexical.bm25 import LexicalIndex, build_lexical
-
         with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
             build_lexical(Path(folder) / "lexical", tokenize_texts(read_texts(self.connection)))
             return LexicalIndex.open(Path(folder) / "lexical")

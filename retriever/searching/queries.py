@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from retriever.lexical.tokens import tokenize
 from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.open_index import View
@@ -112,8 +114,6 @@ def average_vectors(vectors: "FloatMatrix", weights: Sequence[float]) -> "FloatM
     Returns:
         (1, d) float32; the question's own vector when it is alone, or when the others cancel it.
     """
-    import numpy as np
-
     mean = np.asarray(weights, np.float32) @ vectors
     length = float(np.linalg.norm(mean))
     return vectors[:1] if len(vectors) == 1 or length < 1e-6 else (mean / length)[np.newaxis]

@@ -15,9 +15,12 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from retriever.embedding import is_english_word
 from retriever.errors import QuestionError
+from retriever.lexical.spelling import correct
 from retriever.query import EVERYWHERE, Correction, Scope
 from retriever.searching.queries import ExpandedQuery
+from retriever.searching.scope import find_flags
 from retriever.trace import Recorder
 from retriever.types import StageName
 
@@ -140,16 +143,11 @@ def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> 
     """
     flags: tuple[str, ...] = ()
     if read.doubtful and view is not None and view.number:
-        from retriever.searching.scope import find_flags  # most questions have no filter
-
         flags = find_flags(view, read.doubtful)
     text, within = read.settle(flags)
     # Filters are read before slips are mended: a tag is meant as it is written.
     corrections: tuple[Correction, ...] = ()
     if not exact and view is not None and view.number and (spellings := view.spellings) is not None:
-        from retriever.embedding import is_english_word
-        from retriever.lexical.spelling import correct
-
         text, corrections = correct(text, spellings, is_english_word)
     notes = (*map(phrase_flag, flags), *map(phrase_quoted, read.quoted))
     return ExpandedQuery(text, asked=read.asked, scope=within, notes=notes, corrections=corrections)

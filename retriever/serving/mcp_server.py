@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from retriever import errors
 from retriever.errors import NotReadyError, RetrieverError, UsageError
+from retriever.looking.browse import load_tree, read_excerpt
 from retriever.serving.guard import MAX_BODY_BYTES, ServerAddress
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
 from retriever.store import reading
@@ -153,14 +154,11 @@ def describe_error(error: Exception) -> str:
 
 def read_tree(index: "ServedIndex | ServedIndexes") -> str:
     """Return the drawn outline; ResourceError says why not, or that it is too large to be sent whole."""
-    from retriever.looking.browse import load_tree
-
     return _read_resource(index, lambda retriever, view: load_tree(view.connection).pretty())
 
 
 def read_document(index: "ServedIndex | ServedIndexes", path: str) -> str:
     """Return the text of a document; ResourceError as `read_tree`."""
-    from retriever.looking.browse import read_excerpt
 
     def read(retriever: "Retriever", view: "View") -> str:
         if reading.document_of_node(view.connection, path) is None:

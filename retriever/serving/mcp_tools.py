@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
+from retriever.looking.browse import cite_relations, find_relations, load_tree_at, read_excerpt
 from retriever.query import AskRequest, Scope
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.mcp_answers import (
@@ -23,6 +24,7 @@ from retriever.serving.mcp_answers import (
     reply_status,
 )
 from retriever.settings.layers import profile_names
+from retriever.several import name_index
 from retriever.text import find_nearest
 
 if TYPE_CHECKING:
@@ -135,8 +137,6 @@ class SearchTool(Tool):
         *,
         shows_passages: bool = False,
     ) -> Reply:
-        from retriever.several import name_index
-
         folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
@@ -172,8 +172,6 @@ class AnswerTool(Tool):
     max_tokens: MaxTokens = 4_000
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.several import name_index
-
         with served.choose(self.index).retriever() as retriever:
             scope = Scope((self.path,) if self.path else ())
             short = retriever.answer(AskRequest(self.question, self.conversation, scope))
@@ -205,8 +203,6 @@ class OutlineTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.looking.browse import load_tree_at
-
         index, reference, begin = self.locate(served, self.node_or_path)
         with index.retriever() as retriever, retriever.view() as view:
             tree, top = load_tree_at(view.connection, reference)
@@ -226,8 +222,6 @@ class ReadTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.looking.browse import read_excerpt
-
         index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever, retriever.view() as view:
             found = read_excerpt(view.connection, reference, retriever.access)
@@ -253,8 +247,6 @@ class RelatedTool(Tool):
     max_tokens: MaxTokens = 4_000
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.looking.browse import cite_relations, find_relations
-
         index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever:
             try:

@@ -12,12 +12,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from retriever.api import index_request
 from retriever.display.phrases import STAGES
 from retriever.display.sanitize import code
 from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError, RetrieverError, UsageError
 from retriever.files import Closing
+from retriever.indexes import find_index
+from retriever.indexing.consent import read_named_folders
+from retriever.indexing.request import absolute, remember
+from retriever.indexing.update import update_index
+from retriever.looking.overview import read_overview, write_overview
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
+from retriever.several import SeveralRetrievers
+from retriever.store.database import read_transaction
 from retriever.store.store import Store
 
 if TYPE_CHECKING:
@@ -203,9 +212,6 @@ class ServedIndex(Closing):
         return IndexingProgress(self._indexing is not None and self._indexing.is_alive(), self._pool.progress)
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
-        from retriever.api import index_request
-        from retriever.retriever import Retriever
-
         given = merge(self._settings, settings)
         if self._docs:
             request = index_request(self._docs, self._index, profile, given)
@@ -229,17 +235,10 @@ class ServedIndex(Closing):
         return retriever
 
     def _place(self) -> "Store":
-        from retriever.indexes import find_index
-        from retriever.indexing.request import absolute
-
         return find_index([absolute(folder) for folder in self._docs], self._index).index
 
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
-        from retriever.indexing.consent import read_named_folders
-        from retriever.looking.overview import read_overview, write_overview
-        from retriever.store.database import read_transaction
-
         try:
             place = self._place()
             with place.read() as connection, read_transaction(connection):
@@ -278,8 +277,6 @@ class ServedIndexes(Closing):
         self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
     ) -> "Iterator[Retriever | SeveralRetrievers]":
         """Lend what answers a question: the retriever of one index, or without a name those of all."""
-        from retriever.several import SeveralRetrievers
-
         with ExitStack() as stack:
             if name:
                 yield stack.enter_context(self.choose(name).retriever(profile, settings))
@@ -329,9 +326,6 @@ class IndexingThread(threading.Thread):
         self._is_stopped = False
 
     def run(self) -> None:
-        from retriever.indexing.request import remember
-        from retriever.indexing.update import update_index
-
         try:
             request = replace(self._request, with_chroma=False)
             update_index(request, self._progress, self._can_answer.set, self._find_likely)

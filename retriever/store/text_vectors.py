@@ -7,6 +7,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+import numpy as np
+
 from retriever.store.connection import Connection
 from retriever.store.reading import GIVEN, meta, select
 from retriever.types import FloatMatrix, TokenBits, WholeMatrix
@@ -29,8 +31,6 @@ class PackedVector(bytes):
 
 def pack_vectors(matrix: FloatMatrix) -> Iterator[PackedVector]:
     """Each row of (n, d), none of zeros, as d whole numbers of a byte and their CRC-32, little-endian."""
-    import numpy as np  # 100 ms: not for who reads no vectors
-
     whole = np.rint(matrix * (LARGEST / np.abs(matrix).max(axis=1, keepdims=True, initial=0))).astype(np.int8)
     for row in whole:
         numbers = row.tobytes()
@@ -58,8 +58,6 @@ def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
     Raises:
         sqlite3.DatabaseError: one of them is not as it was written.
     """
-    import numpy as np
-
     length = len(packed[0]) - CHECKSUM if packed else 0
     for vector in packed:
         check_vector(vector, length)
@@ -193,8 +191,6 @@ def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int
     Raises:
         sqlite3.DatabaseError: a vector is not as it was written.
     """
-    import numpy as np
-
     # All vectors in the order in which they lie in the file: half the time of a look-up for each text (+ and CROSS
     # JOIN are SQLite's words for it).
     query = (
@@ -215,8 +211,6 @@ def tokens_of_nodes(
     connection: Connection, fingerprint: str, node_ids: Iterable[str], width: int
 ) -> tuple[dict[str, list[TokenBits]], int]:
     """Return node ids to the tokens of their chunks, (t, width) each, in their order; and how many chunks lack them."""
-    import numpy as np
-
     # CROSS JOIN is SQLite's word for "in this order": it would begin with the tokens of all texts, 250 ms for 60,000.
     query = (
         "WITH wanted AS (SELECT node_key, node_id, CAST(? AS text) AS fingerprint FROM nodes"

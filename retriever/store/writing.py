@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from pageindex.corpus import Skipped
+from pageindex.summary import boilerplate
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredDocument, StoredFolder, keys_of_nodes
 from retriever.store.text_vectors import pack_tokens, pack_vectors
@@ -62,7 +63,6 @@ def put_document(
 ) -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     from pageindex.document import find_holders
-    from pageindex.summary import boilerplate  # a question writes no document
 
     row = {
         "folder_key": folder_key,

@@ -40,22 +40,6 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_to_find_nothing_changed_loads_no_parser_and_no_numbers(tmp_path: Path) -> None:
-    """`index` runs in hooks and on timers: 0.4 s, of which these would take as much again."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.md").write_text("# A\n\nText.\n")
-    command = ["index", str(tmp_path / "docs"), "--index", str(tmp_path / "index")]
-    code = (
-        f"import sys, hybrid_retrieve; code = hybrid_retrieve.main({command})\n"
-        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
-    )
-    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
-    for _ in range(2):
-        finished = run_python(code, env=environment)
-        assert finished.returncode == 0
-    assert {"numpy", "markdown_it", "pydantic"} & set(finished.stderr.splitlines()[-1].split()) == set()
-
-
 def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path) -> None:
     """A third of a question's time in a process of its own, for trees, language models and profiles that it has not."""
     (tmp_path / "docs").mkdir()
