@@ -14,6 +14,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_path
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
+from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError, UsageError
@@ -69,8 +70,6 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
         report = index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:
-        from retriever.display.json import dump
-
         print_json(dump(report))
         return ExitCode.OK
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
@@ -126,8 +125,6 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
                 if run.files or not number:  # otherwise a folder went away, which is said above
                     console.note(describe_run(run, is_first=not number))
                 if as_json:
-                    from retriever.display.json import dump
-
                     print_json(dump(run.report))
                     sys.stdout.flush()
         except KeyboardInterrupt:
@@ -196,8 +193,6 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
         return ExitCode.OK
     found = list_indexes()
     if as_json:
-        from retriever.display.json import dump
-
         more = ("missing", "size_bytes", "updated")
         print_json({"indexes": [dump(item) | {key: dump(getattr(item, key)) for key in more} for item in found]})
         return ExitCode.OK
@@ -309,8 +304,6 @@ def import_file(
         status = retriever.status()
     state = status.index
     if as_json:
-        from retriever.display.json import dump
-
         print_json(dump(status))
     else:
         folders = ", ".join(map(sanitize_line, state.folders))

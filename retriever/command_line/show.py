@@ -11,6 +11,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_citation
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
+from retriever.display.json import dump, dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
@@ -33,8 +34,6 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
     with opening.holding(reference).open(console) as retriever:
         if as_json:
-            from retriever.display.json import dump_node
-
             nodes = retriever.nodes(reference, depth)
             # Only folders have counts, and to count reads the whole tree.
             counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
@@ -62,8 +61,6 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     with opening.holding(reference).open(console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
-        from retriever.display.json import dump
-
         print_json(dump(excerpt))
         return ExitCode.OK
     # On standard error: what is piped on is the text as it stands in the file.
@@ -100,8 +97,6 @@ def similar(
     with opening.holding(reference).open(console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
     if as_json:
-        from retriever.display.json import dump
-
         print_json(dump(found))
         return ExitCode.OK
     from retriever.command_line.render import Page, show_similar
@@ -130,8 +125,6 @@ def status(console: Console, opening: Opening, *, as_json: bool, watch: bool) ->
         state = retriever.status(details=console.verbose or as_json)
     queue = read_queue(state.index.path)
     if as_json:
-        from retriever.display.json import dump
-
         more = {"queue": dump_queue(queue)} if queue else {}
         print_json(dump(state) | more)
         return ExitCode.OK
