@@ -34,7 +34,7 @@ Seen = tuple[int, int, int, int]
 
 
 def identify(status: os.stat_result) -> Seen:
-    """What tells one state of a file from another."""
+    """Return what tells one state of a file from another."""
     # ctime is when a file last changed, and nobody can set it. Windows has the time of creation there and no inode in
     # listings: mtime and 0 stand for these.
     if os.name == "nt":
@@ -44,7 +44,7 @@ def identify(status: os.stat_result) -> Seen:
 
 
 def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
-    """A regular file's bytes, at most `limit`, and what it looked like before and after they were read.
+    """Return a regular file's bytes, at most `limit`, and what it looked like before and after they were read.
 
     No link below the absolute `root` is followed, also none that has taken the place of a folder, and a pipe does not
     block. Raises OSError as the system gives it, and for what is no regular file or larger than the limit.
@@ -88,7 +88,7 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, foll
 
 
 def require_regular(path: str | os.PathLike[str]) -> None:
-    """Raises OSError for what is no regular file: a library that opens a pipe would block, a link lead elsewhere."""
+    """Raise OSError for what is no regular file: a library that opens a pipe would block, a link lead elsewhere."""
     if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):  # noqa: PTH116 - takes strings, too
         raise OSError(errno.EINVAL, "not a regular file")
 
@@ -147,7 +147,7 @@ class SourceFile(NamedTuple):  # which takes a quarter of a dataclass's time to 
 
     @property
     def root(self) -> str:
-        """The indexed folder, absolute."""
+        """Return the indexed folder, absolute."""
         return self.absolute[: -len(self.path)] or self.absolute
 
 
@@ -207,7 +207,7 @@ class _Walk:
             pending.extend(self.list_folder(folder, rules))
 
     def list_folder(self, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
-        """Notes the folder's documents; yields the folders in it, with the rules that hold there."""
+        """Note the folder's documents; yields the folders in it, with the rules that hold there."""
         try:
             with os.scandir(os.path.join(self.root, folder)) as found:  # noqa: PTH118 - a third of the time of Path
                 entries = list(found)
@@ -246,7 +246,7 @@ class _Walk:
         return rules.below(folder, self.read_gitignore(self.root, path, path))
 
     def read_gitignore(self, root: str, path: str, shown: str) -> tuple[str, ...]:
-        """The patterns of a .gitignore; what is wrong with it is noted under the path that is shown."""
+        """Return the patterns of a .gitignore; what is wrong with it is noted under the path that is shown."""
         try:
             raw = read_regular(root, path, MAX_FILE_BYTES)[0]
         except OSError as error:
@@ -258,7 +258,7 @@ class _Walk:
         return patterns
 
     def check_name(self, name: str, path: str) -> bool:
-        """Whether a name can be stored and printed; names one that cannot."""
+        """Return whether a name can be stored and printed; names one that cannot."""
         if name.isascii():
             return True
         if problem := explain_encoding(name):
@@ -331,7 +331,7 @@ def find_repository(root: str) -> list[str]:
 
 
 def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
-    """The documents below `root`; one stat for each of them and none for other files.
+    """Return the documents below `root`; one stat for each of them and none for other files.
 
     Hidden names (with a leading dot) and ignored ones are passed over. A link that stays inside the folder adds
     nothing, because what it points at is listed under its own path. Raises UnreadableFolderError when `root` itself
@@ -372,7 +372,7 @@ def count_documents(root: Path, *, seconds: float) -> tuple[int, int, bool]:
 
 
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
-    """The document at a path that somebody else names, under the rules of `list_files`.
+    """Return the document at a path that somebody else names, under the rules of `list_files`.
 
     Raises UnreadableDocumentError, with the reason, when `list_files` would not list it; IgnorePatternError when one of
     `options.ignore` is no pattern.
@@ -407,7 +407,7 @@ def find_document(root: str, path: str, options: CorpusOptions | None = None) ->
 
 
 def printable_path(path: str) -> str:
-    r"""The path with bytes that are not UTF-8 as `\xNN`."""
+    r"""Return the path with bytes that are not UTF-8 as `\xNN`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -53,7 +53,7 @@ class Document:
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """(key, value) of the front matter; each other name as `aliases`, each tag of the document as `tags`."""
+        """Return (key, value) of the front matter; each other name as `aliases`, each tag of the document as `tags`."""
         named = ("aliases", "alias", "tags", "tag")
         others = (field for field in self.front_matter.fields if field[0] not in named)
         aliases = (("aliases", alias) for alias in self.front_matter.aliases)
@@ -176,7 +176,7 @@ def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, chil
 
 
 def _cut_sections(markdown: Markdown, text: str) -> tuple[tuple[Section, ...], list[str]]:
-    """The sections of a document, and the own texts of the file and of each of them; long ones are divided."""
+    """Return the sections of a document, and the own texts of the file and of each of them; long ones are divided."""
     sections = outline(markdown.headings, markdown.line_count)
     firsts = [1, *(section.span.first for section in sections)]
     own_texts = _cut_before_lines(text, firsts[1:])
@@ -189,7 +189,7 @@ def _cut_sections(markdown: Markdown, text: str) -> tuple[tuple[Section, ...], l
 
 
 def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
-    """The text in pieces, cut before each of the rising 1-based lines; one piece more than lines."""
+    """Return the text in pieces, cut before each of the rising 1-based lines; one piece more than lines."""
     pieces, start, position, line = [], 0, 0, 1
     for wanted in lines:
         while line < wanted:
@@ -201,7 +201,7 @@ def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
 
 
 def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:
-    """(node id, its link, the node it leads to or why there is none); no link leads to another id prefix."""
+    """Yield (node id, its link, the node it leads to or why there is none); no link leads to another id prefix."""
     targets = {}
     for prefix in {document.id_prefix for document in documents}:
         group = [document for document in documents if document.id_prefix == prefix]
@@ -215,5 +215,5 @@ def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, st
 
 
 def find_linked_nodes(documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
-    """(source, target) node ids of the links that lead somewhere; see `resolve_links`."""
+    """Return (source, target) node ids of the links that lead somewhere; see `resolve_links`."""
     return ((source, target) for source, _, target in resolve_links(documents) if not isinstance(target, Broken))

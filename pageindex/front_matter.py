@@ -47,7 +47,7 @@ class FrontMatter:
 
     @property
     def dated(self) -> int | None:
-        """The date in seconds since 1970, of UTC where it names no zone; None when no ISO date begins it."""
+        """Return the date in seconds since 1970, of UTC where it names no zone; None when no ISO date begins it."""
         for text in (self.date, self.date[:10]):  # the day alone of `2024-05-01 10:00 UTC`
             with suppress(ValueError):
                 moment = datetime.fromisoformat(text)
@@ -97,7 +97,7 @@ def _read_line(value: Value) -> str:
 
 
 def _read_list(value: Value, separator: str | None = None) -> list[str]:
-    """The texts of a list, or of one string: split at commas, and where it has none at `separator`."""
+    """Return the texts of a list, or of one string: split at commas, and where it has none at `separator`."""
     if isinstance(value, str):
         value = [*value.split("," if "," in value or separator is None else separator)]
     return [text for text in map(_read_line, value) if text] if isinstance(value, list) else []
@@ -115,7 +115,7 @@ def _flatten(value: Value, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _find_block(text: str) -> tuple[str, str] | None:
-    """The opening fence and what stands between it and the closing one (with its last line end)."""
+    """Return the opening fence and what stands between it and the closing one (with its last line end)."""
     fence = text[:3]
     start = text.find("\n") + 1
     if fence not in _FENCES or text[3:start].strip(" \t\n") or not start:
@@ -131,7 +131,7 @@ def _find_block(text: str) -> tuple[str, str] | None:
 
 
 def _parse_yaml(block: str) -> dict[str, Value] | None:
-    """The mapping of a YAML block, None if it is something else; an empty block is an empty mapping."""
+    """Return the mapping of a YAML block, None if it is something else; an empty block is an empty mapping."""
     from pageindex.plain_yaml import PlainLoader
 
     loader = PlainLoader(block)
@@ -156,7 +156,7 @@ def _to_value(node: "yaml.Node") -> Value:
 
 
 def _drop_surrogates(text: str) -> str:
-    r"""The text without lone surrogates, which an escape such as \ud800 makes."""
+    r"""Return the text without lone surrogates, which an escape such as \ud800 makes."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -175,7 +175,7 @@ def _parse_toml(block: str) -> dict[str, Value]:
 
 
 def _from_toml(value: object) -> Value:
-    """What tomllib made of a value as plain values, scalars as TOML writes them."""
+    """Return what tomllib made of a value as plain values, scalars as TOML writes them."""
     if isinstance(value, dict):
         return {key: _from_toml(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -69,7 +69,7 @@ class _Open:
 
 
 def find_links(texts: Iterable[InlineText], references: References) -> tuple[Link, ...]:
-    """The links to other documents and to headings of this one, in the order of `texts`."""
+    """Return the links to other documents and to headings of this one, in the order of `texts`."""
     links = []
     for text in texts:
         line, counted = text.line, 0
@@ -91,7 +91,7 @@ def find_links(texts: Iterable[InlineText], references: References) -> tuple[Lin
 
 
 def _find_targets(text: str, references: References) -> Iterator[tuple[int, LinkKind, str]]:
-    """(position, kind, target as written) of each link in one text, by position of the closing bracket."""
+    """Yield (position, kind, target as written) of each link in one text, by position of the closing bracket."""
     visible = blank_code(text)
     opened: list[_Open] = []
     position = 0
@@ -125,7 +125,7 @@ def _names_a_note(wikilink: re.Match[str]) -> bool:
 
 
 def _read_target(text: str, bracket: _Open, close: int, references: References) -> tuple[str | None, int]:
-    """What a bracket pair that closes at `close` links to, None if nothing; and where to read on."""
+    """Return what a bracket pair that closes at `close` links to, None if nothing; and where to read on."""
     if inline := _DESTINATION.match(text, close + 1):
         destination = inline[1] if inline[1] is not None else inline[2]
         return unescape(_ESCAPE.sub(r"\1", destination)), inline.end()
@@ -139,7 +139,7 @@ def _read_target(text: str, bracket: _Open, close: int, references: References) 
 
 
 def blank_code(text: str) -> str:
-    """The text with every code span blanked, its length and line ends kept."""
+    """Return the text with every code span blanked, its length and line ends kept."""
     runs = list(_CODE_MARKS.finditer(text))
     places: dict[int, list[int]] = {}
     for index, run in enumerate(runs):
@@ -185,7 +185,7 @@ class LinkTargets:
 
 
 def note_names(documents: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
-    """The names that wikilinks use, case folded, for documents given as (path, aliases)."""
+    """Return the names that wikilinks use, case folded, for documents given as (path, aliases)."""
     # File names without their ending come before aliases; of several with one name the shortest path gets it, then the
     # first.
     ordered = sorted(documents, key=lambda document: (len(document[0]), document[0]))
@@ -203,7 +203,7 @@ _FOLDER_PAGES = ("index", "README", "_index")
 
 
 def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Broken:
-    """The id of the node that a link in the document `source_path` leads to, or why there is none."""
+    """Return the id of the node that a link in the document `source_path` leads to, or why there is none."""
     path = None
     if link.kind is LinkKind.WIKILINK and "/" not in link.target_path:
         name = link.target_path.casefold()
@@ -230,7 +230,7 @@ def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Br
 
 
 def _resolve_path(link: Link, source_path: str) -> str | None:
-    """The path from the indexed folder; None if it leaves it. A leading `/` and wikilinks start there."""
+    """Return the path from the indexed folder; None if it leaves it. A leading `/` and wikilinks start there."""
     if not link.target_path:
         return source_path
     from_root = link.kind is LinkKind.WIKILINK or link.target_path.startswith("/")
@@ -238,7 +238,7 @@ def _resolve_path(link: Link, source_path: str) -> str | None:
 
 
 def join_path(folders: Sequence[str], path: str) -> str | None:
-    """A path as it stands below the indexed folder, without `.` and `..`; None where it leaves that."""
+    """Return a path as it stands below the indexed folder, without `.` and `..`; None where it leaves that."""
     parts = list(folders)
     for part in path.split("/"):
         if part == ".." and not parts:

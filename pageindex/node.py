@@ -37,15 +37,15 @@ class Span:
         return self.last - self.first + 1
 
     def __str__(self) -> str:
-        """`first-last`; of one line, its number."""
+        """Return `first-last`; of one line, its number."""
         return f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
 
     def shift(self, lines: int) -> "Span":
-        """As many lines further down."""
+        """Return as many lines further down."""
         return Span(self.first + lines, self.last + lines)
 
     def overlap(self, other: "Span") -> int:
-        """The number of lines that both spans hold; 0 when they are apart."""
+        """Return the number of lines that both spans hold; 0 when they are apart."""
         return max(0, min(self.last, other.last) - max(self.first, other.first) + 1)
 
 
@@ -91,30 +91,30 @@ class Node:
 
     @property
     def is_part(self) -> bool:
-        """Whether it has no heading of its own, and its first words for a title; see `parts.py`."""
+        """Return whether it has no heading of its own, and its first words for a title; see `parts.py`."""
         return self.level == PART_LEVEL
 
     @property
     def body(self) -> str:
-        """The text without the front matter."""
+        """Return the text without the front matter."""
         pieces = self.text.split("\n", self.front_matter_lines)  # not splitlines(): U+2028 and the like end no line
         return pieces[-1] if len(pieces) > self.front_matter_lines else ""
 
     @property
     def titled_body(self) -> str:
-        """The body below all titles above it and its own: a section is read below its headings."""
+        """Return the body below all titles above it and its own: a section is read below its headings."""
         return "\n".join((*self.breadcrumb, self.title, self.body))
 
     @property
     def body_span(self) -> Span | None:
-        """The lines of `body`; those of `text` where that is front matter alone."""
+        """Return the lines of `body`; those of `text` where that is front matter alone."""
         if self.span is None or not self.front_matter_lines or not self.body:
             return self.span
         return Span(self.span.first + self.front_matter_lines, self.span.last)
 
     @property
     def has_text(self) -> bool:
-        """Whether it says anything beside its heading: comments, rules and the targets of links say nothing."""
+        """Return whether it says anything beside its heading: comments, rules and the targets of links say nothing."""
         body = self.body
         if self.kind is NodeKind.SECTION:
             heading = _HEADING.match(body)
@@ -139,15 +139,15 @@ _SILENT = re.compile(r"<!--.*?-->|^ {0,3}\[[^\]\n]+\]:[^\n]*$|^[ \t]*(?:[-*_][ \
 
 
 def file_id(prefix: str, path: str) -> str:
-    """The id of the file at `path`; `prefix` tells the folders of one index apart."""
+    """Return the id of the file at `path`; `prefix` tells the folders of one index apart."""
     return prefix + path
 
 
 def folder_id(prefix: str, path: str) -> str:
-    """The id of the folder at `path`, with its closing `/`; the indexed folder itself is the empty path."""
+    """Return the id of the folder at `path`, with its closing `/`; the indexed folder itself is the empty path."""
     return f"{prefix}{path}/"
 
 
 def section_id(parent_id: str, parent_is_file: bool, slug: str) -> str:
-    """The id of the section called `slug` (unique among its siblings) below a file or another section."""
+    """Return the id of the section called `slug` (unique among its siblings) below a file or another section."""
     return f"{parent_id}{'#' if parent_is_file else '/'}{slug}"

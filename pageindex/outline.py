@@ -24,7 +24,7 @@ class Section:
 
 
 def outline(headings: Sequence[Heading], line_count: int) -> tuple[Section, ...]:
-    """The sections of a file of `line_count` lines, in the order of lines."""
+    """Return the sections of a file of `line_count` lines, in the order of lines."""
     if not headings:
         return ()
     sections = []
@@ -61,7 +61,7 @@ def unique_anchors(headings: Iterable[Heading]) -> list[str]:
 
 
 def github_slug(title: str) -> str:
-    """The title as GitHub makes a fragment of it: lower case, letters, digits, `_` and `-`, spaces as `-`."""
+    """Return the title as GitHub makes a fragment of it: lower case, letters, digits, `_` and `-`, spaces as `-`."""
     words = ("Mn", "Mc", "Me", "Pc", "Nl")  # categories of what is in words besides letters and digits
     kept = (char for char in title.lower() if char in " -" or char.isalnum() or unicodedata.category(char) in words)
     return "".join(kept).replace(" ", "-")

@@ -41,7 +41,7 @@ def divide(markdown: Markdown, text: str, first: int) -> Iterator[Heading]:
 
 
 def _first_words(text: str, references: References) -> str:
-    """What a part is called."""
+    """Return what a part is called."""
     text = text.lstrip()[:TITLE_WITHIN_CHARS]
     words = " ".join(islice(prose_sentences(text, references), 5)) or text.partition("\n")[0]
     if len(words) >= MAX_TITLE_CHARS:
@@ -51,7 +51,7 @@ def _first_words(text: str, references: References) -> str:
 
 
 def _find_beginnings(markdown: Markdown, text: str, first: int, starts: list[int]) -> Iterator[int]:
-    """The lines of the text, 0-based and rising, in which a part may begin."""
+    """Yield the lines of the text, 0-based and rising, in which a part may begin."""
     end = first + len(starts) - 1
     low = bisect_left(markdown.blocks, first, key=lambda block: block.line)
     high = bisect_left(markdown.blocks, end, low, key=lambda block: block.line)

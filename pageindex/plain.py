@@ -81,7 +81,7 @@ def plain_lines(text: str) -> Iterator[str]:
 
 
 def _plain_line(line: str) -> str:
-    """A line outside of code."""
+    """Return a line outside of code."""
     if line.lstrip(" \t>").startswith("#") or _RULE.match(line) or _IMPORT.match(line):
         return ""
     plain = References().plain_text

@@ -47,7 +47,7 @@ _ENDINGS = (".", "!", "?", "…", ":", ";", ",", '"', "'", ")", "\u3002", "\uff0
 def extractive_summary(
     text: str, child_titles: Sequence[str], references: References, max_chars: int = MAX_SUMMARY_CHARS
 ) -> str:
-    """The first sentences of a node's own text, at most `max_chars` characters; never cut inside a word.
+    """Return the first sentences of a node's own text, at most `max_chars` characters; never cut inside a word.
 
     `text` comes without the node's heading and front matter. Code, tables, comments, images and the marks of
     admonitions are no prose. Without prose the children's titles speak for the node; without those it is empty.
@@ -56,7 +56,7 @@ def extractive_summary(
 
 
 def prose_sentences(text: str, references: References) -> Iterator[str]:
-    """The sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
+    """Yield the sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
     for paragraph in _find_paragraphs(text):
         shown = _ATTRIBUTES.sub("", _IMAGE.sub("", drop_icons(paragraph[:MAX_INLINE_CHARS])))
         prose = references.plain_text(shown)
@@ -83,7 +83,7 @@ def _join(parts: Iterable[str], max_chars: int) -> str:
 
 
 def _find_paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs and list items that are prose, their lines joined by line ends."""
+    """Yield the paragraphs and list items that are prose, their lines joined by line ends."""
     lines: list[str] = []
     in_list = False
     for line in _find_prose_lines(text):
@@ -104,7 +104,7 @@ def _find_paragraphs(text: str) -> Iterator[str]:
 
 
 def _find_prose_lines(text: str) -> Iterator[str]:
-    """The lines outside code fences, comments and tables; other lines that are no prose become empty ones."""
+    """Yield the lines outside code fences, comments and tables; other lines that are no prose become empty ones."""
     fence = ""
     waiting: str | None = None  # one line behind: the second line of a table tells that the first one belongs to it
     in_table = False
@@ -120,7 +120,7 @@ def _find_prose_lines(text: str) -> Iterator[str]:
 
 
 def _drop_comments(text: str) -> Iterator[str]:
-    """The lines of a text; what stands in HTML comments is left out."""
+    """Yield the lines of a text; what stands in HTML comments is left out."""
     in_comment = False
     for line in text.split("\n"):
         kept, position = "", 0
@@ -134,7 +134,7 @@ def _drop_comments(text: str) -> Iterator[str]:
 
 
 def boilerplate(nodes: Sequence[Node]) -> float:
-    """The mean over a file's nodes with lines of link density and title repetition, each 0 to 1; at most 1."""
+    """Return the mean over a file's nodes with lines of link density and title repetition, each 0 to 1; at most 1."""
     rankable = [node for node in nodes if node.span]
     if not rankable:
         return 0.0

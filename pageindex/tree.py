@@ -94,7 +94,7 @@ class DocumentTree:
         self._graph.add_edge(source_id, target_id, **{_LINKS: True})
 
     def node(self, node_id: str) -> Node:
-        """The node with that id."""
+        """Return the node with that id."""
         try:
             node: Node = self._graph.nodes[node_id]["node"]
         except KeyError:
@@ -102,17 +102,17 @@ class DocumentTree:
         return node
 
     def parent(self, node_id: str) -> Node | None:
-        """The node that contains this one; None for a root."""
+        """Return the node that contains this one; None for a root."""
         self._check(node_id)
         return next(self._along(self._graph.pred, node_id, _CONTAINS), None)
 
     def children(self, node_id: str) -> tuple[Node, ...]:
-        """The nodes that this one contains, in document order."""
+        """Return the nodes that this one contains, in document order."""
         self._check(node_id)
         return tuple(self._along(self._graph.succ, node_id, _CONTAINS))
 
     def siblings(self, node_id: str, count: int | None = None) -> tuple[Node, ...]:
-        """The other children of the parent, nearest first; of two at the same distance the earlier one first.
+        """Return the other children of the parent, nearest first; of two at the same distance the earlier one first.
 
         `count` is how many at most: of ten thousand, two are had in microseconds. None is all of them.
         """
@@ -126,24 +126,24 @@ class DocumentTree:
         return nearest_siblings(family, places[node_id], count)
 
     def links(self, node_id: str) -> tuple[Node, ...]:
-        """The nodes that this one links to, each once."""
+        """Return the nodes that this one links to, each once."""
         self._check(node_id)
         return tuple(self._along(self._graph.succ, node_id, _LINKS))
 
     def backlinks(self, node_id: str) -> tuple[Node, ...]:
-        """The nodes that link to this one, each once."""
+        """Return the nodes that link to this one, each once."""
         self._check(node_id)
         return tuple(self._along(self._graph.pred, node_id, _LINKS))
 
     def walk(self, node_id: str | None = None, depth: int | None = None) -> Iterator[Node]:
-        """A node and what it contains, parents first, in document order; all roots without an id.
+        """Return a node and what it contains, parents first, in document order; all roots without an id.
 
         `depth` is how many levels below the start are visited; None is all of them.
         """
         return (node for node, _, _ in self._descend(node_id, depth))
 
     def pretty(self, node_id: str | None = None, depth: int | None = None, begin: str = "") -> str:
-        """The tree as lines for people: title and `file:first-last`, of a folder how much is in it.
+        """Return the tree as lines for people: title and `file:first-last`, of a folder how much is in it.
 
         Where two folders of the tree hold a file or a folder of one path, their names stand before it; `begin` stands
         before each. Control characters of documents are inert.
@@ -205,7 +205,7 @@ class DocumentTree:
     def _along(
         self, adjacency: Mapping[str, Mapping[str, Mapping[str, object]]], node_id: str, kind: str
     ) -> Iterator[Node]:
-        """The neighbours over edges of one kind, in the order in which the edges were added."""
+        """Return the neighbours over edges of one kind, in the order in which the edges were added."""
         nodes = self._graph.nodes
         return (nodes[other]["node"] for other, edge in adjacency[node_id].items() if kind in edge)
 
@@ -232,5 +232,5 @@ def nearest_siblings(family: Sequence[Member], place: int, count: int | None) ->
 
 
 def printable(text: str) -> str:
-    """The text with characters that would steer a terminal, or reorder what it shows, as U+FFFD."""
+    """Return the text with characters that would steer a terminal, or reorder what it shows, as U+FFFD."""
     return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char for char in text)

@@ -34,7 +34,7 @@ BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
 
 
 def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Encoder | None:
-    """The encoder that the settings ask for; None for the kind `none`.
+    """Return the encoder that the settings ask for; None for the kind `none`.
 
     `dimension` is the length of the vectors that an index has of it: a server need not be asked for it. Where it gives
     others by now, what is encoded is an EncoderError.
@@ -81,12 +81,12 @@ def _bundled(settings: EncoderSettings) -> Encoder:
 
 
 def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
-    """What measures chunks when there is no encoder: a later one will find them of a good length."""
+    """Return what measures chunks when there is no encoder: a later one will find them of a good length."""
     return _bundled_tokens().count
 
 
 def is_english_word(word: str) -> bool:
-    """Whether the bundled tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
+    """Return whether the bundled tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
     return _bundled_tokens().is_word(word)
 
 
@@ -98,7 +98,7 @@ def _bundled_tokens() -> "Tokens":
 
 
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
-    """How many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
+    """Return how many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]
 
 

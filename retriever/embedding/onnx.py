@@ -44,7 +44,7 @@ class FilesCard:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The card of a model folder.
+        """Return the card of a model folder.
 
         Raises:
             EncoderError: there is none, or it is not what it should be.
@@ -172,24 +172,24 @@ class OnnxEncoder:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector."""
+        """Return the length of a vector."""
         return self._card.dimension
 
     @cached_property
     def max_tokens(self) -> int:
-        """How many tokens of a text are read, special ones included, the prefix not."""
+        """Return how many tokens of a text are read, special ones included, the prefix not."""
         return self._prefixes.room(self._tokens, self._limit)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The length of each text in tokens, special ones included, without any cut."""
+        """Return the length of each text in tokens, special ones included, without any cut."""
         return self._tokens.count(texts)
 
     def measure_known(self, text: str, *, in_english: bool = True) -> float:
-        """Which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
+        """Return which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
         return self._tokens.measure_known(text, in_english=in_english)
 
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """(n, d) float32, unit rows, in the order of the texts.
+        """Return (n, d) float32, unit rows, in the order of the texts.
 
         The first call verifies the files: 15 ms that a question need not wait for.
 
@@ -249,7 +249,7 @@ class OnnxEncoder:
         return unit_rows([row for row, _ in read], len(ids), str(self._folder)), [bits for _, bits in read]
 
     def _one(self, ids: Sequence[int]) -> tuple[FloatMatrix, TokenBits]:
-        """(d,), not yet a unit vector, and those of its tokens that say something by themselves."""
+        """Return (d,), not yet a unit vector, and those of its tokens that say something by themselves."""
         numbers = np.array([ids], dtype=np.int64)
         known = {
             "input_ids": numbers,
@@ -266,7 +266,7 @@ class OnnxEncoder:
 
 
 def open_session(path: Path, threads: int) -> "InferenceSession":
-    """The model of that file, on the CPU.
+    """Return the model of that file, on the CPU.
 
     Raises:
         EncoderError: it cannot be loaded.
@@ -285,7 +285,7 @@ def open_session(path: Path, threads: int) -> "InferenceSession":
 
 
 def usable_cores() -> int:
-    """How many cores this process may run on."""
+    """Return how many cores this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux alone
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

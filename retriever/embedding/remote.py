@@ -103,7 +103,7 @@ class RemoteEncoder:
 
     @cached_property
     def dimension(self) -> int:
-        """The length of a vector, which only a vector tells: of the index, or of a text that is sent for it.
+        """Return the length of a vector, which only a vector tells: of the index, or of a text that is sent for it.
 
         Raises:
             EncoderError: as `encode_documents`.
@@ -112,7 +112,7 @@ class RemoteEncoder:
 
     @cached_property
     def max_tokens(self) -> int:
-        """How many tokens of a text are sent, special ones included, the prefix not."""
+        """Return how many tokens of a text are sent, special ones included, the prefix not."""
         return self._prefixes.room(self._tokens, self._limit)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

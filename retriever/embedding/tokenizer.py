@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more.
 _TEXTS_AT_ONCE = 256
-_LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not push the others out of memory
-_WORD = re.compile(r"[^ \t\r\n]+")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Letters of a word in another script than Latin; a single one (`β`, `Ω`) is a sign that English has as well, unless it
@@ -53,12 +51,12 @@ class Tokens:
     """Counts and cuts texts by the tokens of one model; safe to share between threads."""
 
     def __init__(self, content: Callable[[], str]) -> None:
-        """Takes what gives the content of a `tokenizer.json`, when it is first needed."""
+        """Take what gives the content of a `tokenizer.json`, when it is first needed."""
         self._content = content
 
     @classmethod
     def in_file(cls, file: Path) -> "Tokens":
-        """The tokens of a `tokenizer.json`; that it cannot be read is an EncoderError of the first use."""
+        """Return the tokens of a `tokenizer.json`; that it cannot be read is an EncoderError of the first use."""
         return cls(lambda: _content_of(file))
 
     @cached_property
@@ -71,35 +69,15 @@ class Tokens:
         return tokenizer
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token numbers of each text, special ones included, without any cut."""
+        """Return the token numbers of each text, special ones included, without any cut."""
         return [encoding.ids for encoding in self._encodings(texts)]
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, special ones included, without any cut."""
-        counts: dict[str, int] = {}
-        if self._count_word is not None:  # five times as fast: text repeats its words
-            for text in dict.fromkeys(texts):
-                words = _WORD.findall(text)
-                if max(map(len, words), default=0) <= _LONGEST_CACHED:
-                    counts[text] = self._special + sum(map(self._count_word, words))
-        others = [text for text in texts if text not in counts]
-        counts |= zip(others, map(len, self._encodings(others)), strict=True)
-        return [counts[text] for text in texts]
-
-    @cached_property
-    def _special(self) -> int:
-        return self._tokenizer.num_special_tokens_to_add(is_pair=False)
-
-    @cached_property
-    def _count_word(self) -> Callable[[str], int] | None:
-        """The tokens of a word up to the next blank, special ones aside; None where a text is more than its words."""
-        if type(self._tokenizer.pre_tokenizer).__name__ != "BertPreTokenizer":
-            return None
-        encode = self._tokenizer.encode_batch_fast
-        return lru_cache(maxsize=65_536)(lambda word: len(encode([readable(word)], add_special_tokens=False)[0]))
+        """Return the number of tokens of each text, special ones included, without any cut."""
+        return [len(encoding) for encoding in self._encodings(texts)]
 
     def is_word(self, word: str) -> bool:
-        """Whether a word in lower case is one token: the model has seen it often."""
+        """Return whether a word in lower case is one token: the model has seen it often."""
         return self._tokenizer.token_to_id(word) is not None
 
     @cached_property
@@ -146,7 +124,7 @@ class Tokens:
 
     @cached_property
     def _scripts(self) -> frozenset[str] | None:
-        """The scripts that the model has been taught; None where its pieces are not letters but bytes. 40 ms."""
+        """Return the scripts that the model has been taught; None where its pieces are not letters but bytes. 40 ms."""
         if type(self._tokenizer.model).__name__ not in ("WordPiece", "Unigram"):
             return None
         pieces, of_letters = Counter[str](), Counter[str]()
@@ -162,12 +140,12 @@ class Tokens:
 
     @cached_property
     def _unknown_piece(self) -> str | None:
-        """What stands for a piece that is not in the vocabulary."""
+        """Return what stands for a piece that is not in the vocabulary."""
         unknown: str | None = getattr(self._tokenizer.model, "unk_token", None)
         return unknown or "<unk>"
 
     def cut(self, text: str, max_tokens: int) -> "CutText":
-        """The longest beginning of the text that has at most `max_tokens` tokens, special ones included.
+        """Return the longest beginning of the text that has at most `max_tokens` tokens, special ones included.
 
         Raises:
             ValueError: `max_tokens` leaves no room beside the special tokens.
@@ -195,7 +173,7 @@ class Tokens:
 
 @cache
 def _script_of(letter: str) -> str:
-    """The first word of its name in Unicode: `LATIN`, `CJK`, `HIRAGANA`, `THAI`."""
+    """Return the first word of its name in Unicode: `LATIN`, `CJK`, `HIRAGANA`, `THAI`."""
     return unicodedata.name(letter, "?").partition(" ")[0]
 
 
@@ -235,7 +213,7 @@ class Prefixes:
     """Before a document."""
 
     def room(self, tokens: Tokens, limit: int) -> int:
-        """How many of the model's tokens are left for a text, special ones included.
+        """Return how many of the model's tokens are left for a text, special ones included.
 
         Raises:
             EncoderError: hardly any.
@@ -253,7 +231,7 @@ class Prefixes:
 
 
 def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
-    """The rows at length 1, (count, d) float32.
+    """Return the rows at length 1, (count, d) float32.
 
     Args:
         rows: `count` vectors of one length.
@@ -291,7 +269,7 @@ def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix
 
 
 def fingerprint(parts: Sequence[str | int]) -> str:
-    """The first 16 hex digits of the SHA-256 over everything that decides a vector."""
+    """Return the first 16 hex digits of the SHA-256 over everything that decides a vector."""
     return sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
 
 

@@ -41,7 +41,7 @@ class QuestionSet:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of the answerable questions, in the order in which they first come."""
+        """Return the kinds of the answerable questions, in the order in which they first come."""
         return tuple(dict.fromkeys(question.kind for question in self.questions if question.is_answerable))
 
 

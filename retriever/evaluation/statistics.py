@@ -39,7 +39,7 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether chance makes it in fewer than 5 of 100 cases; for one comparison, not the best of many."""
+        """Return whether chance makes it in fewer than 5 of 100 cases; for one comparison, not the best of many."""
         return self.p < SIGNIFICANT
 
 
@@ -95,14 +95,14 @@ def find_interval(means: FloatArray) -> tuple[float, float]:
 
 
 def resample_means(values: FloatArray, number: int) -> FloatArray:
-    """(10,000,): the mean of each resample of the values; another `number` draws independent ones."""
+    """Return (10,000,): the mean of each resample of the values; another `number` draws independent ones."""
     means: FloatArray = draw_counts(len(values), number) @ values / len(values)
     return means
 
 
 @lru_cache(maxsize=8)
 def draw_counts(count: int, number: int) -> FloatArray:
-    """(10,000, count): how often each question is drawn in each resample."""
+    """Return (10,000, count): how often each question is drawn in each resample."""
     generator = np.random.default_rng((SEED, number))
     return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES).astype(np.float64)
 

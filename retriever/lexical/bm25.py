@@ -71,7 +71,7 @@ class LexicalIndex:
     """The open index: read-only, safe to share between threads."""
 
     def __init__(self, postings: Postings, weights: FloatArray, nodes: int | None = None) -> None:
-        """`nodes` is how many there are of all, where these are the postings of a few terms."""
+        """Take postings; `nodes` is how many there are of all, where these are the postings of a few terms."""
         self._postings = postings
         self._weights = weights
         self._nodes = len(postings.keys) if nodes is None else nodes
@@ -80,7 +80,7 @@ class LexicalIndex:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Maps the index into memory, 1 ms whatever its size; SnapshotError if it is damaged, or of other rules."""
+        """Map the index into memory, 1 ms whatever its size; SnapshotError if it is damaged, or of other rules."""
         version = load_column(folder, "version", np.int64)
         if not np.array_equal(version, _version()):
             raise SnapshotError(f"{folder}: made by another version of this program; index the documents again")
@@ -95,7 +95,7 @@ class LexicalIndex:
 
     @property
     def keys(self) -> IntArray:
-        """The keys of all nodes, ascending."""
+        """Return the keys of all nodes, ascending."""
         return self._postings.keys
 
     @cached_property
@@ -115,7 +115,7 @@ class LexicalIndex:
         return detect_question(question, self.read_apart) if self.read_apart else ()
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
-        """The same index, in which only some nodes are found; how rare a word is stays that of all nodes.
+        """Return the same index, in which only some nodes are found; how rare a word is stays that of all nodes.
 
         Args:
             rows: of `keys`, which are found.
@@ -125,7 +125,7 @@ class LexicalIndex:
         return part
 
     def find_holding(self, terms: Collection[str]) -> IntArray:
-        """The keys of the nodes that hold every one of the terms, ascending; of none where no term is given.
+        """Return the keys of the nodes that hold every one of the terms, ascending; of none where no term is given.
 
         Raises:
             SnapshotError: the files are damaged.
@@ -189,11 +189,11 @@ class LexicalIndex:
         return shares
 
     def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
-        """What each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
+        """Return what each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
         return {token: self._describe(token, self._postings.find(token)).rarity for token in tokens}
 
     def resembles(self, term: str) -> bool:
-        """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
+        """Return whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
         # A slip begins with the same letter and is one edit away, or two (`count_edits`). Another form begins with the
         # whole of a shorter term (`serializers`, `serial`).
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
@@ -257,12 +257,12 @@ class LexicalIndex:
 
 
 def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
-    """Makes the index of these tokens, by node key, in a folder that does not exist yet; StorageError."""
+    """Make the index of these tokens, by node key, in a folder that does not exist yet; StorageError."""
     _save(folder, merge_postings(no_postings(), (), documents))
 
 
 def patch_lexical(source: Path, target: Path, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> None:
-    """Makes a new index out of an older one: the same, byte for byte, as building it from all documents.
+    """Make a new index out of an older one: the same, byte for byte, as building it from all documents.
 
     `removed` and `added` by node key; a changed node is in both. Raises SnapshotError when `source` holds other nodes
     than the change says; StorageError.
@@ -273,7 +273,7 @@ def patch_lexical(source: Path, target: Path, removed: Collection[int], added: M
 def _locate(
     wanted: npt.NDArray[np.integer], ascending: npt.NDArray[np.integer]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Whether each value is in an ascending array, and where it is or would be."""
+    """Return whether each value is in an ascending array, and where it is or would be."""
     places = np.searchsorted(ascending, wanted)
     there = np.zeros(len(wanted), np.bool_)
     inside = places < len(ascending)
@@ -295,7 +295,7 @@ def _version() -> IntArray:
 
 
 def compute_weights(postings: Postings) -> FloatArray:
-    """(p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question."""
+    """Return (p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question."""
     # The formula is that of `get_scores`, operation by operation; its constants and the inverse document frequencies,
     # with their floor for words that most nodes hold, come from an instance that is fed counts instead of texts.
     if not len(postings.rows):
@@ -319,7 +319,7 @@ K1, B = 1.5, 0.75  # of BM25Okapi
 
 
 def normalize_lengths(lengths: npt.NDArray[np.integer], mean_length: float) -> FloatArray:
-    """(n,) float64: what the length of a node stands for beside a count, as `get_scores` computes it."""
+    """Return (n,) float64: what the length of a node stands for beside a count, as `get_scores` computes it."""
     return np.asarray(K1 * (1 - B + B * lengths / mean_length), np.float64)
 
 

@@ -29,12 +29,12 @@ LONGEST = 100  # characters: what is longer is a sentence, and no name
 
 
 def spell_name(text: str) -> str:
-    """The name that a text is; empty where it is none: stop words alone, or a whole sentence."""
+    """Return the name that a text is; empty where it is none: stop words alone, or a whole sentence."""
     return "".join(stems(text)) if len(text) <= LONGEST else ""
 
 
 def spell_code(word: str) -> str:
-    """The name that a word is letter by letter, as programs have them; empty where it is none.
+    """Return the name that a word is letter by letter, as programs have them; empty where it is none.
 
     It has brackets, which no other name has: prose may be called `get current user`, and `emitter.on` is no `emitter`.
 
@@ -46,7 +46,7 @@ def spell_code(word: str) -> str:
 
 
 def spell_member(word: str) -> str:
-    """The name of what belongs to something, by itself: people write `fastify.setErrorHandler` of any object.
+    """Return the name of what belongs to something, by itself: people write `fastify.setErrorHandler` of any object.
 
     Empty where it is a word of the language as well (`fs.open`), and of what is no name of a program.
 
@@ -59,12 +59,12 @@ def spell_member(word: str) -> str:
 
 
 def find_codes(question: str) -> list[str]:
-    """The names of programs among the words of a question, as they stand there, each once."""
+    """Return the names of programs among the words of a question, as they stand there, each once."""
     return [*dict.fromkeys(found[0] for found in _CODE_AMONG.finditer(question))]
 
 
 def drop_arguments(title: str) -> str:
-    """`fs.access` of `fs.access(path[, mode], callback)`; `Install (Linux)` as it is."""
+    """Return `fs.access` of `fs.access(path[, mode], callback)`; `Install (Linux)` as it is."""
     return _ARGUMENTS.sub("", title)
 
 
@@ -77,7 +77,7 @@ def is_identifier(text: str) -> bool:
 
 
 def list_names(title: str) -> set[str]:
-    """What a heading is called: as it stands, without its number, and what references are looked up by.
+    """Return what a heading is called: as it stands, without its number, and what references are looked up by.
 
     >>> sorted(list_names("Class: net.Server"))
     ['Class: net.Server', 'net.Server']
@@ -93,7 +93,7 @@ def list_names(title: str) -> set[str]:
 
 
 def list_members(title: str, above: Iterable[str]) -> set[str]:
-    """What is called by the headings above it as well: `reply.send` is `.send(data)` below `Reply`."""
+    """Return what is called by the headings above it as well: `reply.send` is `.send(data)` below `Reply`."""
     member = drop_arguments(title).lstrip(".#")
     if not _WORD.fullmatch(member) or (member == title and not is_identifier(member)):
         return set()

@@ -37,12 +37,12 @@ class Postings:
         return [vocabulary[first:last] for first, last in pairwise(ends)]
 
     def term(self, number: int) -> bytes:
-        """The UTF-8 of one term."""
+        """Return the UTF-8 of one term."""
         starts = self.term_starts.data  # views give plain numbers, faster than arrays: a search asks for dozens
         return self.vocabulary.data[starts[number] : starts[number + 1]].tobytes()
 
     def place(self, wanted: bytes) -> int:
-        """The first term that is not before `wanted` in the order of bytes, by binary search."""
+        """Return the first term that is not before `wanted` in the order of bytes, by binary search."""
         return bisect_left(range(len(self.term_starts) - 1), wanted, key=self.term)
 
     def find(self, term: str) -> int | None:
@@ -52,7 +52,7 @@ class Postings:
         return place if place < len(self.term_starts) - 1 and self.term(place) == wanted else None
 
     def check(self) -> None:
-        """Whether the arrays fit together, in microseconds: their contents are not read. Else SnapshotError."""
+        """Return whether the arrays fit together, in microseconds: their contents are not read. Else SnapshotError."""
         sound = (
             len(self.keys) == len(self.lengths)
             and len(self.rows) == len(self.counts)
@@ -127,7 +127,7 @@ def _count_codes(
 
 
 def _list_terms(starts: IntArray) -> IntArray:
-    """(p,) int64: the term of each posting."""
+    """Return (p,) int64: the term of each posting."""
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
@@ -157,7 +157,7 @@ def save_postings(postings: Postings, folder: Path) -> None:
 
 
 def load_postings(folder: Path) -> Postings:
-    """Maps the arrays into memory; SnapshotError if one is missing or damaged, or they do not fit together."""
+    """Map the arrays into memory; SnapshotError if one is missing or damaged, or they do not fit together."""
     columns = {
         field.name: load_column(folder, field.name, _DTYPES.get(field.name, np.int64)) for field in fields(Postings)
     }

@@ -63,7 +63,7 @@ class Spellings:
         return cls(postings, letters.view(np.uint64))
 
     def holds(self, word: str) -> bool:
-        """Whether a section holds the word (in lower case), with these accents or with others."""
+        """Return whether a section holds the word (in lower case), with these accents or with others."""
         return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
 
     def look_up(self, words: Iterable[str], unsure: Iterable[str]) -> None:
@@ -89,7 +89,7 @@ class Spellings:
         return best[2] if best else None
 
     def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
-        """Words of nearly the same length and letters, and how many sections hold each."""
+        """Yield words of nearly the same length and letters, and how many sections hold each."""
         edits = count_edits(word)
         sizes = np.diff(self._postings.term_starts)
         own = letters_of(word.encode())
@@ -101,12 +101,12 @@ class Spellings:
 
 
 def may_be_mended(word: str) -> bool:
-    """Whether a word, in lower case and without accents, is one that slips are looked for in."""
+    """Return whether a word, in lower case and without accents, is one that slips are looked for in."""
     return SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()
 
 
 def count_edits(word: str) -> int:
-    """How many edits away a word may be that was meant by this one."""
+    """Return how many edits away a word may be that was meant by this one."""
     return 1 if len(word) < TWO_EDITS_FROM else 2
 
 
@@ -125,7 +125,7 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
 
 
 def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool]) -> tuple[str, tuple[Correction, ...]]:
-    """The question with its slips mended, and what was mended; all else in it stays as it is.
+    """Return the question with its slips mended, and what was mended; all else in it stays as it is.
 
     Args:
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
@@ -178,7 +178,7 @@ def find_forms(word: str) -> set[str]:
 
 
 def slip_cost(wrote: str, meant: str, most: int) -> float | None:
-    """What it takes to make `meant` of `wrote`, less for what hands and ears do often; None beyond `most` edits.
+    """Return what it takes to make `meant` of `wrote`, less for what hands and ears do often; None beyond `most` edits.
 
     Optimal string alignment with weights: an edit counts as one against `most`, whatever it weighs.
     """

@@ -85,7 +85,7 @@ class TableLexical(LexicalIndex):
 
     @cached_property
     def keys(self) -> IntArray:
-        """The keys of all nodes that have lines, ascending."""
+        """Return the keys of all nodes that have lines, ascending."""
         rows = self._connection.execute("SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key")
         return np.array([key for (key,) in rows], np.int64)
 
@@ -121,7 +121,7 @@ class TableLexical(LexicalIndex):
 
     @cached_property
     def _least_idf(self) -> float:
-        """What a term weighs that most sections hold: read only where a question has one."""
+        """Return what a term weighs that most sections hold: read only where a question has one."""
         terms = "SELECT sum(sections) AS n FROM postings GROUP BY term HAVING sum(sections) > 0"
         sizes = self._connection.execute(
             f"SELECT CAST(n AS bigint), count(*) FROM ({terms}) AS terms GROUP BY n ORDER BY n"
@@ -135,7 +135,7 @@ class TableLexical(LexicalIndex):
         return log(self._sections - sections + 0.5) - log(sections + 0.5)
 
     def _load(self, terms: Iterable[str]) -> LexicalIndex:
-        """A lexical index of these terms alone."""
+        """Return a lexical index of these terms alone."""
         wanted = tuple(sorted(set(terms)))
         if self._assembled[0] == wanted:
             return self._assembled[1]
@@ -151,7 +151,7 @@ class TableLexical(LexicalIndex):
         return self._assembled[1]
 
     def _weigh(self, blocks: Sequence[bytes]) -> tuple[IntArray, FloatArray]:
-        """The sections that hold a term, and what it adds to the score of each."""
+        """Return the sections that hold a term, and what it adds to the score of each."""
         if not blocks:
             return np.empty(0, np.int64), np.empty(0)
         keys, counts, lengths = unpack_blocks(blocks)
@@ -232,5 +232,5 @@ class TableSpellings(Spellings):
 
 
 def signed_letters(word: bytes) -> int:
-    """`letters_of` as a number that a bigint holds."""
+    """Return `letters_of` as a number that a bigint holds."""
     return int(letters_of(word).astype(np.int64))

@@ -66,7 +66,7 @@ _SIEVE = _Sieve()
 
 
 def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
-    """The terms of a text, in its order, repeats included; empty when it holds stop words and punctuation alone.
+    """Return the terms of a text, in its order, repeats included; empty when it holds stop words and punctuation alone.
 
     A word gives itself first, then its parts from left to right, each once:
 
@@ -87,7 +87,7 @@ class TermFinder:
     """Finds a few terms in many texts, without stemming all their words: `tokenize` for who looks for these alone."""
 
     def __init__(self, terms: Collection[str], languages: tuple[str, ...] = ()) -> None:
-        """Takes terms as `tokenize` gives them, and the languages that the texts are read in beside English."""
+        """Take terms as `tokenize` gives them, and the languages that the texts are read in beside English."""
         self._terms = frozenset(terms)
         self._languages = languages
         # An English stem of four letters or more begins with the first three of its word, a shorter one with all but
@@ -96,7 +96,7 @@ class TermFinder:
         self._known: dict[str, tuple[str, ...]] = {}
 
     def find(self, text: str) -> frozenset[str]:
-        """Those of the terms that the text has."""
+        """Return those of the terms that the text has."""
         return self._terms.intersection(self.tokenize(text))
 
     def tokenize(self, text: str) -> list[str]:
@@ -119,7 +119,7 @@ class TermFinder:
 
 
 def stems(text: str) -> list[str]:
-    """The stems of the smallest parts of a text's words, without accents and stop words.
+    """Return the stems of the smallest parts of a text's words, without accents and stop words.
 
     >>> stems("What are BackgroundTasks?")
     ['background', 'task']
@@ -155,7 +155,7 @@ _LETTERS_WITHOUT_MARKS = str.maketrans(
 
 
 def remove_accents(word: str) -> str:
-    """A Latin word in lower case without its accents; any other word as it is."""
+    """Return a Latin word in lower case without its accents; any other word as it is."""
     if word.isascii():
         return word
     apart = unicodedata.normalize("NFKD", word).translate(_LETTERS_WITHOUT_MARKS)
@@ -164,12 +164,12 @@ def remove_accents(word: str) -> str:
 
 
 def count_words(text: str) -> int:
-    """Words as people count them; in a script without spaces, two characters count as one."""
+    """Return words as people count them; in a script without spaces, two characters count as one."""
     return max(len(text.split()), sum(map(is_unspaced, text)) // 2)
 
 
 def _split(text: str) -> list[str]:
-    """The words of a text, with what joins their parts."""
+    """Return the words of a text, with what joins their parts."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
     return _WORD.findall(text)
@@ -265,7 +265,7 @@ _SYLLABLE = re.compile(
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether it belongs to a script that puts no space between words."""
+    """Return whether it belongs to a script that puts no space between words."""
     code = ord(character)
     return code >= 0x0E01 and any(first <= code <= last for first, last in _UNSPACED_RANGES)
 
@@ -301,4 +301,4 @@ def _stemmer(language: str) -> "_Stemmer":
 
 class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str:
-        """The stem of a lower-case word."""
+        """Return the stem of a lower-case word."""

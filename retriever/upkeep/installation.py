@@ -19,7 +19,7 @@ CURE = (
 
 
 def find_conflicts(home: Path = HOME) -> Iterator[tuple[str, bool]]:
-    """What bears a name of ours and is not ours, as sentences, and whether it is in our way.
+    """Yield what bears a name of ours and is not ours, as sentences, and whether it is in our way.
 
     Args:
         home: the folder that holds our packages.
@@ -46,7 +46,7 @@ def find_conflicts(home: Path = HOME) -> Iterator[tuple[str, bool]]:
 
 
 def _packages_of(found: Distribution) -> set[str]:
-    """The top-level packages of a distribution."""
+    """Return the top-level packages of a distribution."""
     listed = found.read_text("top_level.txt")
     if listed is not None:
         return set(listed.split())
@@ -54,7 +54,7 @@ def _packages_of(found: Distribution) -> set[str]:
 
 
 def _origin(package: str) -> Path | None:
-    """The folder that Python takes a package from; None without one."""
+    """Return the folder that Python takes a package from; None without one."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
