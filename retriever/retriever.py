@@ -19,7 +19,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.looking.browse import load_tree, load_tree_at, read_excerpt
-from retriever.looking.freshness import Freshness, Watch, read_state
+from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.looking.history import count_opening, record_answer
 from retriever.looking.similar import find_similar
 from retriever.looking.status import read_status
@@ -360,7 +360,7 @@ class Retriever(Closing):
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                     question = expanded or settle_question(read, view, exact=self.profile.exact)
                     found = search(view, self._models, question, self.profile, own)
-                    state = replace(read_state(view, fresh), note=self._request.note)
+                    state = replace(describe_state(view, fresh), note=self._request.note)
                     return self._describe(question, found, state, own)
             except SnapshotError as error:
                 if substitute:

@@ -51,7 +51,7 @@ class Found:
 
 def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder) -> Found:
     """Return the best sections for a question; the recorder learns how they were found."""
-    view, searched, notes = find_part(view, expanded)
+    view, searched, notes = narrow_view(view, expanded)
     # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
     if searched is not None and not searched.sections:
         return Found(searched=searched, notes=notes)
@@ -77,7 +77,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
     return Found(hits, words, searched, notes)
 
 
-def find_part(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:
+def narrow_view(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:
     """What of the index may be found, as it is told, and notes on it."""
     scope, notes = expanded.scope, expanded.notes
     if not scope:

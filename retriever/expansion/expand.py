@@ -36,7 +36,7 @@ from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_we
 from retriever.served.speed import USUAL
 from retriever.served.task import Generator, Task
 from retriever.settings.schema import ExpansionSettings
-from retriever.store.reading import IndexState
+from retriever.store.reading import StoredState
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
 
@@ -57,7 +57,7 @@ class Expander:
         self._settings = settings
         self._open_generator = open_generator
         self._cache = cache
-        self._vocabulary: tuple[IndexState | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
+        self._vocabulary: tuple[StoredState | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
 
     def expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         """Return the question as it is understood, with the texts that pass the screening.

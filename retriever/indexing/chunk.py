@@ -31,7 +31,7 @@ class TokenCounter:
 
 
 @dataclass(slots=True)  # not frozen, which takes three times as long to make: a list may have a million
-class Piece:
+class ChunkPiece:
     """A Markdown block with the blank lines after it, or a part of one."""
 
     start: int  # its first character, counted from 0 in the node's body
@@ -48,7 +48,7 @@ class ChunkPlan:
     node: Node
     body: str
     titles: str  # breadcrumb and title, as every chunk of the node begins with them
-    pieces: Sequence[Piece]  # what is to be packed, in order
+    pieces: Sequence[ChunkPiece]  # what is to be packed, in order
     room: int  # how many tokens of a chunk are left beside the titles
 
 
@@ -104,7 +104,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         blocks = blocks or (Block(BlockKind.OTHER, first),)  # text that Markdown sees no block in
         ends = [starts[block.line - first] for block in blocks[1:]] + [len(body)]
         pieces = [
-            Piece(starts[block.line - first], end, block.kind)
+            ChunkPiece(starts[block.line - first], end, block.kind)
             for number, (block, end) in enumerate(zip(blocks, ends, strict=True))
             # Forty names of links in a row resemble any question that holds one of them. BM25 reads those.
             if block.kind is not BlockKind.DEFINITIONS
@@ -132,10 +132,10 @@ def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, in
     raise EncoderError(f"no title fits into half of a chunk of {tokens.limit} tokens: make chunks longer")
 
 
-def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]]:
+def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[ChunkPiece]]:
     """Pieces that stand side by side in chunks of up to `target` tokens; without pieces, one chunk, of the heading."""
     target = min(target, plan.room)
-    runs: list[list[Piece]] = []
+    runs: list[list[ChunkPiece]] = []
     length = 0
     for piece in fit(plan, tokens):
         length += piece.tokens
@@ -148,7 +148,7 @@ def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]
     return runs or [[]]
 
 
-def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:
+def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[ChunkPiece]:
     """The pieces in order, split until each has room in a chunk; blank ones are left out."""
     todo = list(reversed(plan.pieces))
     while todo:
@@ -162,7 +162,7 @@ def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:
         header = plan.body[slice(*parts[-1].header)] if parts[-1].header else ""  # all but the first have the same
         (header_tokens,) = tokens.lengths([header])
         if header_tokens > plan.room // 2:  # it is not repeated
-            parts = [Piece(part.start, part.end, part.kind) for part in parts]
+            parts = [ChunkPiece(part.start, part.end, part.kind) for part in parts]
             header_tokens = 0
         while parts:  # taken from the end, so that a list of a million items is not there twice
             part = parts.pop()
@@ -170,7 +170,7 @@ def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:
             todo.append(part)
 
 
-def build_chunks(plan: ChunkPlan, runs: Iterable[Sequence[Piece]]) -> Iterator[Chunk]:
+def build_chunks(plan: ChunkPlan, runs: Iterable[Sequence[ChunkPiece]]) -> Iterator[Chunk]:
     """A chunk of each run of pieces; the first begins with the node's heading, and is that alone without pieces."""
     body = plan.body
     starts = line_starts(body)
@@ -226,7 +226,7 @@ _PLACES = {
 }
 
 
-def split(text: str, piece: Piece) -> list[Piece]:
+def split(text: str, piece: ChunkPiece) -> list[ChunkPiece]:
     """The piece in two parts or more, not yet measured, at the coarsest places that its kind allows."""
     # A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
     # has no such place, at a finer one, in the end between two words or inside one.
@@ -253,8 +253,8 @@ def split(text: str, piece: Piece) -> list[Piece]:
         nearest = min(before, after, key=lambda at: abs(at - middle))
         places = [nearest + 1] if 0 < nearest < len(inside) - 1 else [middle]
     bounds = [piece.start, *(piece.start + place for place in places), piece.end]
-    parts = [Piece(start, end, piece.kind, header=header) for start, end in pairwise(bounds)]
-    parts[0] = Piece(piece.start, bounds[1], piece.kind, header=piece.header)
+    parts = [ChunkPiece(start, end, piece.kind, header=header) for start, end in pairwise(bounds)]
+    parts[0] = ChunkPiece(piece.start, bounds[1], piece.kind, header=piece.header)
     return parts
 
 

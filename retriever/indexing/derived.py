@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from retriever.indexing.snapshot import DerivedFiles, Difference
+from retriever.indexing.snapshot import DerivedFiles, NodeChanges
 from retriever.protocols import Progress
 from retriever.store.connection import Connection
 from retriever.store.store import Store
@@ -25,7 +25,7 @@ class Derived(Protocol):
         self,
         connection: Connection,
         fingerprint: str,
-        difference: Difference | None,
+        difference: NodeChanges | None,
         *,
         with_graph: bool,
         progress: Progress = NO_PROGRESS,

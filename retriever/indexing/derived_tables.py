@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from retriever.indexing.snapshot import NO_PROGRESS, Difference, read_texts, tokenize_texts
+from retriever.indexing.snapshot import NO_PROGRESS, NodeChanges, read_texts, tokenize_texts
 from retriever.lexical import tokens as tokenizer
 from retriever.lexical.bm25 import FORMAT
 from retriever.lexical.postings import Postings, merge_postings, no_postings
@@ -137,7 +137,7 @@ class DerivedTables:
         self,
         connection: Connection,
         fingerprint: str,
-        difference: Difference | None,
+        difference: NodeChanges | None,
         *,
         with_graph: bool,
         progress: Progress = NO_PROGRESS,

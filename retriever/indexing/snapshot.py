@@ -81,7 +81,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class NodeChanges:
     """Keys of the nodes that went and came since the snapshot before."""
 
     removed: Sequence[int]
@@ -213,7 +213,7 @@ def build_snapshot(
     connection: Connection,
     index: Path,
     fingerprint: str,
-    difference: Difference | None,
+    difference: NodeChanges | None,
     *,
     with_chroma: bool,
     progress: Progress = NO_PROGRESS,
@@ -386,7 +386,7 @@ class DerivedFiles:
         self,
         connection: Connection,
         fingerprint: str,
-        difference: Difference | None,
+        difference: NodeChanges | None,
         *,
         with_graph: bool,
         progress: Progress = NO_PROGRESS,

@@ -17,7 +17,7 @@ from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError,
 from retriever.indexing.derived import open_derived
 from retriever.indexing.report import IndexReport, SummaryReport
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference
+from retriever.indexing.snapshot import NodeChanges
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
@@ -132,7 +132,7 @@ def _put_in_force(
         derived.withdraw(connection, list(changed))
         writing.set_of_nodes(connection, changed)
         fingerprint = reading.meta(connection, "fingerprint") or ""
-        difference = Difference(list(changed), list(changed))
+        difference = NodeChanges(list(changed), list(changed))
         number = derived.build(connection, fingerprint, difference, with_graph=True)
     derived.remove_old(number)
 

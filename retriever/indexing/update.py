@@ -38,7 +38,7 @@ from retriever.indexing.derived import open_derived
 from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference
+from retriever.indexing.snapshot import NodeChanges
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Likely, Progress
 from retriever.settings.schema import APPROXIMATE
@@ -313,7 +313,7 @@ def index_changes(
         if is_anew and encoder:
             writing.remove_other_models(connection, fingerprint)
         writing.put_pending(connection, fingerprint, {})
-        difference = Difference(removed, reading.rankable_keys(connection, new)) if can_patch else None
+        difference = NodeChanges(removed, reading.rankable_keys(connection, new)) if can_patch else None
         with_graph = wants_graph(request)
         derived.build(connection, fingerprint, difference, with_graph=with_graph, progress=progress)
         renew_background(connection, encoder)

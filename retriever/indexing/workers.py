@@ -22,7 +22,7 @@ from retriever.indexing.derived import open_derived
 from retriever.indexing.derived_tables import clear_parts, number_state
 from retriever.indexing.embed import cut_chunks, encode_missing, hash_texts, put_encoded
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference
+from retriever.indexing.snapshot import NodeChanges
 from retriever.indexing.update import compare_folders, list_nodes, note_files, parse_changes, remember_settings
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
@@ -227,7 +227,7 @@ def index_unit(
             known = {key for batch in encoded for key in batch.keys}
             for batch in (*encoded, *encode_missing(connection, encoder, texts, known)):
                 put_encoded(connection, encoder, batch)
-        difference = Difference(removed, reading.rankable_keys(connection, new)) if can_patch else None
+        difference = NodeChanges(removed, reading.rankable_keys(connection, new)) if can_patch else None
         derived.build(connection, encoder.fingerprint if encoder else "", difference, with_graph=False)
         if reading.meta(connection, "unsettled") is None:
             writing.set_meta(connection, "unsettled", str(time.time()))

@@ -114,7 +114,7 @@ class Watch:
         return diffs, problems
 
 
-def read_state(view: View, freshness: Freshness) -> IndexState:
+def describe_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
     counts, named = view.counts, read_named_folders(view.store).folders
     folders = tuple(folder.path for folder in reading.folders(view.connection))

@@ -11,7 +11,7 @@ from pageindex.ignore import CorpusError
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import describe_prefixes
 from retriever.indexing.consent import read_named_folders
-from retriever.looking.freshness import Freshness, Watch, read_state
+from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.looking.survey import survey_texts
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
@@ -62,8 +62,11 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     held = Counter(path for diff in diffs for path in {*diff.paths, *(file.path for file in diff.listing.files)})
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
+    looked = Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))
     return Status(
-        index=read_state(view, Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))),
+        index=describe_state(view, looked),
+            view, Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))
+        ),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=view.size_bytes,
         changed_files=tuple(

@@ -245,7 +245,7 @@ class View:
     store: Store
     connection: Connection
     """In a snapshot of that state."""
-    state: reading.IndexState
+    state: reading.StoredState
     """What is in force."""
     substitute: bool
     """Whether index.sqlite stands in for the snapshot."""

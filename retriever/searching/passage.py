@@ -40,7 +40,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PassagePart:
     """A paragraph, an item of a list, a row of a table, a block of code."""
 
     span: Span
@@ -48,7 +48,7 @@ class Part:
     """The last line of what it introduces; its own where it introduces nothing."""
 
     @classmethod
-    def of(cls, first: int, last: int) -> "Part":
+    def of(cls, first: int, last: int) -> "PassagePart":
         """One that introduces nothing."""
         return cls(Span(first, last), last)
 
@@ -95,7 +95,7 @@ def find_passage(node: Node, chunk: StoredChunk | None, rarity: Mapping[str, flo
     return Passage(chosen, sentence)
 
 
-def split_parts(body: str, first: int) -> Iterator[Part]:
+def split_parts(body: str, first: int) -> Iterator[PassagePart]:
     """The parts of a text that begins in the line `first` of its file; headings and definitions of links are in none.
 
     A paragraph that ends with a colon introduces the list or table that follows it, and is one part with code.
@@ -109,7 +109,7 @@ def split_parts(body: str, first: int) -> Iterator[Part]:
             last -= 1
         if introduction is not None:
             is_one = block.kind is BlockKind.CODE
-            yield Part(Span(introduction.first, last) if is_one else introduction, last)
+            yield PassagePart(Span(introduction.first, last) if is_one else introduction, last)
             introduction = None
             if is_one:
                 continue
@@ -118,9 +118,9 @@ def split_parts(body: str, first: int) -> Iterator[Part]:
         elif block.kind not in (BlockKind.HEADING, BlockKind.DEFINITIONS):
             starts = find_starts(block.kind.value, lines[block.line - first : last - first + 1])
             for start, end in pairwise([*starts, last - block.line + 1]):
-                yield Part.of(block.line + start, block.line + end - 1)
+                yield PassagePart.of(block.line + start, block.line + end - 1)
     if introduction is not None:
-        yield Part(introduction, introduction.last)
+        yield PassagePart(introduction, introduction.last)
 
 
 def find_starts(kind: str, lines: Sequence[str]) -> list[int]:

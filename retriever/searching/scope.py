@@ -161,7 +161,7 @@ class ScopeTables:
 
     def list_choices(self) -> Choices:
         """What a form offers."""
-        folders, days = list_folders(self.documents), sorted(self.days)
+        folders, days = list_document_folders(self.documents), sorted(self.days)
         return Choices(tuple(folders[:MAX_CHOICES]), tuple(self.tag_names[:MAX_CHOICES]), tuple(days[:1] + days[-1:]))
 
     def find(self, is_met: Callable[[ScopedDocument], bool]) -> set[int]:
@@ -288,14 +288,14 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
         below = f"{folder.prefix}{inside}".rstrip("/")
         if found := find(partial(_is_below, folder=below)):
             return found
-    folders = list_folders(documents)
+    folders = list_document_folders(documents)
     files = [document.path for document in documents]
     names = [PurePosixPath(path).name for path in folders]
     listed = suggest_among([*folders, *files], wanted, also=names)
     raise ScopeError(term, f"there is no folder or file {name!r}{listed}")
 
 
-def list_folders(documents: Iterable[ScopedDocument]) -> list[str]:
+def list_document_folders(documents: Iterable[ScopedDocument]) -> list[str]:
     """The folders that hold documents, below those that were indexed; the outermost first."""
     parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
     return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))

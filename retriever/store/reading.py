@@ -161,7 +161,7 @@ def select(connection: Connection, query: str, values: Iterable[int | str], *bef
 
 
 @dataclass(frozen=True, slots=True)
-class IndexState:
+class StoredState:
     """What is in force: two states that are equal have the same rows for everybody who sees the same folders."""
 
     number: int
@@ -176,7 +176,7 @@ class IndexState:
     """The folders that may be seen."""
 
 
-def read_state(connection: Connection) -> IndexState:
+def read_state(connection: Connection) -> StoredState:
     """Read what is in force; for a whole index with one statement."""
     rows = connection.execute(
         "SELECT key, value FROM meta WHERE key IN ('snapshot', 'manifest_hash', 'fingerprint', 'index_config')"
@@ -192,7 +192,7 @@ def read_state(connection: Connection) -> IndexState:
         share = max(0.0, 1 - pending / texts) if texts else 0.0
     folders = sorted(int(key) for name, key in rows if name == "folder")
     number, manifest_hash = int(known.get("snapshot", 0)), known.get("manifest_hash", "")
-    return IndexState(number, manifest_hash, fingerprint, share, tuple(folders))
+    return StoredState(number, manifest_hash, fingerprint, share, tuple(folders))
 
 
 def meta(connection: Connection, key: str) -> str | None:

@@ -283,7 +283,7 @@ def test_an_agent_is_answered_by_several_indexes_and_reads_one(run: Ask, place: 
         assert "The keys of the piano are white." in call("read", node_id="work::piano.md:1-3")[0]
         _, values = call("search", question="keys", index="work")
         assert values is not None
-        assert [hit["citation"] for hit in values["hits"]] == ["piano.md:1-3"]
+        assert [hit["citation"] for hit in values["hits"]] == ["work::piano.md:1-3"]
         assert "The keys of the piano are white." in call("read", node_id="piano.md", index="work")[0]
         assert "otters.md" in call("outline", index="notes")[0]
         for wrong in ({}, {"index": "cellar"}):

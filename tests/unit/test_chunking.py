@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pageindex.markdown import BlockKind, read_blocks
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
-from retriever.indexing.chunk import CountTokens, Piece, chunk_nodes, split
+from retriever.indexing.chunk import ChunkPiece, CountTokens, chunk_nodes, split
 from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
 from tests.fake_encoder import FakeEncoder
@@ -191,13 +191,13 @@ def test_what_cannot_be_cut_is_an_error() -> None:
         split("x", pieces("x")[0])
 
 
-def pieces(page: str) -> list[Piece]:
+def pieces(page: str) -> list[ChunkPiece]:
     """The blocks of a page from character to character, each with the blank lines after it."""
     blocks = read_blocks(page)
     lines = page.split("\n")
     starts = [len("\n".join([*lines[: block.line - 1], ""])) for block in blocks]
     ends = pairwise([*starts, len(page)])
-    return [Piece(start, end, block.kind) for (start, end), block in zip(ends, blocks, strict=True)]
+    return [ChunkPiece(start, end, block.kind) for (start, end), block in zip(ends, blocks, strict=True)]
 
 
 def without_definitions(page: str) -> str:

@@ -19,7 +19,7 @@ from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.drawn_tree import Outline, read_outline
 from retriever.settings.layers import profile_names
-from retriever.store.reading import IndexState
+from retriever.store.reading import StoredState
 from retriever.store.store import Store
 from retriever.trace import Spent, milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit, ShortAnswer
@@ -117,9 +117,9 @@ class Site:
         named = os.environ.get(EDITOR_VARIABLE, "")
         self.editor = DEFAULT_EDITOR if named in ("", AUTOMATIC, NO_EDITOR) else choose_template(named, {})
         # Replaced as a whole: retrievers of two profiles may ask at once.
-        self._outline: tuple[tuple[Store, IndexState], Outline] | None = None
+        self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
         self.choices = Choices()  # of the state whose outline was read last
-        self._overview: tuple[tuple[Store, IndexState], Overview] | None = None
+        self._overview: tuple[tuple[Store, StoredState], Overview] | None = None
 
     def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
         """The open retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
