@@ -13,6 +13,7 @@ from retriever.command_line.profiles import format_profile, resolve_settings
 from retriever.command_line.program import command_line
 from retriever.errors import NoIndexError
 from retriever.settings.layers import load_profile, profile_names
+from retriever.settings.schema import list_settings
 from scripts.write_cli_reference import rewrite
 from tests.answers import answer, hit
 from tests.program import PROJECT, Cli, run_python
@@ -36,6 +37,15 @@ def test_the_page_has_every_command_and_flag_and_its_tables_are_up_to_date() -> 
     assert written <= known
     assert len(written) > 40
     assert rewrite(PAGE) == PAGE, "run: uv run scripts/write_cli_reference.py"
+
+
+def test_every_setting_that_a_page_names_exists() -> None:
+    keys = {setting.key for setting in list_settings()}
+    groups = {key.partition(".")[0] for key in keys if "." in key}
+    for page in (PROJECT / "docs").rglob("*.md"):
+        named = re.findall(r"`([a-z]+)\.([a-z_]+)\b", page.read_text(encoding="utf-8"))
+        wrong = {f"{group}.{name}" for group, name in named if group in groups and page.name != "json.md"} - keys
+        assert not wrong, page
 
 
 def test_help_says_what_each_exit_code_means(cli: Cli) -> None:
