@@ -65,8 +65,6 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     looked = Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))
     return Status(
         index=describe_state(view, looked),
-            view, Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))
-        ),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=view.size_bytes,
         changed_files=tuple(
