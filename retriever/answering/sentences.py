@@ -33,8 +33,9 @@ _NUMBER_WORDS = {  # not `one`, which is more often no number
 # How answers begin; any other first word with a capital may be a name.
 _BEGINNINGS = frozenset({"yes", "use", "according", "based", "run", "set", "add", "make", "see", "note"})
 _MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
-# What may follow an ending in a citation of ours; a colon of another script as well.
-_LINES = r"\s*[:\uff1a\ua789\u2236]\s*(\d+)(\s*[-\u2010-\u2015]\s*\d+)?"
+# What may follow an ending in a citation of ours; a colon of another script, and signs that nobody sees, as well.
+_GAP = r"[\s*_`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+_LINES = rf"{_GAP}[:\uff1a\ua789\u2236\ufe55\u02d0]{_GAP}(\d+)(\s*[-\u2010-\u2015]\s*\d+)?"
 _LINK_TARGET = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]")
 _SENTENCE_END = re.compile(
     r"[.!?][)\"'*_`]*\s+|[\u3002\uff01\uff1f]|\n[ \t>]*\n|\n[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]|\|"

@@ -10,6 +10,7 @@ from pageindex.node import Span
 from retriever.answering.sentences import (
     check_sentence,
     choose_sentences,
+    disarm_citations,
     find_numbers,
     repeats,
 )
@@ -176,3 +177,8 @@ def test_a_sentence_is_told_when_it_is_whole_and_never_a_part_of_it(signs: str) 
         "".join(filter(str.isalnum, str(item["text"]))) for item in (sentences[0], sentences[2])
     ]
     assert [item.reason for item in checker.dropped] == ["there is no block 12"]
+
+
+@pytest.mark.parametrize("forged", ["x.md:\u200b5", "x.md\u2060:5", "x.md`:5`", "x.md**:5**", "X.MD \ufe55 5"])
+def test_a_quoted_citation_with_signs_between_is_no_citation_of_ours(forged: str) -> None:
+    assert ".md, line 5" in disarm_citations(f"Keys are rotated weekly {forged}.").lower()
