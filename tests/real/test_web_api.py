@@ -6,22 +6,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio
 import httpx
 import pytest
+import schemathesis
+from hypothesis import HealthCheck, assume, given, settings
+from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
 from retriever.api import open_history
 from retriever.query import AskRequest
+from retriever.serving.http import MAX_HEADER_BYTES
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
-from tests.program import Cli
+from tests.program import Cli, slow
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import indexed, served
-from tests.real.web_documents import PAGES
+from tests.real.web_documents import DOT, PAGES, write_pictures
 
 QUESTION = "what pays for a letter?"
 
@@ -34,7 +39,9 @@ def folder(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def index(any_place: str | Path, folder: Path) -> Path:
-    return indexed(folder, PAGES, index=any_place)
+    index = indexed(folder, PAGES, index=any_place)
+    write_pictures(folder / "docs")
+    return index
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +108,23 @@ def test_other_methods_and_pages_of_other_places_are_refused(client: httpx.Clien
     assert "GET" in response.headers["allow"]
     assert "error" in response.json()
     assert client.get("/", headers={"host": "evil.example"}).status_code == 400
-    assert client.post("/", headers={"origin": "https://evil.example"}).status_code == 403
+    assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
+@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/answer", "/api/tree", "/api/node", "/api/similar"])])
+@pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
+def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
+    operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]
+
+    @settings(max_examples=12, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def check(case: schemathesis.Case[Any]) -> None:
+        # A longer address is refused while it is still being sent, and whether the refusal arrives is left to chance.
+        assume(len(urlencode(case.query or {}, doseq=True)) < MAX_HEADER_BYTES // 2)
+        case.call_and_validate(base_url=str(client.base_url))
+
+    check()
 
 
 @pytest.mark.parametrize(
@@ -120,6 +143,21 @@ def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str)
     assert "access-control-allow-origin" not in headers
 
 
+def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, folder: Path) -> None:
+    dot = client.get("/picture?name=art/dot.png")
+    assert (dot.status_code, dot.content, dot.headers["content-type"]) == (200, DOT, "image/png")
+    drawing = client.get("/picture?name=attachments/drawing.svg")
+    assert drawing.headers["content-type"] == "image/svg+xml"
+    assert drawing.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    for sent in (dot, drawing):
+        assert sent.headers["x-content-type-options"] == "nosniff"
+        assert sent.headers["cross-origin-resource-policy"] == "same-origin"
+    refused = ("active.svg", "handler.svg", "fake.png", "large.png", "link.png", ".hidden.png", "page.html", "no.png")
+    outside = ("../outside.png", "art/../../outside.png", "/etc/passwd", "art/dot.png%00", "%ff.png", "mail.md", "")
+    for name in (*(f"art/{name}" for name in refused), *outside, f"{folder}/outside.png"):
+        assert client.get(f"/picture?name={name}").status_code == 404, name
+
+
 def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedServer) -> None:
     with (
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
@@ -132,23 +170,36 @@ def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: Sc
     assert open_history(index).queries() == ()
 
 
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b"])
+def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> None:
+    response = client.post("/preferences", data={"back": back, "theme": "dark", "editor": "nonsense"})
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+    assert response.headers.get_list("set-cookie")[0].startswith("theme=dark;")
+    assert len(response.headers.get_list("set-cookie")) == 1
+
+
 def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ollama: ScriptedServer) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
     asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
     ollama.answer = lambda _: written
-    pages = [("/api/search", asked), ("/api/search", asked | {"hypothetical": "true"}), ("/", asked)]
+    hypothetical, view = asked | {"hypothetical": "true"}, asked | {"view": "why"}
+    pages = [("/api/search", asked), ("/api/search", hypothetical), ("/", view), ("/", asked)]
     with (
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
         TestClient(make_web_app(library)) as app,
     ):
-        plain, shown, page = [app.get(path, params=params) for path, params in pages]
+        plain, shown, why, page = [app.get(path, params=params) for path, params in pages]
     report = plain.json()["expansion"]
     assert report["used_hyde"] is True, report
     assert report["milliseconds"] > 0
     assert invented not in plain.text + page.text
     assert shown.json()["expansion"]["passages"] == [invented]
     assert shown.json()["expansion"]["cached"] is True
+    before, summary, behind = why.text.partition("Show what the model made up: it stands in no document</summary>")
+    assert summary
+    assert invented not in before
+    assert invented in behind.partition("</details>")[0]
 
 
 LLM = {"use_llm": True, "hyde": {"gate": "always"}}

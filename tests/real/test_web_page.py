@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
 from tests.real.served import Served, indexed, served
-from tests.real.web_documents import PAGES
+from tests.real.web_documents import PAGES, write_pictures
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no Chromium on this machine")
@@ -49,7 +49,8 @@ class Seen:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     index = indexed(tmp_path_factory.mktemp("web"), PAGES)
-    with served(index, "--web") as server:
+    write_pictures(index.parent / "docs")
+    with served(index, "--web", "--record") as server:
         yield server
 
 
@@ -132,12 +133,15 @@ def test_a_hit_opens_and_its_links_lead_on(seen: Seen) -> None:
 
 
 @pytest.mark.slow
-def test_the_tree_opens_branch_by_branch(seen: Seen) -> None:
+def test_the_tree_opens_branch_by_branch_and_comes_in_parts(seen: Seen) -> None:
     page = seen.open("/")
     tree = page.get_by_role("navigation", name="Documents")
     assert tree.get_by_role("link", name="Item 7", exact=True).count() == 0
     tree.get_by_role("link", name="Contents of Many").click()
     tree.get_by_role("link", name="Item 7", exact=True).wait_for()
+    assert tree.get_by_role("link", name="Item 220", exact=True).count() == 0, "a large family is not sent at once"
+    tree.get_by_role("link", name="30 more").click()
+    tree.get_by_role("link", name="Item 220", exact=True).wait_for()
     twig = tree.get_by_role("link", name="Contents of Many")
     twig.click()
     assert twig.get_attribute("aria-expanded") == "false"
@@ -145,10 +149,25 @@ def test_the_tree_opens_branch_by_branch(seen: Seen) -> None:
     tree.get_by_role("link", name="Contents of garden").click()
     tree.get_by_role("link", name="Tomatoes", exact=True).click()
     page.get_by_role("heading", level=1, name="Tomatoes").wait_for()
-    seen.open("/read?node=many.md")
-    tree.get_by_role("link", name="180 more").click()
-    page.get_by_role("main").get_by_role("link", name="Item 220", exact=True).click()
-    page.get_by_role("heading", level=1, name="Item 220").wait_for()
+
+
+@pytest.mark.slow
+def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
+    page = seen.ask(QUESTION)
+    page.get_by_role("link", name="Why these").click()
+    page.locator(".time-line").wait_for()
+    stages = page.locator(".time-line tbody th").all_inner_texts()
+    assert [name for name in ("refresh", "semantic", "keyword", "neighbors", "fuse", "total") if name in stages] == [
+        "refresh", "semantic", "keyword", "neighbors", "fuse", "total",
+    ]  # fmt: skip
+    shares = page.locator(".shares tbody tr").first
+    assert shares.locator("rect").count() >= 2, "the parts of the first hit's score"
+    assert "#1" in shares.inner_text()
+    rankings = page.locator(".rankings h3").all_inner_texts()
+    assert {"semantic", "keyword"} <= set(rankings)
+    assert page.locator(".signals tbody tr").count() == 5
+    page.go_back()
+    page.locator(".hits article").first.wait_for()
 
 
 @pytest.mark.slow
@@ -166,6 +185,18 @@ def test_the_short_answer_comes_above_its_sections(browser: Browser, server: Ser
             assert "A stamp pays for" in page.locator("main").inner_text()
 
 
+def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
+    page = seen.ask(QUESTION)
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Profile").select_option("fast")
+    page.wait_for_url("**profile=fast**")
+    page.locator(".hits article").first.wait_for()
+    page.get_by_role("link", name="Why these").click()
+    page.locator(".time-line").wait_for()
+    assert "near in the tree" not in page.locator(".rankings h3").all_inner_texts()
+    assert page.get_by_label("Profile").input_value() == "fast"
+
+
 def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.get_by_label("Question").fill("and how does it travel?")
@@ -173,6 +204,9 @@ def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> No
     note = page.locator(".note")
     note.wait_for()
     assert note.inner_text().startswith("understood as: and how does it travel? pays journey letter")
+    page.get_by_text("Why these").click()
+    page.locator(".note").wait_for()
+    assert "understood as" in page.locator(".note").inner_text(), "the other view keeps the questions"
     page.get_by_text("ask it as it stands").click()
     page.locator(".note").wait_for(state="detached")
     assert page.locator("#ask [name=after]").count() == 1, "the next question follows this one alone"
@@ -190,6 +224,9 @@ def test_filters_are_chosen_under_more(seen: Seen) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**in=garden**")
     page.locator("code", has_text="in:garden/deep").wait_for()
+    page.get_by_role("link", name="Why these").click()
+    page.locator(".time-line").wait_for()
+    assert "in=garden" in page.url
     assert page.get_by_label("Folder").input_value() == "garden/deep"
     page.get_by_text("More", exact=True).click()
     page.get_by_label("Question").press_sequentially("!", delay=20)  # what is found as one types is in it as well
@@ -239,6 +276,7 @@ def test_home_suggests_questions_and_remembers_in_this_browser(seen: Seen) -> No
     seen.ask("<b>what</b> is a well?")
     seen.open("/")
     assert recent.get_by_role("link").all_inner_texts() == ["<b>what</b> is a well?", QUESTION]
+    assert page.get_by_role("region", name="Asked before").get_by_role("link", name=QUESTION).count(), "by --record"
     recent.get_by_role("link", name=QUESTION).click()
     page.locator(".hits article").first.wait_for()
     seen.open("/")
@@ -248,18 +286,48 @@ def test_home_suggests_questions_and_remembers_in_this_browser(seen: Seen) -> No
     assert not recent.is_visible()
 
 
-def test_a_citation_and_a_text_are_copied(browser: Browser, server: Served) -> None:
+def test_a_citation_a_link_and_a_text_are_copied(browser: Browser, server: Served) -> None:
     with tab(browser, server, permissions=["clipboard-read", "clipboard-write"]) as seen:
         page = seen.ask(QUESTION)
         first = page.locator(".hits article").first
         copied = {}
-        for name in ("Copy mail.md:", "Copy the text"):
+        for name in ("Copy mail.md:", "Copy the link", "Copy the text"):
             button = first.get_by_role("button", name=name)
             button.click()
             button.filter(has_text="Copied").wait_for()
             copied[name] = page.evaluate("navigator.clipboard.readText()")
         assert copied["Copy mail.md:"] == "mail.md:11"
+        assert copied["Copy the link"] == "[[mail#Stamps]]"
         assert copied["Copy the text"].startswith("A stamp pays for the journey of a letter.")
+
+
+def test_the_editor_is_chosen_once(browser: Browser, server: Served) -> None:
+    with tab(browser, server) as seen:
+        page = seen.ask(QUESTION)
+        page.locator("a.citation").first.click()
+        page.get_by_role("dialog").get_by_role("button", name="Obsidian").click()
+        page.wait_for_selector("a.citation[href^='obsidian://']")
+        page.wait_for_timeout(200)
+        opened = [address for address in seen.requests if address.startswith("obsidian://open?path=")]
+        assert len(opened) == 1, "it is opened at once"
+        assert page.get_by_label("Citations open in").input_value() == "obsidian"
+        seen.open(f"/?question={QUESTION}")
+        page.locator("a.citation").first.click()
+        assert not page.get_by_role("dialog").is_visible(), "it is asked once"
+        seen.requests[:] = [address for address in seen.requests if not address.startswith("obsidian:")]
+
+
+def test_pictures_below_the_folders_are_shown(seen: Seen) -> None:
+    page = seen.open("/read?node=notes.md")
+    loaded = "(one) => one.complete || new Promise((done) => { one.onload = one.onerror = done; })"
+    for place in range(page.locator("main img").count()):
+        page.locator("main img").nth(place).evaluate(loaded)
+    assert page.evaluate("[...document.images].map((one) => one.naturalWidth)") == [1, 20, 0], "the last is none"
+    assert page.locator(".callout .title").inner_text() == "Mind the gap"
+    assert page.locator(".text input[type=checkbox]").count() == 2
+    assert page.locator("math msup mn").text_content() == "2"
+    seen.page.goto(f"{seen.url}/picture?name=attachments/drawing.svg")
+    assert page.evaluate("document.documentElement.tagName") == "svg"
 
 
 def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
@@ -322,7 +390,7 @@ def test_a_hostile_document_is_text(seen: Seen) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_page_fits_its_window(browser: Browser, server: Served, width: int) -> None:
-    addresses = ("/", f"/?question={QUESTION}", "/read?node=hostile.md", "/tree?node=many.md")
+    addresses = ("/", f"/?question={QUESTION}&view=why", "/read?node=hostile.md", "/tree?node=many.md")
     with tab(browser, server, viewport={"width": width, "height": 800}) as seen:
         for address in addresses:
             page = seen.open(address)
@@ -344,13 +412,18 @@ PAPER, INK = "getComputedStyle(document.body).backgroundColor", "getComputedStyl
 
 
 @pytest.mark.slow
-def test_dark_and_light_follow_the_system(browser: Browser, server: Served) -> None:
+def test_dark_and_light_follow_the_system_and_the_switch(browser: Browser, server: Served) -> None:
     with tab(browser, server, color_scheme="dark") as seen:
         page = seen.open(f"/?question={QUESTION}")
         assert channel(page, PAPER) < 60 < 180 < channel(page, INK)
-    with tab(browser, server, color_scheme="light") as seen:
-        page = seen.open(f"/?question={QUESTION}")
+        page.get_by_label("Colours").select_option("light")
+        page.wait_for_selector("html[data-theme=light]")
         assert channel(page, PAPER) > 200 > 80 > channel(page, INK)
+        assert page.locator(".hits article").count() == 5, "the same answer, in another light"
+        page.get_by_label("Citations open in").select_option("jetbrains")
+        page.wait_for_selector("a.citation[href^='idea://open?file=']")
+        seen.open("/read?node=mail.md")
+        assert page.locator("html").get_attribute("data-theme") == "light", "it is remembered"
 
 
 @pytest.mark.slow
@@ -364,7 +437,34 @@ def test_everything_works_without_a_script(browser: Browser, server: Served) -> 
         second = page.locator(".hits details").nth(1)
         second.locator("summary").click()
         assert second.locator(".text").is_visible()
+        page.get_by_role("link", name="Why these").click()
+        page.locator(".time-line").wait_for()
         page.get_by_role("link", name="Contents of Many").click()
         page.get_by_role("heading", level=1, name="Many").wait_for()
+        page.get_by_role("main").get_by_role("link", name="30 more").click()
         page.get_by_role("main").get_by_role("link", name="Item 220", exact=True).click()
         page.get_by_role("heading", level=1, name="Item 220").wait_for()
+        page.get_by_label("Colours").select_option("dark")
+        page.get_by_role("button", name="Keep").click()
+        page.wait_for_selector("html[data-theme=dark]")
+        page.get_by_role("heading", level=1, name="Item 220").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "status", "says"),
+    [
+        ("/read?node=nowhere.md", 404, "is not in the index"),
+        ("/?question=x&profile=none", 422, "must be one of"),
+        ("/?question=x&view=who", 422, "view must be '' or 'why'"),
+        ("/tree?node=many.md&count=0", 422, "count must be greater than or equal to 1"),
+        ("/nowhere", 404, "there is no such page"),
+        ("/read?node=empty.md", 200, "It holds no text."),
+    ],
+)
+def test_what_cannot_be_shown_says_why(seen: Seen, address: str, status: int, says: str) -> None:
+    response = seen.page.goto(seen.url + address)
+    assert response is not None
+    assert response.status == status
+    assert says in seen.page.locator("main").inner_text()
+    seen.page.get_by_label("Question").wait_for()

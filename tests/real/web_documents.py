@@ -1,5 +1,8 @@
 """Documents for the tests of the web page: an outline of some depth, a large family, and one that means harm."""
 
+import base64
+from pathlib import Path
+
 EVIL = "https://evil.example"
 LONG_WORD = "supercalifragilistic" * 12
 HOSTILE = f"""# Hostile <script>document.title = "owned"</script> {LONG_WORD}
@@ -40,4 +43,30 @@ PAGES = {
     "many.md": "# Many\n\n" + "".join(f"## Item {n}\n\nThing number {n} is blue.\n\n" for n in range(230)),
     "hostile.md": HOSTILE,
     "empty.md": "",
+    "notes.md": "# Notes\n\n> [!warning] Mind the gap\n> It is wide.\n\n- [ ] Read on[^1]\n- [x] Write $x^2$\n\n"
+    "![a dot](art/dot.png) and ![[drawing.svg]], not ![fake](art/fake.png)\n\n[^1]: In the evening.\n",
 }
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><rect width="9" height="9"/></svg>'
+PICTURES = {
+    "art/dot.png": DOT,
+    "attachments/drawing.svg": SVG.encode(),
+    "art/fake.png": b"<html><script>alert(1)</script>",
+    "art/active.svg": SVG.replace("<rect", "<script>alert(1)</script><rect").encode(),
+    "art/handler.svg": SVG.replace("<rect", "<rect onload='alert(1)'").encode(),
+    "art/.hidden.png": DOT,
+    "art/secret.txt.png.key": DOT,
+    "art/large.png": DOT + b"\0" * 4_000_000,
+    "art/page.html": b"<script>alert(1)</script>",
+}
+
+
+def write_pictures(docs: Path) -> None:
+    """Writes them, and one outside the folder with a link to it."""
+    for name, content in PICTURES.items():
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_bytes(content)
+    (docs.parent / "outside.png").write_bytes(DOT)
+    (docs / "art" / "link.png").symlink_to(docs.parent / "outside.png")

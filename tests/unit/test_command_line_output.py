@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from retriever.command_line.console import Console, json_line, shorten_path
 from retriever.command_line.render import Page, show_answer
 from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
-from retriever.display.json import dump, dump_answer, dump_expansion, load
+from retriever.display.json import add_version, dump, dump_answer, dump_expansion, load
 from retriever.display.phrases import find_highlights, format_size
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import UsageError
 from retriever.query import Dropped, ExpansionReport, Query
 from retriever.retriever import Retriever
+from retriever.serving.json_schema import AnswerJson
+from retriever.serving.web.site import EDITOR_NAMES
 from retriever.trace import Spent
 from retriever.types import Answer, DroppedSentence, Evidence, Relation, RelationKind, Source, Verdict
 from tests.answers import HIT, STATE, answer, hit
@@ -313,6 +315,14 @@ def test_what_a_model_made_up_is_hidden() -> None:
     assert (shown["passages"], shown["dropped"][0]["text"]) == (["invented"], "wild")
 
 
+def test_every_key_of_an_answer_is_described() -> None:
+    schema = AnswerJson.model_json_schema()
+    content = dump_answer(replace(answer(HIT), expansion=REPORT), SPENT, full=True, explain=True, hypothetical=True)
+    assert set(add_version(content)) == set(schema["properties"])
+    assert set(content["hits"][0]) == set(schema["$defs"]["HitJson"]["properties"])
+    assert set(content["expansion"]) == set(schema["$defs"]["ExpansionReportJson"]["properties"])
+
+
 def test_an_answer_comes_back_from_its_json() -> None:
     given = replace(answer(HIT), expansion=REPORT)
     content = dump_answer(given, SPENT, full=True, explain=True, hypothetical=True)
@@ -350,6 +360,7 @@ def test_the_address_of_a_line(editor: str, address: str) -> None:
 def test_every_editor_of_the_table_has_a_sound_address() -> None:
     for name in EDITOR_TEMPLATES:
         assert choose_template(name, {}) == EDITOR_TEMPLATES[name]
+    assert EDITOR_NAMES.keys() == EDITOR_TEMPLATES.keys()
 
 
 @pytest.mark.parametrize("name", ["\x1b]8;;evil\x1b\\", "a\x07b\nc\x9c\u202e", "{line}{path}", "\udcff", "a;b ?#&%"])

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
 from retriever.display.sanitize import open_templates
-from retriever.serving.web.drawn_tree import MAX_FAMILY, Branch, Outline, draw_branch, draw_tree, join_only_section
+from retriever.serving.web.drawn_tree import Branch, Gap, Outline, draw_branch, draw_tree, join_only_section, shorten
 from retriever.serving.web.site import STATIC
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
@@ -58,14 +58,15 @@ def outline(*ids: str) -> Outline:
     return Outline(tree, {"/": "docs"})
 
 
-def lines(items: Iterable[Branch], depth: int = 0) -> Iterator[str]:
+def lines(items: Iterable[Branch | Gap], depth: int = 0) -> Iterator[str]:
     """What is drawn, a line each: open branches end in a colon."""
     for item in items:
+        if isinstance(item, Gap):
+            yield f"{'  ' * depth}{item.count} more"
+            continue
         marks = f"{' #' + str(item.rank) if item.rank else ''}{' here' if item.is_here else ''}"
         yield f"{'  ' * depth}{item.label}{marks}{':' if item.is_open else ''}"
         yield from lines(item.below, depth + 1)
-        if item.hidden:
-            yield f"{'  ' * depth}  {item.hidden} more"
 
 
 def test_the_tree_is_open_above_what_is_lit() -> None:
@@ -73,7 +74,7 @@ def test_the_tree_is_open_above_what_is_lit() -> None:
     assert list(lines(draw_tree(documents))) == ["docs/:", "  a.md", "  b/"]
     assert list(lines(draw_tree(documents, {"a.md#x/y": 1}))) == ["docs/:", "  a.md:", "    x:", "      y #1", "  b/"]
     assert list(lines(draw_tree(documents, here="b/"))) == ["docs/:", "  a.md", "  b/ here:", "    c/"]
-    assert list(lines(draw_branch(documents, "/").below)) == ["a.md", "b/"]
+    assert list(lines(draw_branch(documents, "/", 1, 5))) == ["b/"]
     assert list(lines(draw_tree(documents, {"gone.md": 1}))) == ["docs/:", "  a.md", "  b/"]
 
 
@@ -87,13 +88,13 @@ def test_a_node_has_a_label_and_a_way_and_may_be_one_row_with_its_only_section()
     assert list(lines(draw_tree(documents, here="x"))) == ["docs/:", "  x here", "  y"]
 
 
-def test_of_a_large_family_the_first_and_what_is_wanted_are_shown() -> None:
-    documents = outline("a.md", *(f"a.md#{number}" for number in range(1_000)))
-    (root,) = draw_tree(documents, {"a.md#700": 1})
-    (file,) = root.below
-    assert [int(item.label) for item in file.below] == [*range(MAX_FAMILY), 700]
-    assert file.hidden == 1_000 - MAX_FAMILY - 1
-    assert len(draw_branch(documents, "a.md").below) == 1_000
+def test_a_large_family_is_shortened_around_what_is_wanted() -> None:
+    family = [Node(str(n), NodeKind.SECTION, "", str(n), 1, (), None, "") for n in range(10_000)]
+    short = shorten(family, [5_000], "a.md")
+    assert [item if isinstance(item, Gap) else int(item.id) for item in short] == [
+        0, 1, 2, 3, 4, 5, Gap("a.md", 6, 4_993), 4_999, 5_000, 5_001, Gap("a.md", 5_002, 4_998),
+    ]  # fmt: skip
+    assert shorten(family[:16], [], "a.md") == family[:16]
 
 
 def luminance(color: str) -> float:
@@ -117,7 +118,7 @@ COLORS = {
 TEXTS = [
     *((ink, paper) for ink in ("ink", "quiet", "link") for paper in ("paper", "surface", "sunken", "lit")),
     *((ink, paper) for ink in ("good", "doubt", "bad") for paper in ("paper", "sunken")),
-    ("link", "sunken"),
+    *((ink, "sunken") for ink in ("keyword-ink", "link")),
     ("mark-ink", "mark"),
     ("badge-ink", "badge"),
     ("accent-ink", "accent"),

@@ -1,12 +1,15 @@
 """A document's Markdown as the page shows it: what notes write, what is marked, and nothing that acts."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.links import LinkKind
+from pageindex.node import Span
+from retriever.serving.web.pictures import locate_picture
 from retriever.serving.web.section_html import RenderOptions, render_markdown
 
 
@@ -20,27 +23,41 @@ def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:
 
 NOTES = [
     (
+        "> [!warning] Mind *the* gap\n> It is wide.\n",
+        '<div class="callout doubt" role="note">\n<p class="title">Mind <em>the</em> gap</p>\n<p>It is wide.</p>\n'
+        "</div>\n",
+    ),
+    ("> [!note]\n", '<div class="callout note" role="note">\n<p class="title">Note</p>\n</div>\n'),
+    (
+        "> [!faq]- Why?\n>\n> So.\n",
+        '<details class="callout doubt">\n<summary class="title">Why?</summary>\n<p>So.</p>\n</details>\n',
+    ),
+    (
+        "> [!tip]+ T\n",
+        '<details class="callout tip" open="">\n<summary class="title">T</summary>\n</details>\n',
+    ),
+    (
         ":material-check:{ .green } Yes, see [it](https://example.org){ .md-button } {a}\n",
         '<p> Yes, see <a href="https://example.org" rel="noreferrer noopener" class="outside">it</a> {a}</p>\n',
     ),
     ("> a quote\n", "<blockquote>\n<p>a quote</p>\n</blockquote>\n"),
     (
         "One[^a], none[^c].\n\n[^a]: First *note*\n    goes on.\n",
-        "<p>One<sup>a</sup>, none[^c].</p>\n"
-        '<div class="footnote"><sup>a</sup><div>\n<p>First <em>note</em>\ngoes on.</p>\n</div></div>\n',
+        '<p>One<sup><a href="#note-1">a</a></sup>, none[^c].</p>\n'
+        '<div class="footnote"><sup id="note-1">a</sup><div>\n<p>First <em>note</em>\ngoes on.</p>\n</div></div>\n',
     ),
     ("Term\n: Its *meaning*\n", "<dl>\n<dt>Term</dt>\n<dd>Its <em>meaning</em></dd>\n</dl>\n"),
     ("It costs $5 or $6, US$7.", "<p>It costs $5 or $6, US$7.</p>\n"),
     ("`$x$` and \\$x$", "<p><code>$x$</code> and $x$</p>\n"),
     ("$x^", "<p>$x^</p>\n"),
-    ("$x_1 * y_1 * z$", '<p><code class="math">x_1 * y_1 * z</code></p>\n'),
-    ("$$\nx\n$$\n", '<div class="code"><pre><code>\nx</code></pre></div>\n'),
+    ("$x^$", '<p><code class="math">x^</code></p>\n'),
     ("[[note#part|a label]]", '<p><a href="/read?note,part">a label</a></p>\n'),
     ("[[missing]]", '<p><span class="nowhere" title="missing">missing</span></p>\n'),
     ("[x](b.md#c)", '<p><a href="/read?b.md,c">x</a></p>\n'),
     (
         "```python\nreturn 1  # why\n```\n",
-        '<div class="code"><span class="language">python</span><pre><code>return 1  # why</code></pre></div>\n',
+        '<div class="code"><span class="language">python</span><pre><code><span class="code-keyword">return</span> '
+        '<span class="code-number">1</span>  <span class="code-comment"># why</span></code></pre></div>\n',
     ),
 ]
 
@@ -57,6 +74,25 @@ def test_tasks_are_boxes_that_cannot_be_changed() -> None:
     assert "<li>[y] no task</li>" in made
 
 
+@pytest.mark.parametrize(
+    ("markdown", "mathml"),
+    [
+        ("$E = mc^2$", "<mi>m</mi><msup><mi>c</mi><mn>2</mn></msup>"),
+        (
+            "$$\n\\frac{a+b}{2}\n$$\n",
+            "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mrow><mn>2</mn></mrow></mfrac>",
+        ),
+        ("see $$\\alpha < 1$$ there", "<mi>\u03b1</mi><mo>&lt;</mo><mn>1</mn>"),
+        ("```math\n\\sqrt{x}\n```\n", "<msqrt><mrow><mi>x</mi></mrow></msqrt>"),
+        ("$\\quad\\rule{9em}{900em}\\hspace{900em}\\kern{-90em}$", '<mspace width="1em" />'),
+    ],
+)
+def test_a_formula_is_mathml(markdown: str, mathml: str) -> None:
+    made = shown(markdown)
+    assert mathml in made
+    assert not re.search(r"\d{2}em\"|-\d+em\"|height=|depth=", made), "no size that reaches over what is beside it"
+
+
 # What a document may hold -> what it is shown as: nothing of it reaches outside, or is an element of its own.
 HOSTILE = {
     "[x](javascript:alert(1))": "<p>[x](javascript:alert(1))</p>\n",
@@ -67,9 +103,18 @@ HOSTILE = {
     "<script>x</script>": '<pre class="raw"><code>&lt;script&gt;x&lt;/script&gt;</code></pre>\n',
     "![a dog](https://e.example/d.png)": '<p><span class="picture" title="https://e.example/d.png"><b>Picture</b> '
     "a dog</span></p>\n",
-    "$<script>$": '<p><code class="math">&lt;script&gt;</code></p>\n',
+    "$\\text{<script>x</script>}$": '<p><span class="math" title="\\text{&lt;script&gt;x&lt;/script&gt;}">'
+    '<math display="inline"><mrow><mtext>&lt;script&gt;x&lt;/script&gt;</mtext></mrow></math></span></p>\n',
+    "$\\text{&lt;b&gt;}$": '<p><span class="math" title="\\text{&amp;lt;b&amp;gt;}">'
+    '<math display="inline"><mrow><mtext>&lt;b&gt;</mtext></mrow></math></span></p>\n',
+    "$\\href{javascript:x}{y}$": '<p><span class="math" title="\\href{javascript:x}{y}">'
+    '<math display="inline"><mrow><mrow><mrow><mi>y</mi></mrow></mrow></mrow></math></span></p>\n',
+    "$\\style{color:red}{y}\\class{top}{z}$": '<p><span class="math" title="\\style{color:red}{y}\\class{top}{z}">'
+    '<math display="inline"><mrow><mrow><mi>y</mi></mrow><mrow><mi>z</mi></mrow></mrow></math></span></p>\n',
     '```python" onload="alert(1)\n<b>\n```\n': '<div class="code"><pre><code>&lt;b&gt;</code></pre></div>\n',
-    "[^<b>]: x": '<div class="footnote"><sup>&lt;b&gt;</sup><div>\n<p>x</p>\n</div></div>\n',
+    "[^<b>]: x": '<div class="footnote"><sup id="note-1">&lt;b&gt;</sup><div>\n<p>x</p>\n</div></div>\n',
+    '> [!note] <b onclick="x">\n': '<div class="callout note" role="note">\n<p class="title">'
+    '<span class="tag" title="&lt;b onclick=&quot;x&quot;&gt;">&lt;b&gt;</span></p>\n</div>\n',
     "a \u202e\x1b[1m b": "<p>a \ufffd\ufffd[1m b</p>\n",
     "[" * 20_000: f"<p>{'[' * 20_000}</p>\n",
 }
@@ -81,15 +126,17 @@ def test_nothing_of_a_document_acts_or_reaches_outside(markdown: str) -> None:
 
 
 ELEMENTS = (
-    "a b blockquote br code dd del div dl dt em h2 h3 h4 h5 h6 hr input li mark ol p pre s span strong sup table "
+    "a b blockquote br code dd del details div dl dt em h2 h3 h4 h5 h6 hr input li mark math menclose mfrac mi mn mo "
+    "mover mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover ol p pre s span "
+    "strong summary sup table tbody td th thead tr ul "
 )
-ELEMENTS += "tbody td th thead tr ul"
 SIGNS = "<>[]()!\"'`*_#|-:&;\\ \n\tjavascript:onx=/a1$^{}+~"
 
 
 @given(st.text(st.sampled_from(SIGNS), max_size=60))
 def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
     texts = (
+        f"> [!a]- {markdown}",
         f"- [ ] {markdown}\n\na[^1]\n\n[^1]: {markdown}",
         f"$${markdown}$$",
         f"```c\n{markdown}",
@@ -99,10 +146,12 @@ def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
         names = {name.lower() for name in re.findall(r"<\s*/?\s*([A-Za-z][^\s/>]*)", made)}
         assert names <= set(ELEMENTS.split())
         assert not re.search(r"<[^>]*\s(on\w+|style|src)=", made)
-        assert not re.search(r'href="(?!https?:|mailto:)', made, re.IGNORECASE)
+        assert not re.search(r'href="(?!https?:|mailto:|#note-\d)', made, re.IGNORECASE)
 
 
-LONG = ["$" * 9_000, "[^1]: " * 3_000, "- [ ] " * 2_000, "$$\n" * 5_000, "a\n: " * 3_000]
+LONG = ["$" * 9_000, "[^1]: " * 3_000, "> [!a] " * 2_000, "- [ ] " * 2_000, "$$\n" * 5_000, "a\n: " * 3_000]
+BLANK = "\n" * 4_900
+LONG += [f"```cpp\n{BLANK * 10}", f"```cpp\n{BLANK}```\n" * 10, "$" + "{" * 1_900 + "$", "$&&&$" * 1_900]
 
 
 @pytest.mark.timeout(30)
@@ -134,6 +183,73 @@ def test_words_are_marked_and_headings_begin_below_the_title() -> None:
     assert re.findall(r"<h\d>.*?</h\d>", made) == ["<h2>Deep</h2>", "<h5>Deeper</h5>"]
 
 
-def test_a_picture_is_named() -> None:
-    made = shown("![A <dog>](a%20dog.png?x#y) ![[a cat.png|300]] ![far](https://e.example/a%20d.png)")
-    assert re.findall("<b>Picture</b> (.*?)</span>", made) == ["A &lt;dog&gt;", "a cat.png", "far"]
+PAGE = """\
+Words above.
+
+| year | rain |
+|------|-----:|
+| 1900 | much |
+| 1901 | none |
+
+```python
+first()
+
+second()
+```
+
+3. three
+4. four
+
+   of four
+5. five
+
+> quoted
+> still
+
+[^n]: A note.
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "begins"),
+    [
+        ("| 1901 | none |", "<table>\n<thead>\n<tr>\n<th>year</th>\n<th class=\"right\">rain</th>\n</tr>\n</thead>\n"
+         '<tbody>\n<tr class="passage" id="passage">\n<td>1901</td>'),
+        ("second()", '<div class="code passage" id="passage"><span class="language">python</span><pre><code>second()<'),
+        ("   of four", '<ol start="4">\n<li>\n<p class="passage" id="passage">of four</p>'),
+        ("5. five", '<ol start="5">\n<li class="passage" id="passage">\n<p>five</p>'),
+        ("> still", '<blockquote class="passage" id="passage">\n<p>quoted\nstill</p>'),
+        ("[^n]: A note.", '<div class="footnote passage" id="passage"><sup id="note-1">n</sup><div>\n<p>A note.</p>'),
+    ],
+)  # fmt: skip
+def test_an_excerpt_that_begins_inside_a_block_is_shown_as_that_block(line: str, begins: str) -> None:
+    place = PAGE.split("\n").index(line)
+    made = shown(PAGE, skipped_lines=place, passage=Span(place + 1, place + 1), passage_id="passage")
+    assert made.removeprefix('<div class="scroll" tabindex="0" role="group" aria-label="Table">').startswith(begins)
+
+
+def test_a_picture_is_shown_where_it_is_found_and_named_elsewhere() -> None:
+    def picture(source: str, by_name: bool) -> str | None:
+        return f"/picture?name={source},{by_name}" if source.startswith("a ") else None
+
+    made = shown("![A <dog>](a%20dog.png?x#y) ![[a cat.png|300]] ![far](https://e.example/a%20d.png)", picture=picture)
+    assert re.findall(r'<img src="(.*?)" alt="(.*?)"', made) == [
+        ("/picture?name=a dog.png,False", "A &lt;dog&gt;"),
+        ("/picture?name=a cat.png,True", "a cat.png"),
+    ]
+    assert made.count('class="picture"') == 1, "a picture of another place is named alone"
+
+
+def test_pictures_are_looked_for_in_the_folder_alone(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    for name in ("a/b/p.png", "attachments/q.png", "../out.png", "a/n.txt"):
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_bytes(b"x")
+
+    def found(source: str, *, by_name: bool = False) -> str:
+        return locate_picture(str(docs), "a/note.md", source, by_name=by_name)
+
+    assert found("b/p.png") == found("./b/../b/p.png") == found("/a/b/p.png") == "a/b/p.png"
+    assert found("q.png", by_name=True) == "attachments/q.png"
+    for name in ("q.png", "../../out.png", "/../out.png", "n.txt", "p\0.png", "b\\p.png", "..png"):
+        assert found(name) == "", name

@@ -5,7 +5,9 @@ Searches run in threads of their own, few at a time; what needs no index is answ
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qs, quote
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -13,10 +15,11 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.display.json import add_version
 from retriever.errors import (
     NotReadyError,
@@ -26,9 +29,10 @@ from retriever.errors import (
     ScopeError,
     UsageError,
 )
-from retriever.serving.web.json_api import Endpoint, Parameters, list_endpoints, read_parameters
+from retriever.serving.web.json_api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
-from retriever.serving.web.site import STATIC, Site
+from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
+from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,6 +43,8 @@ Result = TypeVar("Result")
 
 # Threads that wait for a retriever, or work for one; further requests wait without a thread.
 SEARCHES_AT_ONCE = 4
+YEAR_SECONDS = 31_536_000
+PICTURE_SECONDS = 60  # a document and its pictures are edited together
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -54,7 +60,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-NO_SUCH_PAGE = "there is no such page; / asks a question"
+NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describes the API"
 
 
 def make_web_app(library: "ServedIndex") -> Starlette:
@@ -65,7 +71,10 @@ def make_web_app(library: "ServedIndex") -> Starlette:
         Route("/answer", handlers.answer_in_pieces),
         *map(handlers.route_endpoint, handlers.endpoints),
         Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/picture", handlers.answer_picture),
         Route("/api/progress", handlers.answer_progress),
+        Route("/openapi.json", handlers.answer_description),
+        Route("/preferences", handlers.keep_preferences, methods=["POST"]),
     ]
     failures: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
         RetrieverError: handlers.answer_failure,
@@ -86,20 +95,23 @@ class Handlers:
         self._site = site
         self.pages = Pages(site)
         self.endpoints = list_endpoints(site)
+        self._description = describe_api(self.endpoints, site.profiles)
         # Threads of their own for searches: what needs no index is answered beside them.
         self._searches = CapacityLimiter(SEARCHES_AT_ONCE)
 
     async def _run(self, work: Callable[..., Result], *arguments: object) -> Result:
         return await to_thread.run_sync(work, *arguments, limiter=self._searches)
 
-    def route_page(self, path: str, make: Callable[[bytes], str]) -> Route:
+    def route_page(self, path: str, make: Callable[[bytes, Preferences], str]) -> Route:
         async def answer(request: Request) -> Response:
-            return HTMLResponse(await self._run(make, request.scope["query_string"]))
+            query, preferences = request.scope["query_string"], read_preferences(request)
+            return HTMLResponse(await self._run(make, query, preferences))
 
         return Route(path, answer)
 
     async def answer_in_pieces(self, request: Request) -> Response:
-        pieces = await self._run(self.pages.answer, request.scope["query_string"])
+        query, preferences = request.scope["query_string"], read_preferences(request)
+        pieces = await self._run(self.pages.answer, query, preferences)
         return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
@@ -109,11 +121,33 @@ class Handlers:
 
         return Route(endpoint.path, answer)
 
+    async def answer_picture(self, request: Request) -> Response:
+        picture = await self._run(self.pages.picture, request.scope["query_string"])
+        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
+        if picture.media_type == SVG_TYPE:
+            headers["Content-Security-Policy"] = SVG_POLICY
+        return Response(picture.content, media_type=picture.media_type, headers=headers)
+
     async def answer_progress(self, request: Request) -> Response:
         read_parameters(request.scope["query_string"], Parameters)
         progress, last = self._site.library.progress, self._site.library.progress.last
         counts = {"done": last.done, "total": last.total, "unit": last.unit}
         return AsciiJson({"is_indexing": progress.is_indexing, "stage": last.stage, **counts})
+
+    async def answer_description(self, request: Request) -> Response:
+        return AsciiJson(self._description)
+
+    async def keep_preferences(self, request: Request) -> Response:
+        given = parse_qs((await request.body()).decode("latin-1"))
+        back = given.get("back", ["/"])[0]
+        # Two slashes, or a slash and a backslash, begin the address of another site.
+        is_here = back.startswith("/") and not back.startswith(("//", "/\\"))
+        response = RedirectResponse(quote(back, safe="/?&=%") if is_here else "/", 303)
+        for name, known in (("theme", THEMES), ("editor", EDITOR_TEMPLATES)):
+            chosen = given.get(name, [""])[0]
+            if chosen in known:
+                response.set_cookie(name, chosen, max_age=YEAR_SECONDS, httponly=True, samesite="lax")
+        return response
 
     async def answer_failure(self, request: Request, error: Exception) -> Response:
         """What went wrong, as JSON below /api and as a page elsewhere."""
@@ -128,11 +162,11 @@ class Handlers:
             headers = dict(error.headers or {})
             message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
         response: Response
-        if request.url.path.startswith("/api/"):
+        if request.url.path.startswith("/api/") or request.url.path == "/openapi.json":
             given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
             response = AsciiJson({"error": message, **given}, status)
         else:
-            visit = request.url.path, request.scope["query_string"]
+            visit = request.url.path, request.scope["query_string"], read_preferences(request)
             is_early = isinstance(error, NotReadyError)
             response = HTMLResponse(
                 self.pages.waiting(*visit) if is_early else self.pages.failure(message, *visit), status
@@ -143,6 +177,13 @@ class Handlers:
         return response
 
 
+def read_preferences(request: Request) -> Preferences:
+    """What the cookies say, where they name a theme or an editor that there is."""
+    theme, editor = (request.cookies.get(name, "") for name in ("theme", "editor"))
+    chosen = Preferences(theme) if theme in THEMES else Preferences()
+    return replace(chosen, editor=editor, chose_editor=True) if editor in EDITOR_TEMPLATES else chosen
+
+
 class _WithHeaders:
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
@@ -151,7 +192,9 @@ class _WithHeaders:
         async def with_headers(message: "Message") -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                for name, value in HEADERS.items():
+                    if name not in headers:  # an SVG has a stricter policy of its own
+                        headers[name] = value
                 # A browser keeps what only a new version changes, and asks whether there is one.
                 headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
             await send(message)

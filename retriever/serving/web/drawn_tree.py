@@ -1,6 +1,6 @@
-"""The tree of documents as nested lists: open above what is lit, of each family its first members."""
+"""The tree of documents as nested lists: open above what is lit, short where there is much."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -11,8 +11,9 @@ from retriever.store.connection import Connection
 from retriever.store.reading import outline_tree
 
 NO_TITLE = "(no title)"
-MAX_FAMILY = 50  # children that are shown beside those that are lit or open; a link leads to the list of all
-MAX_LISTED = 2_000  # in that list
+SMALL_FAMILY = 16  # children that are always shown: a screen holds them
+FIRST_SHOWN = 6  # of a larger family, besides those that are lit or open and those beside them
+MAX_SHOWN_CHILDREN = 200  # of one family at once; the rest is a click away
 MAX_DEPTH = 30  # levels that are open in one page: browsers do not nest without end
 
 
@@ -27,7 +28,7 @@ class Outline:
         return self.tree.node(node_id) if node_id in self.tree else None
 
     def label(self, node_id: str) -> str:
-        """Return a node's title, else its file's name, at most MAX_SHOWN_TITLE characters; an unknown node's id."""
+        """A node's title, else its file's name, at most MAX_SHOWN_TITLE characters; the id of an unknown node."""
         node = self.find(node_id)
         if node is None:
             return node_id
@@ -42,12 +43,19 @@ class Outline:
         return path[::-1]
 
     def family(self, node_id: str) -> Sequence[Node]:
-        """Return the node and its siblings, in document order."""
+        """The node and its siblings, in document order."""
         parent = self.tree.parent(node_id)
         return self.tree.children(parent.id) if parent else self.roots()
 
     def roots(self) -> list[Node]:
         return list(self.tree.walk(depth=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    parent_id: str
+    first: int  # the place of the first of them, from 0
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +69,36 @@ class Branch:
     is_open: bool
     rank: int | None  # of the hit that it is
     is_here: bool  # whether it is what is being read
-    below: "tuple[Branch, ...]"  # empty unless it is open
-    hidden: int  # how many of its children are not in `below` though it is open
+    below: "tuple[Branch | Gap, ...]"  # empty unless it is open
 
 
 def read_outline(connection: Connection) -> Outline:
-    """Return the outline of an index, in a snapshot of it."""
+    """The outline of an index, in a snapshot of it."""
     names = {folder_id(item.prefix, ""): PurePath(item.path).name or "/" for item in reading.folders(connection)}
     return Outline(outline_tree(connection), names)
 
 
-def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch]:
-    """Return the roots, open down to the hits (node ids to ranks) and to the node `here`; else the roots alone."""
+def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch | Gap]:
+    """The roots, open down to the hits (node ids to ranks) and to the node `here`; without these the roots alone."""
     ranks = hits or {}
     lit = [node_id for node_id in (*ranks, here) if node_id in outline.tree]
     opened = {node.id for node_id in lit for node in outline.path_to(node_id)[:-1]} | ({here} & set(lit))
-    opened = opened or {root.id for root in outline.roots()}
-    return [_draw(outline, root, ranks, here, opened, 0) for root in outline.roots()]
+    roots = outline.roots()
+    drawing = _Drawing(outline, ranks, here, frozenset(opened or (root.id for root in roots)))
+    return drawing.family(roots, "", 0)
 
 
-def draw_branch(outline: Outline, parent_id: str) -> Branch:
-    """Return a node with its children, as many as one list holds, none of them open."""
-    return _draw(outline, outline.tree.node(parent_id), {}, "", {parent_id}, 0, MAX_LISTED)
+def draw_branch(outline: Outline, parent_id: str, first: int, count: int) -> list[Branch | Gap]:
+    """Children of a node from one place on, `count` at most, none of them open; a gap for those that do not fit."""
+    children = outline.tree.children(parent_id)
+    last = min(len(children), first + count)
+    shown = min(last, first + MAX_SHOWN_CHILDREN)
+    rest = [Gap(parent_id, shown, last - shown)] if last > shown else []
+    return _Drawing(outline, {}, "", frozenset()).items([*children[first:shown], *rest], 0)
 
 
 def join_only_section(outline: Outline, file: Node) -> Node:
-    """Return the section that is all of a file and has its title, for the two are shown as one; else the node."""
+    """The section that is all of a file and has its title, for the two are shown as one; else the node itself."""
     if file.kind is NodeKind.FILE and file.span is None:
         children = outline.tree.children(file.id)
         if len(children) == 1 and outline.label(children[0].id) == outline.label(file.id):
@@ -94,28 +106,55 @@ def join_only_section(outline: Outline, file: Node) -> Node:
     return file
 
 
-def _draw(
-    outline: Outline,
-    file: Node,
-    ranks: Mapping[str, int],
-    here: str,
-    opened: set[str],
-    depth: int,
-    most: int = MAX_FAMILY,
-) -> Branch:
-    node = join_only_section(outline, file)
-    children = outline.tree.children(node.id)
-    is_open = bool({node.id, file.id} & opened) and bool(children) and depth < MAX_DEPTH
-    wanted = {*opened, *ranks, here}
-    shown = [child for place, child in enumerate(children) if place < most or child.id in wanted] if is_open else []
-    return Branch(
-        node=node,
-        kind=file.kind,
-        label=outline.label(node.id) + ("/" if node.kind is NodeKind.FOLDER else ""),
-        has_children=bool(children),
-        is_open=is_open,
-        rank=ranks.get(node.id),
-        is_here=here in {node.id, file.id},
-        below=tuple(_draw(outline, child, ranks, here, opened, depth + 1) for child in shown),
-        hidden=len(children) - len(shown) if is_open else 0,
-    )
+def shorten(children: Sequence[Node], wanted: Iterable[int], parent_id: str) -> list[Node | Gap]:
+    """A family without what is far from the wanted places; each run of what is left out is a gap."""
+    if len(children) <= SMALL_FAMILY:
+        return list(children)
+    shown = set(range(FIRST_SHOWN))
+    for place in wanted:
+        shown |= {place - 1, place, place + 1}
+    result: list[Node | Gap] = []
+    for place, child in enumerate(children):
+        if place in shown:
+            result.append(child)
+        elif result and isinstance(result[-1], Gap):
+            result[-1] = Gap(parent_id, result[-1].first, result[-1].count + 1)
+        else:
+            result.append(Gap(parent_id, place, 1))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    outline: Outline
+    ranks: Mapping[str, int]
+    here: str
+    opened: frozenset[str]
+
+    def family(self, children: Sequence[Node], parent_id: str, depth: int) -> list[Branch | Gap]:
+        """The branches of what a node contains, shortened."""
+        wanted = [
+            place
+            for place, child in enumerate(children)
+            if child.id in self.opened or child.id in self.ranks or child.id == self.here
+        ]
+        return self.items(shorten(children, wanted[:MAX_SHOWN_CHILDREN], parent_id), depth)
+
+    def items(self, family: Sequence[Node | Gap], depth: int) -> list[Branch | Gap]:
+        """A branch for each node."""
+        return [member if isinstance(member, Gap) else self._branch(member, depth) for member in family]
+
+    def _branch(self, file: Node, depth: int) -> Branch:
+        node = join_only_section(self.outline, file)
+        children = self.outline.tree.children(node.id)
+        is_open = bool({node.id, file.id} & self.opened) and bool(children) and depth < MAX_DEPTH
+        return Branch(
+            node=node,
+            kind=file.kind,
+            label=self.outline.label(node.id) + ("/" if node.kind is NodeKind.FOLDER else ""),
+            has_children=bool(children),
+            is_open=is_open,
+            rank=self.ranks.get(node.id),
+            is_here=self.here in {node.id, file.id},
+            below=tuple(self.family(children, node.id, depth + 1)) if is_open else (),
+        )

@@ -1,7 +1,7 @@
 """A document's Markdown as the tokens that a page shows: CommonMark and what notes add to it.
 
-markdown-it and its plugins read tables, task lists, footnotes, definitions and formulas. The rules here add wikilinks
-and embedded pictures.
+markdown-it and its plugins read tables, task lists, footnotes, definitions and formulas. The rules here add wikilinks,
+embedded pictures and callouts, and leave out lines that belong to another page.
 """
 
 import re
@@ -18,22 +18,35 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
 from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, split_attributes, up_to_nesting
+from retriever.serving.web.pictures import PICTURE_SUFFIXES
 
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
-PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".svg")
+# The styles of callouts, with the types that are drawn so; all others are drawn as notes.
+CALLOUT_STYLES = {
+    "tip": "tip hint success check done",
+    "doubt": "question help faq important warning caution attention",
+    "danger": "failure fail missing danger error bug",
+}
 
+_STYLES = {kind: style for style, kinds in CALLOUT_STYLES.items() for kind in kinds.split()}
+_CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))?$")
 _ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
 
-def parse_text(markdown: str, definitions: str = "") -> list[Token]:
+def parse_text(markdown: str, skipped_lines: int = 0, definitions: str = "") -> list[Token]:
     """Return the tokens of a text (LF line ends, without front matter), whose `map` counts its lines from 0.
 
-    `definitions` are lines `[label]: target` from elsewhere in the file.
+    Args:
+        markdown: the text.
+        skipped_lines: how many lines at its beginning are read, but not returned. What they begin is returned from the
+            next line on: the rows of a table with their header, code as code.
+        definitions: lines `[label]: target` from elsewhere in the file.
     """
-    references: EnvType = {}
+    references: EnvType = {"skipped_lines": 0}
     open_parser().parse(definitions, references)
-    tokens = open_parser().parse(markdown, {"references": references.get("references", {})})
+    known = references.get("references", {})
+    tokens = open_parser().parse(markdown, {"skipped_lines": skipped_lines, "references": known})
     for place, token in enumerate(tokens):
         if token.type == "inline" and token.children:
             _drop_notation(token.children, in_heading=tokens[place - 1].type == "heading_open")
@@ -65,9 +78,79 @@ def open_parser() -> MarkdownIt:
     for rule in parser.block.ruler.__rules__:
         if rule.name in ("list", "blockquote", "footnote_def", "deflist"):
             rule.fn = up_to_nesting(rule.fn)
+    parser.core.ruler.before("inline", "callouts", _mark_callouts)
+    parser.core.ruler.before("inline", "skip", _skip_lines)
     parser.core.ruler.at("inline", _parse_inline)
     parser.inline.ruler.before("link", "wikilink", _parse_wikilink)
     return parser
+
+
+def _skip_lines(state: StateCore) -> None:
+    """Leave out the blocks of the lines that are skipped, and what of the next block is in them."""
+    first = state.env["skipped_lines"]
+    if not first:
+        return
+    lines = state.src.split("\n")
+    kept: list[Token] = []
+    left_level: int | None = None  # of the block whose closing token is awaited, for it is left out
+    lists: list[Token] = []
+    for token in state.tokens:
+        if left_level is not None:
+            left_level = None if token.nesting < 0 and token.level == left_level else left_level
+            continue
+        is_header = "thead_open" in (token.type, kept[-1].type if kept else "")
+        if token.map and token.nesting >= 0 and token.type != "inline" and not is_header:
+            begin, end = token.map[0], find_end(token, lines)
+            if end <= first:
+                left_level = token.level if token.nesting else None
+                continue
+            if begin < first and token.type in ("fence", "code_block", "html_block"):
+                opening = token.type == "fence"
+                token.content = "\n".join(token.content.split("\n")[first - begin - opening :])
+                token.map = [first - opening, token.map[1]]
+        kept.append(token)
+        if token.type == "ordered_list_open":
+            lists.append(token)
+        elif token.type == "list_item_open" and token.info and kept[-2] is lists[-1]:
+            lists[-1].attrSet("start", token.info)  # the item that is now the first
+        elif token.type == "ordered_list_close":
+            lists.pop()
+    state.tokens = kept
+
+
+def _mark_callouts(state: StateCore) -> None:
+    """Make a callout with its title of a quote that begins `[!note] Title`; with `+` and `-` behind one that folds."""
+    kept: list[Token] = []
+    opened: list[Token] = []
+    following = iter(enumerate(state.tokens))
+    for place, token in following:
+        kept.append(token)
+        if token.type == "blockquote_open":
+            opened.append(token)
+            begins = state.tokens[place + 1 : place + 3]
+            if [item.type for item in begins] != ["paragraph_open", "inline"]:
+                continue
+            first, _, rest = begins[1].content.partition("\n")
+            found = _CALLOUT.match(first)
+            if found is None:
+                continue
+            kind, fold = found[1].strip().lower(), found[2]
+            token.tag = "details" if fold else "div"
+            token.attrSet("class", f"callout {_STYLES.get(kind, 'note')}")
+            token.attrs |= {"open": ""} if fold == "+" else {} if fold else {"role": "note"}
+            tag, title = "summary" if fold else "p", (found[3] or "").strip() or kind.capitalize()
+            kept += [
+                Token("paragraph_open", tag, 1, attrs={"class": "title"}, block=True, level=token.level + 1),
+                Token("inline", "", 0, content=title, children=[], block=True, level=token.level + 2),
+                Token("paragraph_close", tag, -1, block=True, level=token.level + 1),
+            ]
+            begins[1].content = rest
+            if not rest.strip():  # the paragraph held the title alone
+                for _ in range(3):
+                    next(following)
+        elif token.type == "blockquote_close":
+            token.tag = opened.pop().tag
+    state.tokens = kept
 
 
 def _parse_inline(state: StateCore) -> None:

@@ -1,20 +1,25 @@
 """A document's Markdown as HTML that can do nothing: no raw HTML, and no address but those that are checked.
 
 HTML in a document is shown as the text that it is. A link leads to this page's own view of a section, to http, https or
-mail, or nowhere. A picture is named, and a formula is shown as it is written.
+mail, or nowhere; a picture is one below an indexed folder, or is named.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
+from html import escape, unescape
+from itertools import groupby
+from typing import Any
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Generic, Keyword, Name, Number, String
 
 from pageindex.links import LinkKind
 from pageindex.node import Span
@@ -24,12 +29,44 @@ from retriever.serving.web.parse import mark_passage, open_parser, parse_text
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
 LONG_CODE_LINE = 60  # characters; longer lines may have to be scrolled, so the keyboard must reach them
+MAX_FORMULA_CHARS = 2_000  # a longer one is shown as written
+
+# Of code in one block and in one text: what is beyond is shown in one colour. Lexers take up to the square of it, and
+# those of C and its kin much longer for blanks.
+MAX_COLORED_CHARS, MAX_ALL_COLORED_CHARS = 5_000, 20_000
+_LONG_BLANK = re.compile(r"\s{200}")
+# The languages that are coloured, by the names that Pygments knows: of its other lexers nobody has seen the worst time.
+COLORED = {
+    "bash", "c", "cpp", "csharp", "css", "diff", "dockerfile", "go", "html", "http", "ini", "java",
+    "javascript", "js", "json", "jsx", "kotlin", "lua", "php", "powershell", "python", "py", "r", "ruby",
+    "rust", "scala", "sh", "shell", "sql", "swift", "toml", "ts", "tsx", "typescript", "xml", "yaml", "yml",
+}  # fmt: skip
+# Pygments' kinds of tokens -> classes `code-...` of page.css; a kind below another has its class.
+COLORS = {
+    Comment: "comment", Keyword: "keyword", String: "string", Number: "number", Name.Function: "name",
+    Name.Class: "name", Name.Tag: "name", Name.Decorator: "name", Generic.Inserted: "string", Generic.Deleted: "number",
+    Generic.Output: "comment",
+}  # fmt: skip
+
+# What of MathML is sent: no links, no styles, and no size that could reach over what is beside a formula.
+MATH_ELEMENTS = {
+    "math", "mrow", "mi", "mo", "mn", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup",
+    "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle", "mphantom", "menclose", "mmultiscripts",
+    "mprescripts", "none",
+}  # fmt: skip
+MATH_ATTRIBUTES = {
+    "display", "displaystyle", "mathvariant", "stretchy", "fence", "form", "separator", "accent", "accentunder",
+    "movablelimits", "columnalign", "rowlines", "columnlines", "notation", "width", "linethickness",
+}  # fmt: skip
+_MATH_VALUE = re.compile(r"[a-z -]{1,40}|\d?(?:\.\d{1,5})?(?:em)?")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TAG_NAME = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*")
 
 # (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
 Resolver = Callable[[LinkKind, str, str], str | None]
+# (a picture as a document writes it, whether it is embedded by its name) -> its address here; None: it is not shown.
+PictureResolver = Callable[[str, bool], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +74,21 @@ class RenderOptions:
     """How one text is rendered."""
 
     resolve: Resolver = lambda kind, path, anchor: None
+    picture: PictureResolver = lambda source, by_name: None
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # what stands above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest heading gets
     passage: Span | None = None  # lines that are marked; None marks none
     passage_id: str = ""  # the id of the first block in them; empty for none
     first_line: int = 1  # the line of its file that the text begins with
+    skipped_lines: int = 0  # at the text's beginning: they are read, so that what follows is, but not shown
     definitions: str = ""  # lines `[label]: target` of the file that the text comes from
+    name: str = ""  # of the text among those of its page, for the ids of its footnotes
 
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     """Return the text (LF line ends, without front matter) as HTML."""
-    tokens = parse_text(markdown, options.definitions)
+    tokens = parse_text(markdown, options.skipped_lines, options.definitions)
     # A first heading that repeats the title is left out: the page shows the title above the text.
     if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
@@ -70,7 +110,7 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
         for place, child in enumerate(token.children or ()):
             if child.type == "link_open":
                 _resolve_link(child, (token.children or [])[place + 1 :], options)
-    return Markup(_Renderer(options).render(tokens, open_parser().options, {}))  # its texts are escaped below
+    return Markup(_Renderer(options, tokens).render(tokens, open_parser().options, {}))  # its texts are escaped below
 
 
 def highlight(value: str, words: frozenset[str]) -> Markup:
@@ -82,6 +122,43 @@ def highlight(value: str, words: frozenset[str]) -> Markup:
             pieces.append(f"{_text(value[position:start])}<mark>{_text(value[start:end])}</mark>")
             position = end
     return Markup("".join(pieces) + _text(value[position:]))  # all of it is escaped above
+
+
+def color_code(code: str, language: str, words: frozenset[str]) -> str:
+    """Return code as HTML: its kinds of tokens as classes, the question's words marked."""
+    if language.lower() not in COLORED or len(code) > MAX_COLORED_CHARS or _LONG_BLANK.search(code):
+        return highlight(code, words)
+    lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
+    pieces = []
+    for color, tokens in groupby(lexer.get_tokens(code), key=lambda token: _color_of(token[0])):
+        shown = highlight("".join(text for _, text in tokens), words)
+        pieces.append(f'<span class="code-{color}">{shown}</span>' if color else str(shown))
+    return "".join(pieces)
+
+
+def write_formula(latex: str, *, block: bool = False) -> str:
+    """Return a formula as MathML, which browsers show without a script; as code where it cannot be read."""
+    from latex2mathml.converter import Converter  # 0.1 s: it reads a table of symbols, for the first formula alone
+
+    try:
+        if len(latex) > MAX_FORMULA_CHARS:
+            raise ValueError(f"a formula of {len(latex):,} characters")
+        math = Converter(display="block" if block else "inline").convert_to_element(latex)
+    except (
+        Exception
+    ):  # the converter's errors have no class in common, and RecursionError and IndexError are among them
+        return f'<code class="math">{_text(latex)}</code>'
+    for element in math.iter():
+        if element.tag not in MATH_ELEMENTS:
+            element.tag = "mrow"
+        allowed = {name: value for name, value in element.items() if name in MATH_ATTRIBUTES}
+        element.attrib = {name: value for name, value in allowed.items() if _MATH_VALUE.fullmatch(value)}
+        element.text = sanitize(unescape(element.text or ""))
+    return f'<span class="math" title="{_text(latex)}">{ElementTree.tostring(math, encoding="unicode")}</span>'
+
+
+def _color_of(kind: Any) -> str:  # noqa: ANN401 - Pygments' own type has no name
+    return next((COLORS[above] for above in reversed(kind.split()) if above in COLORS), "")
 
 
 def _text(value: str) -> str:
@@ -112,9 +189,13 @@ def _resolve_link(link: Token, following: Sequence[Token], options: RenderOption
 class _Renderer(RendererHTML):
     """Render the tokens of one text; every rule that holds text, or could reach outside, is replaced here."""
 
-    def __init__(self, options: RenderOptions) -> None:
+    def __init__(self, options: RenderOptions, tokens: Sequence[Token]) -> None:
         super().__init__()
+        self._options = options
         self._highlight = partial(highlight, words=options.words)
+        self._uncolored = MAX_ALL_COLORED_CHARS
+        notes = [token.meta["label"] for token in tokens if token.type == "footnote_reference_open"]
+        self._notes = {label: place for place, label in enumerate(dict.fromkeys(notes), start=1)}
 
     def text(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         # Plain `str`: markdown-it adds it to other text, and `Markup` would escape what it is added to.
@@ -126,13 +207,16 @@ class _Renderer(RendererHTML):
     def fence(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[place]
         language = (token.info.split() or [""])[0].strip("{}.")
+        if language == "math":
+            return self.math_block(tokens, place, options, env)
         label = f'<span class="language">{_text(language)}</span>' if language.replace("-", "").isalnum() else ""
         is_wide = any(len(line) > LONG_CODE_LINE for line in token.content.split("\n"))
         focus = ' tabindex="0" role="group" aria-label="Code"' if is_wide else ""
         code = token.content.removesuffix("\n")
         if not code.strip():  # the rest of the block is cut off
             return ""
-        shown = self._highlight(code)
+        self._uncolored -= len(code)
+        shown = color_code(code, language if self._uncolored > 0 else "", self._options.words)
         return f"<div{self._attributes(token, 'code')}>{label}<pre{focus}><code>{shown}</code></pre></div>\n"
 
     def code_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
@@ -155,6 +239,9 @@ class _Renderer(RendererHTML):
         source = embedded or str(token.attrGet("src") or "")
         path = embedded or unquote(source.partition("#")[0].partition("?")[0])
         alt = _text(self.renderInlineAsText(token.children, options, env) or path.rstrip("/").rpartition("/")[2][:80])
+        is_here = not _SCHEME.match(source) and not source.startswith("//")
+        if is_here and (address := self._options.picture(path, bool(embedded))):
+            return f'<img src="{_text(address)}" alt="{alt}" title="{alt}" loading="lazy" decoding="async">'
         return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {alt}</span>'
 
     def table_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
@@ -169,19 +256,25 @@ class _Renderer(RendererHTML):
         return super().list_item_open(tokens, place, options, env).replace("<input", f'<input aria-label="{label}"')
 
     def math_inline(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return f'<code class="math">{self._highlight(tokens[place].content)}</code>'
+        return write_formula(tokens[place].content)
 
-    math_inline_double = math_inline
+    def math_inline_double(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        return write_formula(tokens[place].content)
 
     def math_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return self.fence(tokens, place, options, env)
+        attributes = self._attributes(tokens[place], "formula")
+        return f"<div{attributes}>{write_formula(tokens[place].content, block=True)}</div>\n"
 
     def footnote_ref(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return f"<sup>{_text(tokens[place].meta['label'])}</sup>"
+        label = tokens[place].meta["label"]
+        number = self._notes.get(label)  # a note outside what is shown has none
+        shown = f'<a href="#note-{self._options.name}{number}">{_text(label)}</a>' if number else _text(label)
+        return f"<sup>{shown}</sup>"
 
     def footnote_reference_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        label = _text(tokens[place].meta["label"])
-        return f"<div{self._attributes(tokens[place], 'footnote')}><sup>{label}</sup><div>\n"
+        label = tokens[place].meta["label"]
+        marked = self._attributes(tokens[place], "footnote")
+        return f'<div{marked}><sup id="note-{self._options.name}{self._notes[label]}">{_text(label)}</sup><div>\n'
 
     def footnote_reference_close(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         return "</div></div>\n"

@@ -1,15 +1,13 @@
 """What the pages and the API share: one library, the outline of its index, the addresses of one reader's pages."""
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from pageindex.node import Span
-from retriever.display.editors import AUTOMATIC, EDITOR_VARIABLE, NO_EDITOR, choose_template, make_editor_link
+from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt
 from retriever.looking.overview import Overview, read_overview
@@ -32,8 +30,18 @@ if TYPE_CHECKING:
 WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "record": False, "rerank": {"kind": "none"}}
 PAGE_WAIT_S = 0.5
 """How long a page waits for the documents to be read before it says how far that is."""
-DEFAULT_EDITOR = "vscode"
 STATIC = Path(__file__).parent / "static"
+THEMES = {"auto": "As the system", "light": "Light", "dark": "Dark"}
+EDITOR_NAMES = {"vscode": "VS Code", "vim": "Vim", "emacs": "Emacs", "jetbrains": "JetBrains", "obsidian": "Obsidian"}
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What a reader chose; kept in two cookies."""
+
+    theme: str = "auto"  # a key of THEMES
+    editor: str = "vscode"  # a key of EDITOR_NAMES
+    chose_editor: bool = False  # whether that is not the default
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +51,8 @@ class Visit:
     question: str = ""
     profile: str = ""  # as it was chosen; empty for the library's own
     after: tuple[str, ...] = ()  # the questions before it, oldest first
-    path: str = "/"  # of this page
-    editor: str = DEFAULT_EDITOR  # that citations open: a name or a template
+    preferences: Preferences = Preferences()
+    path: str = "/"  # of this page with its query: a changed preference leads back to it
     scope: Scope = field(default_factory=Scope)  # the filters of the form, beside those in the question
 
     @property
@@ -62,8 +70,8 @@ class Visit:
         filters = {"in": self.scope.folders, "tag": self.scope.tags, "where": self.scope.where}
         return {**filters, "since": self.scope.since, "until": self.scope.until}
 
-    def ask(self) -> str:
-        return address("/", **self._asked, **self._within)
+    def ask(self, view: str = "") -> str:
+        return address("/", **self._asked, **self._within, view=view)
 
     def ask_alone(self, question: str = "") -> str:
         """The address of a question that follows no other."""
@@ -79,21 +87,30 @@ class Visit:
         """The address of a hit's section, opened at its passage."""
         if hit.passage == hit.span:
             return self.read(hit.node_id)
-        return self._read_lines(hit.node_id, hit.passage)
+        lines = str(hit.passage)
+        return f"{address('/read', node=hit.node_id, passage=lines, **self._asked)}#passage"
 
     def read_sentence(self, sentence: CitedSentence) -> str:
-        """Return the address of a sentence's section, opened at the lines that it cites."""
-        return self._read_lines(sentence.node_id, sentence.span)
+        """The address of the lines that a sentence cites."""
+        return self.read(sentence.citation)
 
-    def _read_lines(self, node_id: str, lines: Span) -> str:
-        return f"{address('/read', node=node_id, passage=str(lines), **self._asked)}#passage"
+    def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
+        return address("/tree", node=node_id, first=first, count=count, **self._asked)
 
-    def tree(self, node_id: str) -> str:
-        return address("/tree", node=node_id, **self._asked)
-
-    def open_in_editor(self, place: Hit | Excerpt) -> str:
+    def open_in_editor(self, place: Hit | Excerpt | CitedSentence) -> str:
         line = (place.passage if isinstance(place, Hit) else place.span).first
-        return make_editor_link(self.editor, f"{place.folder}/{place.file}", line)
+        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", line)
+
+
+def wikilink(place: Hit | Excerpt) -> str:
+    """What a note writes to link to a section or file: `[[guide/install#On Linux]]`."""
+    # By its whole path: two notes may have one name.
+    target = str(PurePosixPath(place.file).with_suffix(""))
+    heading = " ".join(place.title.translate(_NO_WIKILINK).split()) if "#" in place.node_id else ""
+    return f"[[{target}#{heading}]]" if heading else f"[[{target}]]"
+
+
+_NO_WIKILINK = {ord(sign): " " for sign in "[]|#^"}
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
@@ -114,8 +131,6 @@ class Site:
     def __init__(self, library: ServedIndex) -> None:
         self.library = library
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
-        named = os.environ.get(EDITOR_VARIABLE, "")
-        self.editor = DEFAULT_EDITOR if named in ("", AUTOMATIC, NO_EDITOR) else choose_template(named, {})
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
         self.choices = Choices()  # of the state whose outline was read last

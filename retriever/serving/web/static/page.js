@@ -164,6 +164,7 @@ async function show(address, remember) {
     document.querySelector("#ask .more > div").replaceWith(next.querySelector("#ask .more > div"));
     for (const old of document.querySelectorAll("#ask [name=after]")) old.remove();
     document.getElementById("ask").append(...next.querySelectorAll("#ask [name=after]"));
+    document.querySelector("#preferences [name=back]").value = location.pathname + location.search;
     scrollTo(0, 0);
     prepare();
     announce();
@@ -197,7 +198,8 @@ async function openBranch(twig) {
   const list = item.querySelector(":scope > ul");
   const opening = twig.getAttribute("aria-expanded") !== "true";
   if (opening && !list) {
-    const below = (await fetched(twig.href)).querySelector("main .tree");
+    const branch = await fetched(`${twig.href}&fragment=true`);
+    const below = branch.querySelector("ul");
     if (!below) return location.assign(twig.href);
     below.classList.remove("tree");
     item.append(below);
@@ -205,6 +207,15 @@ async function openBranch(twig) {
     list.hidden = !opening;
   }
   twig.setAttribute("aria-expanded", String(opening));
+}
+
+async function fillGap(more) {
+  const gap = more.closest("li");
+  const branch = await fetched(`${more.href}&fragment=true`);
+  const items = [...branch.querySelectorAll("ul:first-of-type > li")];
+  if (!items.length) return location.assign(more.href);
+  gap.replaceWith(...items);
+  items[0].querySelector(".row > a:not(.twig)")?.focus();
 }
 
 function walkTree(event, row) {
@@ -235,7 +246,9 @@ document.addEventListener("click", (event) => {
   if (!link || !plain) return;
   if (link.closest(".hits")) rememberQuestion();
   const action = link.matches(".twig") ? () => openBranch(link)
+    : link.matches(".more") && link.closest(".tree") ? () => fillGap(link)
     : link.matches(".tabs a:not([data-streamed])") ? () => show(link.getAttribute("href"), true)
+    : link.matches("a.citation") && !("editor" in preferences.dataset) ? () => askEditor(link)
     : null;
   if (!action) return;
   event.preventDefault();
@@ -280,7 +293,7 @@ function fromHit(event) {
   event.preventDefault();
 }
 
-// What is copied: a citation, the text as it is shown
+// What is copied: a citation, a link as notes write it, the text as it is shown
 
 async function copy(text, button) {
   await navigator.clipboard.writeText(text);
@@ -301,13 +314,42 @@ function addCopy(after, label, described, what) {
   return button;
 }
 
+// Citations and preferences
+
+const preferences = document.getElementById("preferences");
+const editors = document.getElementById("editors");
+
+async function keepEditor(name) {
+  preferences.dataset.editor = "";
+  const chosen = new URLSearchParams({ back: "/", theme: preferences.elements.theme.value, editor: name });
+  preferences.elements.editor.value = name;
+  await fetch("/preferences", { method: "POST", body: chosen, redirect: "manual" });
+  // The server makes the addresses that editors know.
+  const links = (within) => [...within.querySelectorAll("#page a.citation")];
+  const next = links(await fetched(location.pathname + location.search));
+  links(document).forEach((link, place) => { if (next[place]) link.href = next[place].href; });
+}
+
+function askEditor(link) {
+  editors.showModal();
+  editors.onclick = async (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    editors.close();
+    if (!button.value) return;
+    await keepEditor(button.value);
+    location.assign(link.href);
+  };
+}
+
 const rankOf = (item) => Number(item.querySelector(":scope > .row > .rank")?.lastChild.textContent);
 
 function prepare() {
   for (const link of document.querySelectorAll("#page .citation")) {
     const text = link.closest("article")?.querySelector(".text");
     const cited = addCopy(link, "Copy", `Copy ${link.dataset.copy}`, () => link.dataset.copy);
-    if (text) addCopy(cited, "Text", `Copy the text of ${link.dataset.copy}`, () => textOf(text));
+    const linked = addCopy(cited, "[[ ]]", `Copy the link ${link.dataset.link}`, () => link.dataset.link);
+    if (text) addCopy(linked, "Text", `Copy the text of ${link.dataset.copy}`, () => textOf(text));
   }
   showRecent();
   followIndexing();
@@ -327,4 +369,6 @@ function textOf(text) {
   return shown.trim();
 }
 
+preferences.querySelector("button").hidden = true;
+preferences.addEventListener("change", () => preferences.requestSubmit());
 prepare();

@@ -1,0 +1,120 @@
+"""The pictures of documents: files below the folders that this user has named, of a type that their bytes prove.
+
+A picture is shown only where `index` would list it, were it a document: no part of its path is hidden or ignored, and
+no link is on the way. An SVG with a script, a handler or a foreign object is refused, and any SVG is sent with a policy
+under which nothing in it runs or loads, also where somebody opens it by itself.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from pageindex.corpus import UnreadableDocumentError, find_document, read_regular
+from pageindex.links import join_path
+from retriever.errors import UsageError
+from retriever.indexing.consent import FolderAccess
+from retriever.store.reading import StoredFolder
+
+MAX_PICTURE_BYTES = 3_500_000  # the request guard sends no answer above 4 MB
+SVG_TYPE = "image/svg+xml"
+SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+# Where notes keep what is embedded by its name alone, beside the note or in a folder above it.
+EMBED_FOLDERS = ("", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
+
+_SIGNATURES = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+    "image/avif": re.compile(rb"....ftypavi[fs]", re.DOTALL),
+    SVG_TYPE: re.compile(
+        rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,2000}?-->\s*)*<svg[\s>]", re.DOTALL
+    ),
+}
+_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".avif": "image/avif",
+    ".svg": SVG_TYPE,
+}
+PICTURE_SUFFIXES = tuple(_TYPES)
+_ACTIVE = re.compile(
+    rb"<\s*(?:\w+:)?(?:script|foreignObject|iframe|handler)|\son\w+\s*=|javascript:|<!(?:ENTITY|DOCTYPE)", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as it is sent."""
+
+    content: bytes
+    media_type: str
+
+
+def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAccess) -> Picture:
+    """The picture of that name.
+
+    Args:
+        folders: of the index.
+        name: the folder's prefix and the path in it, as in a node id.
+        access: which of the folders may be looked at, and which of their files are ignored.
+
+    Raises:
+        UsageError: there is none, or it is none that may be shown.
+    """
+    media_type = _TYPES.get(PurePosixPath(name).suffix.lower())
+    # The longest prefix first: that of the first folder is empty, and every name begins with it.
+    for folder in sorted(folders, key=lambda folder: -len(folder.prefix)):
+        if media_type is None or not name.startswith(folder.prefix) or folder.path not in access.folders:
+            continue
+        path = name.removeprefix(folder.prefix)
+        try:
+            find_document(
+                folder.path, path, replace(access.options, suffixes=PICTURE_SUFFIXES, max_file_bytes=MAX_PICTURE_BYTES)
+            )
+            content, _, _ = read_regular(folder.path, path, MAX_PICTURE_BYTES)
+        except (UnreadableDocumentError, OSError, ValueError):
+            continue
+        # By its content: a page named .png would be run by a browser that guesses types.
+        if not _SIGNATURES[media_type].match(content):
+            raise UsageError("this file is no picture of the type that its name says")
+        # Shown as a picture no script of it would run; opened by itself it would, in this page's origin.
+        if media_type == SVG_TYPE and _ACTIVE.search(content):
+            raise UsageError("this SVG holds a script or something else that acts, so it is not shown")
+        return Picture(content, media_type)
+    raise UsageError("there is no such picture below the indexed folders")
+
+
+def locate_picture(folder: str, document: str, source: str, *, by_name: bool) -> str:
+    """The path, relative to its folder, of the picture that a document shows; empty where there is none.
+
+    Args:
+        folder: the indexed folder, absolute; one that may be looked at.
+        document: the document's path in it.
+        source: as the document writes it, percent signs decoded.
+        by_name: whether it is looked for in the usual places, as Obsidian's `![[picture.png]]` is.
+    """
+    if not source.lower().endswith(PICTURE_SUFFIXES) or "\0" in source or "\\" in source:
+        return ""
+    for path in _places(document, source, by_name=by_name):
+        if path and os.path.isfile(os.path.join(folder, path)):  # noqa: PTH113, PTH118 - up to thirty for one picture
+            return path
+    return ""
+
+
+def _places(document: str, source: str, *, by_name: bool) -> Iterator[str | None]:
+    above = document.split("/")[:-1]
+    if source.startswith("/"):
+        yield join_path([], source)
+        return
+    yield join_path(above, source)
+    # As Obsidian finds it: in the folder for attachments nearest to the note.
+    if by_name:
+        for depth in range(len(above), -1, -1):
+            for name in EMBED_FOLDERS:
+                yield join_path(above[:depth], f"{name}/{source}")
