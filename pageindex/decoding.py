@@ -2,10 +2,15 @@
 
 import codecs
 import hashlib
+import string
 from dataclasses import dataclass
 
 BINARY_PROBE_BYTES = 8192  # a NUL this early means that the file is binary; git looks at as much (buffer_is_binary)
+MOST_ACCENTED = 0.3  # of the letters of a text in Windows-1252: French has .04, what is in Cyrillic nearly 1
 MAX_LINES = 2_000_000  # more are data, not a document: a line costs the parser 100 bytes, however short it is
+
+_ASCII = bytes(range(0x80))
+_LETTERS = string.ascii_letters.encode()
 
 
 class NotTextError(Exception):
@@ -21,15 +26,14 @@ class DecodedText:
 
 
 def digest_of(raw: bytes) -> str:
-    """Return the SHA-256, 64 hex digits."""
+    """SHA-256, 64 hex digits."""
     return hashlib.sha256(raw).hexdigest()
 
 
 def decode(raw: bytes) -> DecodedText:
-    """Return UTF-8, or UTF-16 with a byte order mark, as text; bytes that are neither are replaced, with a warning.
+    """UTF-8, UTF-16 with a byte order mark, or Windows-1252; NotTextError for a NUL in the first 8 KB, or many lines.
 
-    Raises:
-        NotTextError: for a NUL in the first 8 KB, or more than MAX_LINES lines.
+    Bytes that are none of them are replaced, and the warnings say where.
     """
     is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if is_utf16 else "utf-8"
@@ -38,9 +42,10 @@ def decode(raw: bytes) -> DecodedText:
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        text = raw.decode(encoding, "replace")
+        western = None if is_utf16 else _decode_western(raw)
+        text = raw.decode(encoding, "replace") if western is None else western
         place = f" at byte {error.start}" if is_utf16 else f", first in line {_count_line(raw[: error.start])}"
-        warnings = (f"not {encoding.upper()}{place}: replaced",)
+        warnings = (f"not {encoding.upper()}{place}: {'replaced' if western is None else 'read as Windows-1252'}",)
     if "\0" in text[:BINARY_PROBE_BYTES]:
         raise NotTextError("binary: it holds NUL bytes")
     if "\0" in text:
@@ -56,11 +61,27 @@ def decode(raw: bytes) -> DecodedText:
     return DecodedText(text, warnings)
 
 
+def _decode_western(raw: bytes) -> str | None:
+    """The text of old files of Western Europe and America, in Windows-1252 or Latin-1; None where it is none.
+
+    Such a file has no character of UTF-8 above ASCII, and few of its letters have accents. A file in UTF-8 with a
+    broken byte has others that are whole, and the 8-bit encodings of other scripts have hardly any letter in ASCII.
+    """
+    high = len(raw.translate(None, _ASCII))
+    letters = high + len(raw) - len(raw.translate(None, _LETTERS))
+    if not raw.decode("utf-8", "ignore").isascii() or high > MOST_ACCENTED * letters:
+        return None
+    try:
+        return raw.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
+
+
 def with_lf(text: str) -> str:
-    """Return the text with CRLF and lone CR as LF; other separators (U+2028, U+0085) end no line in an editor."""
+    """The text with CRLF and lone CR as LF; other separators (U+2028, U+0085, form feed) end no line in an editor."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def _count_line(raw: bytes) -> int:
-    """Return the number of the line that follows these bytes of UTF-8, from 1."""
+    """The number of the line that follows these bytes of UTF-8, from 1."""
     return with_lf(raw.decode()).count("\n") + 1

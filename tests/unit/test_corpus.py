@@ -204,9 +204,12 @@ def test_folders_deeper_than_the_stack_and_the_longest_path(deep_folder: Path) -
         ("\ufeffé\r\n".encode("utf-16-le"), "é\n", ()),
         ("\ufeffé\n".encode("utf-16-be"), "é\n", ()),
         ("\ufeffé".encode("utf-16-le") + b"\x00", "é\ufffd", ("not UTF-16 at byte 4: replaced",)),
-        (b"a\r\nb\r\xe9 c", "a\nb\n\ufffd c", ("not UTF-8, first in line 3: replaced",)),
+        # Old files of Western languages are in Windows-1252; neither UTF-8 with a broken byte nor other scripts are.
+        (b"a\r\nb\r\xe9 c", "a\nb\né c", ("not UTF-8, first in line 3: read as Windows-1252",)),
+        ("Straße, 5 €".encode("cp1252"), "Straße, 5 €", ("not UTF-8, first in line 1: read as Windows-1252",)),
         ("é".encode() + b" a\n\xe9 b c", "é a\n\ufffd b c", ("not UTF-8, first in line 2: replaced",)),
         ("ключ".encode("cp1251"), "\ufffd" * 4, ("not UTF-8, first in line 1: replaced",)),
+        (b"ein Wort \x81", "ein Wort \ufffd", ("not UTF-8, first in line 1: replaced",)),
         (b"a" * 9000 + b"\0", "a" * 9000 + "\ufffd", ("1 NUL replaced",)),
         ("a\u2028b\x0bc\x0cd\x85".encode(), "a\u2028b\x0bc\x0cd\x85", ()),
     ],
