@@ -28,7 +28,6 @@ about_option = click.option(
 
 
 @options.command(
-    "serve",
     "serve --web --open --docs docs",
     "serve --mcp --web --port 9000",
     settings=(),
