@@ -30,10 +30,10 @@ from retriever.embedding.onnx import (
     file_sha256,
     write_card,
 )
+from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.embedding.tokenizer import Prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.rerank.cross_encoder import find_model_folder
 from retriever.rerank.onnx import OnnxReranker
 from retriever.rerank.pairs import MAX_LENGTH
 from retriever.rerank.reranker import RerankInput
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # models call it one of these
 MIN_MEAN_COSINE = 0.99
 MIN_COSINE = 0.97
 SAMPLE = 2000
@@ -113,7 +112,7 @@ def main(model: str, folder: Path, documents: Path, sha256: str | None) -> None:
     try:
         with TemporaryDirectory(dir=folder.parent, prefix=".export-") as place:
             made = Path(place) / folder.name
-            if is_reranker(find_model_folder(model)):
+            if is_reranker(find_model_folder(model, owner="cross-encoder")):
                 least = f"the correlation must be {MIN_CORRELATION}, the difference at most {MAX_MEAN_DIFFERENCE}"
                 agreement: Agreement | PairAgreement = export_reranker(model, made, documents, sha256)
             else:
@@ -134,7 +133,7 @@ def export(model: str, folder: Path, documents: Path, sha256: str | None = None)
         EncoderError: the model is not there, or of a kind that the encoder cannot run.
         click.ClickException: the weights are not those of the SHA-256, or there is no text to compare on.
     """
-    source = find_model_folder(model, owner="sentence-transformers")
+    source = find_model_folder(model)
     weights = checked_weights(source, sha256)
     original = load_original(source)
     card = write_folder(
@@ -143,7 +142,7 @@ def export(model: str, folder: Path, documents: Path, sha256: str | None = None)
         original.tokenizer.backend_tokenizer.to_str(),
         original.max_seq_length or transformer_of(original).config.max_position_embeddings,
         original[1].pooling_mode,
-        read_prefixes(original),
+        own_prefixes(original),
     )
     agreement = compare(original, OnnxEncoder(folder), documents)
     made_of = f"{card.dimension} dimensions, {card.max_tokens} tokens, {card.pooling} pooling, then L2 normalisation."
@@ -165,7 +164,7 @@ def export_reranker(model: str, folder: Path, documents: Path, sha256: str | Non
     """As `export`, for a cross-encoder."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    source = find_model_folder(model)
+    source = find_model_folder(model, owner="cross-encoder")
     weights = checked_weights(source, sha256)
     try:  # code of the model's own, as some have it, is not run
         tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
@@ -328,16 +327,10 @@ def write_float32(transformer: "torch.nn.Module", projection: "torch.nn.Module |
     transformer.train(was_training)
 
 
-def read_prefixes(model: "SentenceTransformer") -> Prefixes:
-    """Return what the model itself asks for before a question and a document."""
-    document = next((model.prompts[name] for name in DOCUMENT_PROMPTS if model.prompts.get(name)), "")
-    return Prefixes(model.prompts.get("query") or "", document)
-
-
 def compare(original: "SentenceTransformer", quantised: OnnxEncoder, documents: Path) -> Agreement:
     """Encode the same chunks with both."""
     texts = sample_of_chunks(documents, quantised)
-    prefix = read_prefixes(original).document
+    prefix = own_prefixes(original).document
     expected = original.encode(texts, prompt=prefix, normalize_embeddings=True, show_progress_bar=False)
     cosines = np.sum(expected * quantised.encode_documents(texts), axis=1)
     return Agreement(len(texts), float(cosines.mean()), float(cosines.min()))

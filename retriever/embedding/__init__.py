@@ -51,6 +51,10 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
             from retriever.embedding.onnx import OnnxEncoder
 
             return OnnxEncoder(model_folder(settings.model), settings) if settings.model else _bundled(settings)
+        case "sentence-transformers":
+            from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
+
+            return SentenceTransformersEncoder(settings)
         case "ollama" | "openai":
             from retriever.embedding.remote import open_remote
 

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.errors import RerankerError
+from retriever.embedding.sentence_transformers import find_model_folder, silence_progress_bars
+from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.pairs import MAX_LENGTH, PairReranker, check_scores
 from retriever.settings.schema import RerankSettings
 
@@ -51,13 +52,11 @@ class CrossEncoderReranker(PairReranker):
 
     @cached_property
     def _model(self) -> "CrossEncoder":
+        silence_progress_bars()
         try:
-            from huggingface_hub.utils.tqdm import disable_progress_bars
-
-            disable_progress_bars()  # before the next import, which asks just then whether there are any
             from sentence_transformers import CrossEncoder  # 5 s, with torch
         except ModuleNotFoundError as error:
-            if error.name not in {"huggingface_hub", "sentence_transformers", "torch"}:  # it is there, and broken
+            if error.name not in {"sentence_transformers", "torch"}:  # it is there, and broken
                 raise
             how = "run: uv sync --extra models"
             raise RerankerError(f"rerank.kind cross-encoder needs the extra `models`; {how}") from error
@@ -74,7 +73,10 @@ class CrossEncoderReranker(PairReranker):
 
     @cached_property
     def _folder(self) -> Path:
-        folder = find_model_folder(self._settings.model)
+        try:
+            folder = find_model_folder(self._settings.model, owner="cross-encoder")
+        except EncoderError as error:
+            raise RerankerError(str(error)) from error
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             architectures, labels = list(config["architectures"]), config.get("id2label", {"0": ""})
@@ -91,26 +93,7 @@ def find_problem(settings: RerankSettings) -> tuple[str, str]:
     if find_spec("sentence_transformers") is None:
         return "rerank.kind cross-encoder needs the extra `models`", "uv sync --extra models"
     try:
-        find_model_folder(settings.model)
-    except RerankerError as error:
+        find_model_folder(settings.model, owner="cross-encoder")
+    except EncoderError as error:
         return error.message, str(error.hint or "")
     return "", ""
-
-
-def find_model_folder(name: str, owner: str = "cross-encoder") -> Path:
-    """Return the folder of that name, else where the cache of Hugging Face has the model, by default `owner`'s.
-
-    Raises:
-        RerankerError: the model is not on this machine.
-    """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return folder
-    from huggingface_hub import snapshot_download  # 100 ms
-
-    repository = name if "/" in name else f"{owner}/{name}"
-    try:
-        return Path(snapshot_download(repository, local_files_only=True))
-    except (OSError, ValueError) as error:  # not in the cache; not a name
-        how = f"fetch it once with: uv run hf download {repository}"
-        raise RerankerError(f"{name} is neither a folder nor a model on this machine; {how}") from error

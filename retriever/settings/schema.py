@@ -247,7 +247,7 @@ class FusionSettings:
 class EncoderSettings:
     """Which model turns texts into vectors, and how it is reached."""
 
-    kind: Literal["onnx", "ollama", "openai", "none"] = setting(
+    kind: Literal["onnx", "sentence-transformers", "ollama", "openai", "none"] = setting(
         "onnx", "What runs the embedding model; none: search by words and structure alone."
     )
     model: str = setting("", "Its name, or a folder that scripts/export_model.py made; empty: the bundled model.")
@@ -258,8 +258,8 @@ class EncoderSettings:
     )
     query_prefix: str = setting(
         "",
-        "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder "
-        "and of the usual models on a server (`status` shows it).",
+        "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "
+        "sentence-transformers, and of the usual models on a server (`doctor` shows it).",
     )
     document_prefix: str = setting("", "Put before each document, likewise.")
     max_tokens: Annotated[int, Bounds(16)] = setting(

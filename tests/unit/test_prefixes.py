@@ -2,7 +2,7 @@
 
 import pytest
 
-from retriever.embedding.prefixes import describe_prefixes, find_prefixes, served_prefixes
+from retriever.embedding.prefixes import describe_prefixes, find_family, served_prefixes
 from retriever.settings.schema import EncoderSettings
 
 SEARCHING = "Represent this sentence for searching relevant passages: "
@@ -39,7 +39,7 @@ def of(model: str, query_prefix: str = "", document_prefix: str = "") -> Encoder
     ],
 )
 def test_a_family_is_known_by_name_and_tag(model: str, query: str, document: str) -> None:
-    assert find_prefixes(model) is not None
+    assert find_family(model) is not None
     assert served_prefixes(of(model)) == (query, document)
 
 
@@ -61,10 +61,10 @@ def test_what_is_set_goes_before_what_is_known() -> None:
 def test_what_is_used_is_told_and_so_is_what_is_not_known() -> None:
     says, is_known = describe_prefixes(of("nomic-embed-text"))
     assert (says, is_known) == (
-        "'search_query: ' before questions, 'search_document: ' before documents",
+        "'search_query: ' before questions, 'search_document: ' before documents (nomic-embed-text)",
         True,
     )
-    assert describe_prefixes(of("bge-m3")) == ("none", True)
+    assert describe_prefixes(of("bge-m3")) == ("none (bge-m3)", True)
     says, is_known = describe_prefixes(of("my-own"))
     assert not is_known
     assert says == "none: my-own is not among the known models; see its card and set encoder.query_prefix"

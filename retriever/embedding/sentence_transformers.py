@@ -1,0 +1,170 @@
+"""Any SentenceTransformer model that is on this machine; needs the extra `models` (torch)."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from retriever.embedding.onnx import file_sha256
+from retriever.embedding.prefixes import choose_prefixes
+from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
+from retriever.errors import EncoderError
+from retriever.settings.schema import EncoderSettings
+from retriever.types import FloatMatrix
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# Models call it one of these.
+_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+
+
+class SentenceTransformersEncoder:
+    """Unit vectors from PyTorch; a text's vector is the same to about 1e-6 whatever is encoded with it.
+
+    Nothing is downloaded: the model is a folder, or in the cache of Hugging Face.
+    """
+
+    def __init__(self, settings: EncoderSettings) -> None:
+        """Finds the model's files; they are loaded when they are first needed.
+
+        Raises:
+            EncoderError: the model is not on this machine.
+        """
+        if not settings.model:
+            raise EncoderError(
+                "encoder.model: name a model, such as sentence-transformers/all-MiniLM-L6-v2, or a folder"
+            )
+        self._settings = settings
+        self._folder = find_model_folder(settings.model)
+        self._tokens = Tokens(self._tokenizer_content)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Over the model's files, the prefixes and the limit."""
+        settings = self._settings
+        return fingerprint(
+            (_files_sha256(self._folder), settings.query_prefix, settings.document_prefix, settings.max_tokens)
+        )
+
+    @cached_property
+    def dimension(self) -> int:
+        """The length of a vector."""
+        return len(self._encode([""], "")[0])
+
+    @cached_property
+    def max_tokens(self) -> int:
+        """How many tokens of a text are read, special ones included, the prefix not."""
+        return self._prefixes.room(self._tokens, self._limit)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The length of each text in tokens, special ones included, without any cut."""
+        return self._tokens.count(texts)
+
+    def measure_known(self, text: str, *, in_english: bool = True) -> float:
+        """Which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
+        return self._tokens.measure_known(text, in_english=in_english)
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """(n, d) float32, unit rows, in the order of the texts.
+
+        Raises:
+            EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
+        """
+        refuse_longer(self._tokens.count(texts), self.max_tokens)
+        return self._encode(texts, self._prefixes.document)
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """As `encode_documents`, but of a longer question the first `max_tokens` tokens are read: see `unread_tokens`.
+
+        Raises:
+            EncoderError: the model cannot be used.
+        """
+        return self._encode([self._tokens.cut(text, self.max_tokens).text for text in texts], self._prefixes.query)
+
+    @cached_property
+    def _model(self) -> "SentenceTransformer":
+        silence_progress_bars()
+        try:
+            from sentence_transformers import SentenceTransformer  # 5 s, with torch
+        except ModuleNotFoundError as error:
+            if error.name != "sentence_transformers":  # it is there, and broken
+                raise
+            how = "run: uv sync --extra models"
+            raise EncoderError(f"encoder.kind sentence-transformers needs the extra `models`; {how}") from error
+        try:
+            return SentenceTransformer(str(self._folder), local_files_only=True, trust_remote_code=False)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise EncoderError(f"{self._folder} cannot be loaded: {error}") from error
+
+    @cached_property
+    def _prefixes(self) -> Prefixes:
+        """The user's, else the model's own."""
+        own = own_prefixes(self._model)
+        return Prefixes(*choose_prefixes(self._settings, own.query, own.document))
+
+    @cached_property
+    def _limit(self) -> int:
+        return min(self._settings.max_tokens, self._model.max_seq_length or self._settings.max_tokens)
+
+    def _encode(self, texts: Sequence[str], prefix: str) -> FloatMatrix:
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        rows: npt.ArrayLike = self._model.encode(list(texts), prompt=prefix, show_progress_bar=False)
+        return unit_rows(rows, len(texts), self._settings.model)
+
+    def _tokenizer_content(self) -> str:
+        """The tokenizer as tokenizer.json would have it, which not every model ships."""
+        # Chunks are cut by counts of tokens, thousands a second: only a fast tokenizer gives them.
+        backend = getattr(self._model.tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            raise EncoderError(f"{self._settings.model} has no fast tokenizer, so its tokens cannot be counted")
+        content: str = backend.to_str()
+        return content
+
+
+def own_prefixes(model: "SentenceTransformer") -> Prefixes:
+    """What the model itself asks for."""
+    document = next((model.prompts[name] for name in _DOCUMENT_PROMPTS if model.prompts.get(name)), "")
+    return Prefixes(model.prompts.get("query") or "", document)
+
+
+def find_model_folder(name: str, owner: str = "sentence-transformers") -> Path:
+    """The folder of that name, else where the cache of Hugging Face has the model of that name, by default `owner`'s.
+
+    Raises:
+        EncoderError: the model is not on this machine.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download  # 100 ms
+
+    repository = name if "/" in name else f"{owner}/{name}"
+    try:
+        return Path(snapshot_download(repository, local_files_only=True))
+    except (OSError, ValueError) as error:  # not in the cache; not a name
+        how = f"fetch it once with: uv run hf download {repository}"
+        raise EncoderError(f"{name} is neither a folder nor a model on this machine; {how}") from error
+
+
+def silence_progress_bars() -> None:
+    """Keeps the libraries' own off standard error; before `sentence_transformers` is imported, which asks just then."""
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+
+
+def _files_sha256(folder: Path) -> str:
+    """Over the names and contents of the folder's files; hidden ones and those that only people read are left out."""
+    lines = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in inside.parts)
+        if path.is_file() and path.suffix != ".md" and not is_hidden:
+            lines.append(f"{inside.as_posix()} {file_sha256(path)}")
+    return sha256("\n".join(lines).encode()).hexdigest()
