@@ -80,8 +80,6 @@ class Retriever(Closing):
         self._lock = threading.RLock()
         self.clock = time.monotonic
         """What the budget of a question is measured by."""
-        self.on_partial: Callable[[Answer], None] | None = None
-        """Told of answers that were given before everything was embedded."""
 
     def __repr__(self) -> str:
         path = self.store
@@ -121,8 +119,6 @@ class Retriever(Closing):
             expanded = self._expand(request, read, recorder)
         with self._use() as index:
             answer = self._answer(index, read, expanded, fresh, recorder)
-            if self.on_partial is not None and answer.index.embedded_share < 1:
-                self.on_partial(answer)
             if not self.profile.record:
                 return answer
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from retriever.serving.guard import ServerAddress
-    from retriever.serving.pool import ServedIndex, ServedIndexes
+    from retriever.serving.pool import ServedIndex
 
 RESERVED_HEADERS = frozenset({"authorization", "host", "origin"})  # which others have made already
 
@@ -141,15 +141,14 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     return ExitCode.OK
 
 
-def open_served(opening: Opening, about: str) -> "ServedIndex | ServedIndexes":
+def open_served(opening: Opening, about: str) -> "ServedIndex":
     """Return the index to serve, or those of `--index a --index b`; each is opened when it is asked for."""
-    from retriever.serving.pool import ServedIndex, ServedIndexes
+    from retriever.serving.pool import ServedIndex
 
     if not opening.several:
         return ServedIndex(*opening.arguments, about=about)
     places = opening.find_several()
-    given = {name: ServedIndex((), place, opening.profile, opening.settings) for name, place in places.items()}
-    return ServedIndexes(given, about)
+    return ServedIndex(profile=opening.profile, settings=opening.settings, about=about, several=places)
 
 
 def open_app(

@@ -36,7 +36,7 @@ from retriever.serving.guard import RequestGuard, ServerAddress, is_loopback
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from retriever.serving.pool import ServedIndex, ServedIndexes
+    from retriever.serving.pool import ServedIndex
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8470
@@ -113,7 +113,7 @@ def listen(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> socket.socket:
         raise ServingError(f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port") from error
 
 
-def list_probes(index: "ServedIndex | ServedIndexes") -> list[Route]:
+def list_probes(index: "ServedIndex") -> list[Route]:
     """Return what those who run servers ask: whether the process lives, and whether it can answer questions now."""
 
     async def answer_health(_: Request) -> Response:
@@ -134,9 +134,7 @@ def list_probes(index: "ServedIndex | ServedIndexes") -> list[Route]:
     return [Route("/healthz", answer_health), Route("/readyz", answer_readiness)]
 
 
-def make_application(
-    index: "ServedIndex | ServedIndexes", address: ServerAddress, *, mcp: bool, web: bool
-) -> Starlette:
+def make_application(index: "ServedIndex", address: ServerAddress, *, mcp: bool, web: bool) -> Starlette:
     """Return the application to put behind the guard: MCP at /mcp, the web page (of one index) at everything else."""
     routes: list[BaseRoute] = [*list_probes(index)]
     parts: list[Starlette] = []

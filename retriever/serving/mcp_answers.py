@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.json import dump, dump_expansion
@@ -59,21 +59,14 @@ INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot", "embedde
 class Reply:
     text: str
     values: dict[str, Any] | None = None  # the structured content; None where the text is all
-    # Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens.
-    page: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_text(cls, text: str, cursor: str = "", *, is_cut: bool) -> "Reply":
-        page = {"truncated": is_cut, "next_cursor": cursor or None, "total_tokens": estimate_tokens(text)}
-        return cls(text, page=page)
 
     @classmethod
     def quote(cls, head: str, quoted: str, rest: str = "", cursor: str = "") -> "Reply":
-        """Our own line, then a document's text in a fence; `rest` says what the page of the cursor holds."""
+        """Return our own line, then a document's text in a fence; `rest` says what the page of the cursor holds."""
         marks = fence(quoted)
         line_end = "" if quoted.endswith("\n") else "\n"
         more = f"\n{rest}: {GO_ON.format(cursor)}" if cursor else ""
-        return cls.from_text(f"{head}\n{marks}\n{quoted}{line_end}{marks}{more}", cursor, is_cut=bool(cursor))
+        return cls(f"{head}\n{marks}\n{quoted}{line_end}{marks}{more}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +311,7 @@ def reply_related(
         lines.append(f"- {title} {cited} node {code(begin + item.node_id)} ({item.similarity:.2f})")
     count = count_fitting(lines, max_tokens - RESERVED_TOKENS)
     more = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"] if count < len(lines) else []
-    return Reply.from_text("\n".join([*lines[:count], *more]), is_cut=bool(more))
+    return Reply("\n".join([*lines[:count], *more]))
 
 
 def cite(citation: str, state: "CitationState") -> str:

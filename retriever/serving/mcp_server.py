@@ -1,4 +1,4 @@
-"""The MCP server: the tools, the documents as resources, and the SDK's two transports, standard streams and HTTP."""
+"""The MCP server: the tools, and the SDK's two transports, standard streams and HTTP."""
 
 import asyncio
 import logging
@@ -7,15 +7,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from anyio import CapacityLimiter, to_thread
 from mcp import types
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -24,25 +23,16 @@ from starlette.routing import Route
 
 from retriever import errors
 from retriever.errors import NotReadyError, RetrieverError, UsageError
-from retriever.looking.browse import load_tree, read_excerpt
 from retriever.serving.guard import MAX_BODY_BYTES, ServerAddress
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
-from retriever.store import reading
 
 if TYPE_CHECKING:
-    from retriever.retriever import Retriever
-    from retriever.searching.open_index import View
-    from retriever.serving.pool import ServedIndex, ServedIndexes
+    from retriever.serving.pool import ServedIndex
 
 log = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 HTTP_PATH = "/mcp"
 MAX_CALLS = 3  # that work at the same time; a retriever lets them take turns, but for what a language model writes
-PAGE_KEY = "hybrid-retrieve/page"  # of `Reply.page` in a result's `_meta`
-TREE_URI = "hybrid-retrieve://tree"
-DOCUMENT_URI = "hybrid-retrieve://document/{+path}"
-MAX_RESOURCE_CHARS = 200_000  # the tools read larger ones in parts
 PARENT_CHECK_S = 0.5
 
 # What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
@@ -60,9 +50,9 @@ NEXT_STEPS: dict[type[Exception], str] = {
 
 
 class DocumentServer(MCPServer[Any]):
-    """The tools of one index, or of several, and as resources its tree and its documents."""
+    """The tools of one index, or of several."""
 
-    def __init__(self, index: "ServedIndex | ServedIndexes") -> None:
+    def __init__(self, index: "ServedIndex") -> None:
         super().__init__(
             "hybrid-retrieve",
             title="Hybrid Retrieve",
@@ -72,13 +62,6 @@ class DocumentServer(MCPServer[Any]):
         )
         self._index = index
         self._limiter = CapacityLimiter(MAX_CALLS)
-        if not index.names:  # of several, a path is one of each: the tools read them
-            title = "The outline of all documents"
-            self.resource(TREE_URI, name="tree", title=title, mime_type="text/plain")(self._read_tree)
-            about = "A document by its path, as citations and the tree have it."
-            self.resource(DOCUMENT_URI, name="document", description=about, mime_type="text/markdown")(
-                self._read_document
-            )
 
     async def list_tools(self) -> list[types.Tool]:
         """Return the tools, as `list_tools`."""
@@ -88,16 +71,8 @@ class DocumentServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], _: Context[Any, Any] | None = None
     ) -> types.CallToolResult:
         """Return the result of a call, as `call_tool`."""
-        return await self._run(partial(call_tool, self._index, name, arguments))
-
-    async def _read_tree(self) -> str:
-        return await self._run(partial(read_tree, self._index))
-
-    async def _read_document(self, path: str) -> str:
-        return await self._run(partial(read_document, self._index, path))
-
-    async def _run(self, work: Callable[[], Result]) -> Result:
         # A client that cancels its call does not wait for the end of it.
+        work = partial(call_tool, self._index, name, arguments)
         return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
@@ -121,13 +96,12 @@ def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
     ]
 
 
-def call_tool(index: "ServedIndex | ServedIndexes", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """Return the result of a call; an error is a result as well, which says what to do."""
     try:
         reply = read_call(name, make_sendable(arguments)).answer(index)
         content = types.TextContent(type="text", text=make_sendable(reply.text))
-        result = types.CallToolResult(content=[content], structured_content=make_sendable(reply.values))
-        return result.model_copy(update={"meta": {PAGE_KEY: reply.page}}) if reply.page else result
+        return types.CallToolResult(content=[content], structured_content=make_sendable(reply.values))
     except Exception as error:  # the server goes on, whatever it is
         return types.CallToolResult(content=[types.TextContent(type="text", text=describe_error(error))], is_error=True)
 
@@ -152,34 +126,7 @@ def describe_error(error: Exception) -> str:
     return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
 
 
-def read_tree(index: "ServedIndex | ServedIndexes") -> str:
-    """Return the drawn outline; ResourceError says why not, or that it is too large to be sent whole."""
-    return _read_resource(index, lambda retriever, view: load_tree(view.connection).pretty())
-
-
-def read_document(index: "ServedIndex | ServedIndexes", path: str) -> str:
-    """Return the text of a document; ResourceError as `read_tree`."""
-
-    def read(retriever: "Retriever", view: "View") -> str:
-        if reading.document_of_node(view.connection, path) is None:
-            raise UsageError("there is no such document; read hybrid-retrieve://tree, or call outline")
-        return read_excerpt(view.connection, path, retriever.access).text
-
-    return _read_resource(index, read)
-
-
-def _read_resource(index: "ServedIndex | ServedIndexes", read: "Callable[[Retriever, View], str]") -> str:
-    try:
-        with index.choose().retriever() as retriever, retriever.view() as view:
-            text = read(retriever, view)
-        if len(text) > MAX_RESOURCE_CHARS:
-            raise UsageError(f"this resource has {len(text):,} characters; use the tools outline and read, with cursor")
-        return str(make_sendable(text))
-    except Exception as error:  # the server goes on, whatever it is
-        raise ResourceError(describe_error(error)) from None
-
-
-def make_mcp_app(index: "ServedIndex | ServedIndexes", address: ServerAddress) -> Starlette:
+def make_mcp_app(index: "ServedIndex", address: ServerAddress) -> Starlette:
     """Return the application of a server at that address: one POST for each message, no sessions to keep."""
     origins = address.origins
     app = DocumentServer(index).streamable_http_app(
@@ -204,7 +151,7 @@ def make_mcp_app(index: "ServedIndex | ServedIndexes", address: ServerAddress) -
     return app
 
 
-def serve_stdio(index: "ServedIndex | ServedIndexes") -> None:
+def serve_stdio(index: "ServedIndex") -> None:
     """Serve until standard input or the parent process ends; then end the process, even while a call is at work."""
     # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
 from retriever.looking.browse import cite_relations, find_relations, load_tree_at, read_excerpt
@@ -25,12 +25,9 @@ from retriever.serving.mcp_answers import (
 )
 from retriever.settings.layers import profile_names
 from retriever.several import name_index
-from retriever.text import find_nearest
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-    from retriever.serving.pool import ServedIndex, ServedIndexes
+    from retriever.serving.pool import ServedIndex
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -42,15 +39,11 @@ MAX_HITS = 30
 MAX_SIMILAR = 5
 
 
-# In JSON, 5.0 is the integer 5.
-WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-
-# A required text may not be blank; the lengths keep out what no caller means.
-Question = Annotated[str, Field(description="A question or keywords.", pattern=r"\S", max_length=MAX_QUESTION_CHARS)]
-Reference = Annotated[str, Field(pattern=r"\S", max_length=4_000)]
-Integer = Annotated[int, WHOLE]
+# The lengths keep out what no caller means.
+Question = Annotated[str, Field(description="A question or keywords.", max_length=MAX_QUESTION_CHARS)]
+Reference = Annotated[str, Field(min_length=1, max_length=4_000)]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
-MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000), WHOLE]
+MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000)]
 Filter = Annotated[str, Field(max_length=1_000)]
 MAX_EARLIER = 20
 Conversation = Annotated[list[str], Field(description="Earlier questions, oldest first.", max_length=MAX_EARLIER)]
@@ -60,47 +53,23 @@ Cursor = Annotated[str, Field(description="next_cursor of the same call.", max_l
 class Tool(BaseModel):
     """The arguments of a call."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: ClassVar[str]
     title: ClassVar[str]
 
     index: str = Field(default="", description="One of them by name, as hits have it.", max_length=4_000)
 
-    def locate(self, served: "ServedIndex | ServedIndexes", reference: str) -> "tuple[ServedIndex, str, str]":
+    def locate(self, served: "ServedIndex", reference: str) -> "tuple[ServedIndex, str, str]":
         """Return the index that a reference is of, the reference in that, and what its references begin with here."""
         for name in served.names:
             if reference.startswith(f"{name}::") and self.index in ("", name):
                 return served.choose(name), reference.removeprefix(f"{name}::"), f"{name}::"
         return served.choose(self.index), reference, f"{self.index}::" if self.index else ""
 
-    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+    def answer(self, served: "ServedIndex") -> Reply:
         """Answer the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
-
-    @classmethod
-    def describe_mistake(cls, mistake: "ErrorDetails") -> str:
-        name = str(mistake["loc"][0])
-        if mistake["type"] == "extra_forbidden":
-            known = list(make_schema(cls)["properties"])
-            near = find_nearest(name, known)
-            hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
-            return f"there is no argument {name[:100]!r}; {hint}"
-        schema = cls.model_json_schema()["properties"][name]
-        match mistake["type"], schema["type"]:
-            case "missing", _:
-                return f"{name} is missing: {schema['description']}"
-            case "string_too_long", _:
-                return f"{name} has {len(mistake['input']):,} characters; at most {mistake['ctx']['max_length']:,}"
-            case "string_pattern_mismatch", _:
-                return f"{name} is empty"
-            case _, "integer":
-                return f"{name} must be a whole number from {schema['minimum']:,} to {schema['maximum']:,}"
-            case _, "boolean":
-                return f"{name} must be true or false"
-            case _, "array":
-                return f"{name} must be a list of at most {MAX_EARLIER} strings"
-        return f"{name} must be a string"
 
 
 class SearchTool(Tool):
@@ -115,7 +84,7 @@ class SearchTool(Tool):
 
     question: Question
     conversation: Conversation = []
-    top_k: Integer = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
+    top_k: int = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
     profile: str = Field(
         default="",
         description="The recall mode; usually left out.",
@@ -132,7 +101,7 @@ class SearchTool(Tool):
 
     def answer(
         self,
-        served: "ServedIndex | ServedIndexes",
+        served: "ServedIndex",
         settings: Mapping[str, Any] | None = None,
         *,
         shows_passages: bool = False,
@@ -171,7 +140,7 @@ class AnswerTool(Tool):
     path: str = Field(default="", description="Only from this file or folder.", max_length=4_000)
     max_tokens: MaxTokens = 4_000
 
-    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+    def answer(self, served: "ServedIndex") -> Reply:
         with served.choose(self.index).retriever() as retriever:
             scope = Scope((self.path,) if self.path else ())
             short = retriever.answer(AskRequest(self.question, self.conversation, scope))
@@ -198,11 +167,11 @@ class OutlineTool(Tool):
     node_or_path: str = Field(
         default="", description="A folder, file or node_id to look below; by default all.", max_length=4_000
     )
-    depth: Integer = Field(default=2, description="How many levels.", ge=1, le=20)
+    depth: int = Field(default=2, description="How many levels.", ge=1, le=20)
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 
-    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+    def answer(self, served: "ServedIndex") -> Reply:
         index, reference, begin = self.locate(served, self.node_or_path)
         with index.retriever() as retriever, retriever.view() as view:
             tree, top = load_tree_at(view.connection, reference)
@@ -221,7 +190,7 @@ class ReadTool(Tool):
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 
-    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+    def answer(self, served: "ServedIndex") -> Reply:
         index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever, retriever.view() as view:
             found = read_excerpt(view.connection, reference, retriever.access)
@@ -246,7 +215,7 @@ class RelatedTool(Tool):
     node_id: Reference = Field(description="A node_id or a file's path.")
     max_tokens: MaxTokens = 4_000
 
-    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+    def answer(self, served: "ServedIndex") -> Reply:
         index, reference, begin = self.locate(served, self.node_id)
         with index.retriever() as retriever:
             try:
@@ -267,7 +236,7 @@ class StatusTool(Tool):
     name = "status"
     title = "Show the index's state"
 
-    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+    def answer(self, served: "ServedIndex") -> Reply:
         index = served.choose(self.index)
         with index.retriever() as retriever:
             return reply_status(retriever.status(), index.profile)
@@ -290,7 +259,7 @@ class HydeSearchTool(Tool):
     )
     cursor: Cursor = ""
 
-    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+    def answer(self, served: "ServedIndex") -> Reply:
         settings = {"use_llm": True, "hyde": {"gate": "always" if self.force_hyde else "auto"}}
         search = SearchTool(
             index=self.index, question=self.question, conversation=self.conversation, cursor=self.cursor
@@ -322,7 +291,8 @@ def make_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]
         name: {
             key: value
             for key, value in field.items()
-            if key not in {"title", "maxLength", "maxItems", "pattern"} and not (key == "default" and value in ("", []))
+            if key not in {"title", "minLength", "maxLength", "maxItems"}
+            and not (key == "default" and value in ("", []))
         }
         for name, field in schema["properties"].items()
     }
@@ -337,5 +307,8 @@ def read_call(name: str, arguments: Mapping[str, object]) -> Tool:
     try:
         return tool.model_validate({key: value for key, value in arguments.items() if value is not None})
     except ValidationError as error:
-        mistakes = sorted(error.errors(include_url=False), key=lambda mistake: mistake["type"] != "extra_forbidden")
-        raise UsageError("; ".join(tool.describe_mistake(mistake) for mistake in mistakes)) from None
+        mistakes = [(str(item["loc"][0])[:100], item) for item in error.errors(include_url=False)]
+        said = "; ".join(f"{name}: {item['msg']}" for name, item in mistakes)
+        is_unknown = any(item["type"] == "extra_forbidden" for _, item in mistakes)
+        known = f"; the arguments are: {', '.join(make_schema(tool)['properties']) or 'none'}" if is_unknown else ""
+        raise UsageError(f"{said}{known}") from None

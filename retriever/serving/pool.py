@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retriever.api import index_request
 from retriever.display.phrases import STAGES
@@ -19,7 +19,7 @@ from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError
 from retriever.files import Closing
 from retriever.indexes import find_index
 from retriever.indexing.consent import read_named_folders
-from retriever.indexing.request import absolute, remember
+from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.indexing.update import update_index
 from retriever.looking.overview import read_overview, write_overview
 from retriever.retriever import Retriever
@@ -28,12 +28,6 @@ from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
 from retriever.store.database import read_transaction
 from retriever.store.store import Store
-
-if TYPE_CHECKING:
-    from retriever.indexing.request import IndexRequest
-    from retriever.retriever import Retriever
-    from retriever.several import SeveralRetrievers
-    from retriever.types import Answer
 
 log = logging.getLogger(__name__)
 
@@ -128,12 +122,19 @@ class RetrieverPool(Closing):
 
 
 class ServedIndex(Closing):
-    """One index under every profile that clients may name; each is opened when it is first asked for.
+    """One index under every profile that clients may name, each opened when it is first asked for; or several indexes.
 
-    `about` is what the user says of the documents, in a line, for `describe`.
+    Of several, a question goes to all or to the one that it names, everything else to the one that it names.
+
+    Args:
+        docs: folders to index when the index is first opened.
+        index: where it is; None as everywhere.
+        profile: for clients that name none.
+        settings: for all of them.
+        wait_s: how long a client waits for documents that are indexed for the first time.
+        about: what the user says of the documents, in a line, for `describe`.
+        several: indexes by name, in place of `docs` and `index`.
     """
-
-    names: Sequence[str] = ()  # as those of `ServedIndexes`
 
     def __init__(
         self,
@@ -143,8 +144,13 @@ class ServedIndex(Closing):
         settings: Mapping[str, Any] | None = None,
         wait_s: float = OPENING_SECONDS,
         about: str = "",
+        several: "Mapping[str, str | Store] | None" = None,
     ) -> None:
         self.profile = profile
+        self._parts = {
+            name: ServedIndex((), place, profile, settings, wait_s) for name, place in (several or {}).items()
+        }
+        self.names = tuple(self._parts)
         self._about = about
         self._docs = docs
         self._index = index
@@ -154,6 +160,15 @@ class ServedIndex(Closing):
         self._beginning: threading.Thread | None = None
         # Why no question can be answered, as far as is known without looking.
         self._trouble: RetrieverError | None = NotReadyError("the index is being opened; ask again in a moment")
+
+    def choose(self, name: str = "") -> "ServedIndex":
+        """Return the index of this name, the only one without; UsageError where there is none, or none is named."""
+        if not self._parts and name:
+            raise UsageError("one index is served here: leave out index")
+        if self._parts and name not in self._parts:
+            wrong = f"there is no index {name[:100]!r}" if name else "several indexes are served, so index is needed"
+            raise UsageError(f"{wrong}; there are: {', '.join(self.names)}")
+        return self._parts[name] if name else self
 
     @contextmanager
     def retriever(
@@ -166,23 +181,29 @@ class ServedIndex(Closing):
         with self._pool.borrow(repr((name, given)), lambda: self._open(name, given), wait_s) as retriever:
             yield retriever
 
-    def choose(self, name: str = "") -> "ServedIndex":
-        """Return itself, as `ServedIndexes.choose`; UsageError for the name of another index."""
-        if name:
-            raise UsageError("one index is served here: leave out index")
-        return self
-
     @contextmanager
     def searcher(
         self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
     ) -> "Iterator[Retriever | SeveralRetrievers]":
-        """Lend what answers a question, as `ServedIndexes.searcher`."""
-        with self.choose(name).retriever(profile, settings) as retriever:
-            yield retriever
+        """Lend what answers a question: the retriever of one index, or without a name those of all."""
+        if name or not self._parts:
+            with self.choose(name).retriever(profile, settings) as retriever:
+                yield retriever
+            return
+        with ExitStack() as stack:
+            retrievers, failed = {}, {}
+            for one, index in self._parts.items():
+                try:
+                    retrievers[one] = stack.enter_context(index.retriever(profile, settings))
+                except IndexUnusableError as error:
+                    failed[one] = error
+            yield SeveralRetrievers(retrievers, failed)
 
     def begin(self) -> None:
         """Open the index in the background, before the first question; that question raises any error."""
-        if self._beginning is None or not self._beginning.is_alive():
+        for part in self._parts.values():
+            part.begin()
+        if not self._parts and (self._beginning is None or not self._beginning.is_alive()):
             self._beginning = threading.Thread(target=self._warm_up, daemon=True)
             self._beginning.start()
 
@@ -200,6 +221,10 @@ class ServedIndex(Closing):
         Raises:
             RetrieverError: why not; an index that could not be opened is tried again.
         """
+        for part in self._parts.values():
+            part.check_ready()
+        if self._parts:
+            return
         if self._trouble is not None:
             self.begin()
             raise self._trouble
@@ -227,11 +252,9 @@ class ServedIndex(Closing):
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
             is_partial = view.embedded_share < 1 and view.store.keeps_snapshots
-        if is_partial:
-            if self._indexing is None or not self._indexing.is_alive():
-                self._indexing = IndexingThread(request, self._pool.progress)
-                self._indexing.start()
-            retriever.on_partial = self._indexing.note_answer
+        if is_partial and (self._indexing is None or not self._indexing.is_alive()):
+            self._indexing = IndexingThread(request, self._pool.progress)
+            self._indexing.start()
         return retriever
 
     def _place(self) -> "Store":
@@ -239,6 +262,9 @@ class ServedIndex(Closing):
 
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
+        if self._parts:
+            lines = [f"Index {code(name)}: {index.describe()}" for name, index in self._parts.items()]
+            return "\n".join([*lines, *([f"About them: {self._about}"] if self._about else [])])
         try:
             place = self._place()
             with place.read() as connection, read_transaction(connection):
@@ -252,68 +278,17 @@ class ServedIndex(Closing):
         return "\n".join(filter(None, [waiting, f"About them: {self._about}" if self._about else ""]))
 
     def close(self) -> None:
+        for part in self._parts.values():
+            part.close()
         if self._indexing is not None:
             self._indexing.stop()
         self._pool.close()
 
 
-class ServedIndexes(Closing):
-    """Several indexes by their names: a question goes to all of them, everything else to the one that is named."""
-
-    def __init__(self, indexes: Mapping[str, ServedIndex], about: str = "") -> None:
-        self.names = tuple(indexes)
-        self._about = about
-        self._indexes = dict(indexes)
-
-    def choose(self, name: str = "") -> ServedIndex:
-        """Return the index of this name; UsageError where there is none, or none is named."""
-        if name not in self._indexes:
-            wrong = f"there is no index {name[:100]!r}" if name else "several indexes are served, so index is needed"
-            raise UsageError(f"{wrong}; there are: {', '.join(self.names)}")
-        return self._indexes[name]
-
-    @contextmanager
-    def searcher(
-        self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
-    ) -> "Iterator[Retriever | SeveralRetrievers]":
-        """Lend what answers a question: the retriever of one index, or without a name those of all."""
-        with ExitStack() as stack:
-            if name:
-                yield stack.enter_context(self.choose(name).retriever(profile, settings))
-                return
-            retrievers, failed = {}, {}
-            for one, index in self._indexes.items():
-                try:
-                    retrievers[one] = stack.enter_context(index.retriever(profile, settings))
-                except IndexUnusableError as error:
-                    failed[one] = error
-            yield SeveralRetrievers(retrievers, failed)
-
-    def begin(self) -> None:
-        """Do as `ServedIndex.begin`, for all."""
-        for index in self._indexes.values():
-            index.begin()
-
-    def check_ready(self) -> None:
-        """Do as `ServedIndex.check_ready`, for all."""
-        for index in self._indexes.values():
-            index.check_ready()
-
-    def describe(self) -> str:
-        """Do as `ServedIndex.describe`, for each."""
-        lines = [f"Index {code(name)}: {index.describe()}" for name, index in self._indexes.items()]
-        return "\n".join([*lines, *([f"About them: {self._about}"] if self._about else [])])
-
-    def close(self) -> None:
-        for index in self._indexes.values():
-            index.close()
-
-
 class IndexingThread(threading.Thread):
     """Indexes while questions are answered: once the words are there by words, then the rest.
 
-    What somebody asked for is embedded first. A thread that need not end before the process does: what it has
-    committed is kept.
+    A thread that need not end before the process does: what it has committed is kept.
     """
 
     def __init__(self, request: "IndexRequest", progress: "LastProgress") -> None:
@@ -322,13 +297,12 @@ class IndexingThread(threading.Thread):
         self._progress = progress
         self._can_answer = threading.Event()
         self._error: Exception | None = None
-        self._likely: tuple[str, ...] = ()
         self._is_stopped = False
 
     def run(self) -> None:
         try:
             request = replace(self._request, with_chroma=False)
-            update_index(request, self._progress, self._can_answer.set, self._find_likely)
+            update_index(request, self._progress, self._can_answer.set, self._check_stopped)
             remember(request.store)
         except _StoppedError:
             pass
@@ -345,20 +319,17 @@ class IndexingThread(threading.Thread):
         if self._error is not None:
             raise self._error
 
-    def note_answer(self, answer: "Answer") -> None:
-        """Embed the sections that were found next, so that a similar question finds them by meaning."""
-        self._likely = answer.trace.order
-
     def stop(self) -> None:
         """End it after what is being embedded now, or leave it behind."""
         self._is_stopped = True
         if self.is_alive():  # not yet, where the server ends while the first caller is starting it
             self.join(STOP_SECONDS)
 
-    def _find_likely(self) -> tuple[str, ...]:
+    def _check_stopped(self) -> tuple[str, ...]:
+        """Raise where the server ends; asked between two batches, with no section to embed first."""
         if self._is_stopped:
             raise _StoppedError
-        return self._likely
+        return ()
 
 
 class _StoppedError(Exception):

@@ -10,12 +10,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from mcp.server.mcpserver.exceptions import ResourceError
 from starlette.testclient import TestClient
 
 from retriever.api import import_index, index_folders, open_retriever
 from retriever.errors import RetrieverError
-from retriever.serving.mcp_server import read_document
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
@@ -108,14 +106,9 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
             said.append(app.get(address, params=query).text)
         said.append(str(SearchTool(question=QUESTION, top_k=20, max_tokens=8000).answer(library)))
         for path in (*ROWS.values(), *ids):
-            for ask in (
-                lambda path=path: ReadTool(node_id=path).answer(library),
-                lambda path=path: ReadTool(node_id=f"{path}:1-3").answer(library),
-                lambda path=path: RelatedTool(node_id=path).answer(library),
-                lambda path=path: read_document(library, path),
-            ):
-                with suppress(RetrieverError, ResourceError):
-                    said.append(str(ask()))
+            for call in (ReadTool(node_id=path), ReadTool(node_id=f"{path}:1-3"), RelatedTool(node_id=path)):
+                with suppress(RetrieverError):
+                    said.append(str(call.answer(library)))
     return "\n".join(said)
 
 

@@ -19,7 +19,7 @@ from retriever.command_line.serve import open_served
 from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from retriever.serving.mcp_server import call_tool
-from retriever.serving.pool import ServedIndex, ServedIndexes
+from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages
@@ -149,7 +149,7 @@ def test_a_batch_and_recorded_questions_are_read_back(place: Path, index: Path, 
     assert read_json(cli, recorded["citation"], "--index", index)["file"] == hits[0]["file"]
 
 
-def call_text(served: ServedIndex | ServedIndexes, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
+def call_text(served: ServedIndex, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
     result = call_tool(served, tool, arguments)
     content = result.content[0]
     assert isinstance(content, TextContent)
