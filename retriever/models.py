@@ -117,7 +117,7 @@ class OpenModels:
             case "llm" if self._profile.use_llm:
                 from retriever.rerank.llm import ListwiseReranker
 
-                return ListwiseReranker(self.generator(self._profile.llm.rerank_model), settings)
+                return ListwiseReranker(self.generator(self._profile.llm.rerank_model))
             case "cross-encoder":
                 from retriever.rerank.cross_encoder import CrossEncoderReranker
 

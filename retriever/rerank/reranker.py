@@ -18,7 +18,6 @@ class RerankInput:
 class RerankOutput:
     scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
     note: str  # what that took, in a few words
-    cut_short: str = ""  # why not all was read; what was read counts
 
 
 class Reranker(Protocol):

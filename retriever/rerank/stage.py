@@ -78,8 +78,6 @@ def rerank(
         scores.append(RerankScore(candidate, score, boost, remark))
     blend = settings.rerank.blend
     note.text = output.note
-    if output.cut_short:
-        recorder.degrade(StageName.RERANK, f"{output.cut_short}; what was read by then counts")
     best = blend_orders(scores, blend, reranker.scale)
     unread = [candidate for candidate in candidates if candidate not in pool]
     return (*best, *rescale_unread(unread, len(pool) + 1, blend))

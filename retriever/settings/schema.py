@@ -200,10 +200,6 @@ class RerankSettings:
         "0 reads all.",
     )
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
-    passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
-    window: Annotated[int, Bounds(2, 99)] = setting(
-        30, "How many candidates the language model compares at once, where its context window has room for them."
-    )
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )

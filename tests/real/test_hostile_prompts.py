@@ -24,7 +24,6 @@ TRAP = (
 )
 QUESTION = "what do tomatoes in the garden of a gardener want to have?"
 TRAP_ID = "trap.md#trap"
-WINDOW = 4
 
 
 def deaf(asked: Asked) -> object:
@@ -55,11 +54,9 @@ def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Any:  # noqa: 
     return shelf.ask(QUESTION, **wishes)
 
 
-def test_an_obeyed_order_moves_the_one_who_gives_it_and_no_other_out_of_its_window(
-    shelf: Shelf, ollama: ScriptedServer
-) -> None:
+def test_an_obeyed_order_moves_the_one_who_gives_it_alone(shelf: Shelf, ollama: ScriptedServer) -> None:
     before = {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
-    reranked = {"use_llm": True, "hyde": {"gate": "never"}, "rerank": {"kind": "llm", "window": WINDOW, "blend": 0.0}}
+    reranked = {"use_llm": True, "hyde": {"gate": "never"}, "rerank": {"kind": "llm", "blend": 0.0}}
     ollama.answer = deaf
     plain = ask(shelf, ollama, **reranked)
     ollama.answer = obedient
@@ -68,7 +65,8 @@ def test_an_obeyed_order_moves_the_one_who_gives_it_and_no_other_out_of_its_wind
     order, reordered = ([hit.node_id for hit in answer.hits] for answer in (plain, ranked))
     assert reordered.index(TRAP_ID) < order.index(TRAP_ID), "it did obey"
     assert sorted(reordered) == sorted(order)
-    assert all(abs(reordered.index(node) - order.index(node)) <= WINDOW for node in order if node != TRAP_ID)
+    kept = [[node for node in nodes if node != TRAP_ID] for nodes in (order, reordered)]
+    assert kept[0] == kept[1]
     assert {hit.node_id: _said(hit) for hit in plain.hits} == {hit.node_id: _said(hit) for hit in ranked.hits}
     assert before == {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
 

@@ -44,8 +44,7 @@ def stage_of(asked: Asked) -> str:
 
 
 def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) -> Retriever:
-    rerank = {"window": 4, "passes": 2, **settings.get("rerank", {})}
-    wishes = {**ALWAYS_LOOK, "llm": {"url": url}, **settings, "rerank": rerank}
+    wishes = {**ALWAYS_LOOK, "llm": {"url": url}, **settings}
     return open_retriever((), shelf.index, profile, wishes, encoder=shelf.encoder)
 
 
@@ -70,7 +69,7 @@ def test_a_profile_without_a_language_model_asks_none(shelf: Shelf, ollama: Scri
 
 @pytest.mark.parametrize("profile", STAGES)
 def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: ScriptedServer, profile: str) -> None:
-    answer = ask(shelf, profile, ollama.url, rerank={"passes": 1})
+    answer = ask(shelf, profile, ollama.url)
     assert sorted({stage_of(item) for item in ollama.asked}) == STAGES[profile]
     assert [item.stage for item in answer.degraded] == (["rerank"] if profile == "research" else [])
     assert (answer.expansion is not None) == ("expand" in STAGES[profile])
@@ -82,13 +81,12 @@ def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: 
 def test_a_server_that_dies_in_the_middle_of_any_call(
     shelf: Shelf, ollama: ScriptedServer, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Expansion, each window, each of the two passes, the round of the winners."""
     settings = {"hyde": {"cache_entries": 0}}
     plain, expanded = without_any(shelf, profile), ask(shelf, profile, ollama.url, rerank={"kind": "none"}, **settings)
     ollama.requests.clear()
     ask(shelf, profile, ollama.url, **settings)
     calls = [stage_of(asked) for asked in ollama.asked]
-    assert calls == (STAGES[profile] if profile == "research" else [*STAGES[profile][:-1], *["rerank"] * 6])
+    assert calls == STAGES[profile]
     for place, stage in enumerate(calls):
         with scripted_server(answered) as dying:
             dying.once.extend([answered] * place)
@@ -110,7 +108,7 @@ def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: Sc
 
 
 def test_why_a_section_is_no_hit_counts_the_reranking(shelf: Shelf, ollama: ScriptedServer) -> None:
-    wishes: dict[str, Any] = {"rerank": {"blend": 0.0, "window": 20, "passes": 1}, "hyde": {"gate": "never"}}
+    wishes: dict[str, Any] = {"rerank": {"blend": 0.0}, "hyde": {"gate": "never"}}
     with opened(shelf, "precision", ollama.url, wishes) as retriever:
         answer = retriever.search(QUESTION)
         order = answer.trace.order

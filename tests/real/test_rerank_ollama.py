@@ -52,7 +52,7 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
         assert hit.score == pytest.approx(rank_value(rank)) == pytest.approx(sum(item.share for item in hit.evidence))
         assert {item.source for item in hit.evidence} > {"rerank"}
     (stage,) = [stage for stage in answer.trace.stages if stage.name == "rerank"]
-    assert stage.note == "8 candidates in 1 window, 1 call"
+    assert stage.note == "8 candidates, 1 call"
 
 
 def test_what_the_model_is_shown(shelf: Shelf, ollama: ScriptedServer) -> None:

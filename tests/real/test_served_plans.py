@@ -16,7 +16,7 @@ from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
-from tests.real.scripted_server import Asked, Model, ScriptedServer, delayed, help_and_reverse
+from tests.real.scripted_server import Asked, Model, ScriptedServer, help_and_reverse
 from tests.shelf import Shelf
 
 
@@ -99,27 +99,9 @@ def test_a_stage_asks_for_what_the_model_can_do(
         assert len(answer.trace.order) == 30, "the others stay behind them"
 
 
-def test_what_was_read_of_a_cut_reranking_counts(ships: Shelf, ollama: ScriptedServer) -> None:
-    """The first window is turned round among its own places; the second one takes too long."""
-    plain = ships.ask(QUESTION, top_k=30)
-    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))
-    ollama.answer = lambda asked: delayed(5.0, {}) if len(ollama.asked) > 1 else help_and_reverse(asked)
-    settings = {"llm": {"url": ollama.url, "seconds": 1.0}, "rerank": {"window": 10, "blend": 0.0}, "top_k": 30}
-    with open_retriever((), ships.index, "precision", settings, encoder=ships.encoder) as retriever:
-        answer = retriever.search(QUESTION)
-    (reason,) = map(str, answer.degraded)
-    assert reason.startswith("rerank: ")
-    assert reason.endswith("; what was read by then counts")
-    order = list(answer.trace.order)
-    assert order != list(plain.trace.order)
-    moved = [place for place, (new, old) in enumerate(zip(order, plain.trace.order, strict=True)) if new != old]
-    assert all(place % 3 == 0 for place in moved), "windows are dealt like cards"
-    assert [order[place] for place in range(0, 30, 3)] == [plain.trace.order[place] for place in range(27, -1, -3)]
-
-
 @pytest.mark.parametrize("profile", ["precision", "full"])
 @pytest.mark.parametrize("length", [32_768, 8192, 4096, 2048])
-def test_every_window_is_reranked_in(ships: Shelf, ollama: ScriptedServer, profile: str, length: int) -> None:
+def test_every_context_window_holds_candidates(ships: Shelf, ollama: ScriptedServer, profile: str, length: int) -> None:
     ollama.models["llama3.2:latest"] = Model(context_length=length)
     SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))  # time is no reason to ask for less
     answer = ask(ships, ollama, profile)
@@ -128,8 +110,8 @@ def test_every_window_is_reranked_in(ships: Shelf, ollama: ScriptedServer, profi
     assert {hit.scale for hit in answer.hits} == {"reranked"}
     assert all(asked.prompt_tokens + asked.num_predict <= length for asked in ollama.asked)
     if length == 32_768:
-        assert [len(asked.candidates) for asked in reranks] == [30], "one call where all fit"
-    assert sum(len(asked.candidates) for asked in reranks) >= 30
+        assert [len(asked.candidates) for asked in reranks] == [30]
+    assert all(len(asked.candidates) >= 6 for asked in reranks)
 
 
 def findings(

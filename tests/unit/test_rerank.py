@@ -1,8 +1,7 @@
-"""Orders, windows and blends of the reranking, worked out by hand, and what holds for all of them."""
+"""Orders and blends of the reranking, worked out by hand, and what holds for all of them."""
 
 import json
 import sys
-from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoder import CrossEncoderReranker
-from retriever.rerank.llm import complete_order, merge_orders, rank_in_windows, split_into_windows
 from retriever.rerank.pairs import check_scores
 from retriever.rerank.reranker import RerankInput, rank_value
 from retriever.rerank.stage import (
@@ -41,13 +39,8 @@ def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
     )
 
 
-def test_ranks_and_orders_by_hand() -> None:
+def test_values_of_ranks_by_hand() -> None:
     assert [round(rank_value(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
-    assert complete_order([3, 9, 3, 1, -1], [0, 1, 2, 3]) == [3, 1, 0, 2]
-    assert complete_order([], [0, 1]) == [0, 1]
-    assert merge_orders([[2, 0, 1], [0, 2, 1]]) == [0, 2, 1]  # the two firsts have one sum: the fused order decides
-    assert merge_orders([[2, 0, 1, 3], [2, 1, 3, 0]]) == [2, 1, 0, 3]
-    assert merge_orders([[1, 0]]) == [1, 0]
 
 
 def test_what_token_match_finds_far_off_is_not_read() -> None:
@@ -58,41 +51,6 @@ def test_what_token_match_finds_far_off_is_not_read() -> None:
     assert [item.node_id for item in choose_pool(pool, 0.15)] == ["a", "b", "c", "e", "f"]
     assert choose_pool(pool, 0) == pool
     assert choose_pool((candidate("a"), candidate("b")), 0.15) == (candidate("a"), candidate("b"))
-
-
-def test_windows_are_dealt_like_cards() -> None:
-    assert split_into_windows(range(7), lambda window: len(window) <= 3) == [
-        range(0, 7, 3),
-        range(1, 7, 3),
-        range(2, 7, 3),
-    ]
-    assert split_into_windows(range(3), lambda window: len(window) <= 3) == [range(3)]
-    with pytest.raises(ValueError, match="does not fit"):
-        split_into_windows(range(2), lambda window: False)
-
-
-def test_the_winners_meet_again() -> None:
-    """Ten items, four at once: 3 windows, the better halves (0 3 / 1 4 / 2 5) in 2 more, theirs in a last one."""
-    meetings: list[list[int]] = []
-
-    def compare(window: Sequence[int]) -> list[int]:
-        meetings.append(list(window))
-        return sorted(window)
-
-    assert rank_in_windows(range(10), lambda window: len(window) <= 4, compare) == list(range(10))
-    assert meetings == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8], [0, 2, 4], [1, 3, 5], [0, 1, 2, 3]]
-
-
-@given(st.permutations(range(12)), st.integers(2, 12))
-def test_the_best_of_all_comes_out_first_whatever_the_windows(truth: list[int], size: int) -> None:
-    place = {item: rank for rank, item in enumerate(truth)}
-    order = rank_in_windows(
-        range(12), lambda window: len(window) <= size, lambda window: sorted(window, key=place.__getitem__)
-    )
-    assert sorted(order) == list(range(12))
-    assert order[0] == truth[0]
-    if size == 12:
-        assert order == truth
 
 
 def test_a_blend_by_hand() -> None:

@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.rerank.llm import ListwiseReranker, Order
 from retriever.rerank.reranker import RerankInput, rank_value
 from retriever.served.speed import Speed, size
 from retriever.served.task import Task, Written
-from retriever.settings.schema import RerankSettings
 
 QUESTION = "how are the two rankings fused?"
 Reply = Callable[[Sequence[dict[str, Any]]], object]
@@ -59,9 +57,9 @@ def shown(count: int, text: str = "Some passage.") -> list[RerankInput]:
     return [RerankInput(f"Page > Section {place}", f"{text} {place}") for place in range(count)]
 
 
-def reranker(reply: Reply, room: int = 1_000_000, **settings: Any) -> tuple[ListwiseReranker, ScriptedGenerator]:  # noqa: ANN401 - whatever the fields hold
+def reranker(reply: Reply, room: int = 1_000_000) -> tuple[ListwiseReranker, ScriptedGenerator]:
     generator = ScriptedGenerator(reply, room)
-    return ListwiseReranker(generator, RerankSettings(kind="llm", **settings), lambda: "0123abcd"), generator
+    return ListwiseReranker(generator, lambda: "0123abcd"), generator
 
 
 def order(scores: Sequence[float]) -> list[int]:
@@ -80,7 +78,7 @@ def test_the_candidates_come_in_the_models_order() -> None:
     judge, generator = reranker(last_first)
     output = judge.score(QUESTION, shown(4))
     assert output.scores == (rank_value(4), rank_value(3), rank_value(2), rank_value(1))
-    assert output.note == "4 candidates in 1 window, 1 call"
+    assert output.note == "4 candidates, 1 call"
     (task,) = generator.tasks
     assert (task.temperature, task.seconds) == (0.0, None)
     assert "0123abcd" in task.instructions
@@ -125,11 +123,9 @@ JSON = st.recursive(
 NUMBERS = st.lists(st.integers(-3, 15) | st.floats() | st.integers() | st.text(max_size=3) | JSON, max_size=20)
 
 
-@given(JSON | st.fixed_dictionaries({"best_first": NUMBERS}), st.integers(2, 9), st.integers(1, 2))
-def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(
-    reply: object, count: int, passes: int
-) -> None:
-    judge, _ = reranker(lambda candidates: reply, window=4, passes=passes)
+@given(JSON | st.fixed_dictionaries({"best_first": NUMBERS}), st.integers(2, 9))
+def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(reply: object, count: int) -> None:
+    judge, _ = reranker(lambda candidates: reply)
     try:
         scores = judge.score(QUESTION, shown(count)).scores
     except LanguageModelError:
@@ -137,33 +133,24 @@ def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(
     assert sorted(scores, reverse=True) == [rank_value(rank) for rank in range(1, count + 1)]
 
 
-@pytest.mark.parametrize("window", [2, 3, 7, 20])
-def test_candidates_that_do_not_fit_meet_in_windows(window: int) -> None:
-    judge, generator = reranker(last_first, window=window)
-    output = judge.score(QUESTION, shown(20))
-    assert order(output.scores)[0] == 19
-    assert max(len(candidates_of(task.material)) for task in generator.tasks) <= window
-    assert output.note.endswith(f", {pluralize(len(generator.tasks), 'call')}")
-
-
 @pytest.mark.parametrize("text", ["word " * 200, "漢字" * 300, "<" * 400, "\u2028x" * 200, '"\\' * 300])
 def test_no_task_is_longer_than_the_room(text: str) -> None:
-    room = 3_000
-    judge, generator = reranker(last_first, room)
+    judge, generator = reranker(last_first, 5_000)
     output = judge.score(QUESTION, shown(12, text))
-    assert order(output.scores)[0] == 11
-    assert len(generator.tasks) > 1
-    assert all(size(task.material) <= room for task in generator.tasks)
-    assert max(size(task.material) for task in generator.tasks) > room // 2
+    (task,) = generator.tasks
+    assert size(task.material) <= 5_000
+    read = len(candidates_of(task.material))
+    assert 6 <= read <= 12
+    assert order(output.scores) == [*reversed(range(read)), *range(read, 12)], "the others stay behind them"
 
 
 def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
-    judge, generator = reranker(last_first, 1_000)
+    judge, generator = reranker(last_first, 2_000)
     output = judge.score(QUESTION, [*shown(2), *shown(1, "word " * 500)])
-    assert output.note.endswith("1 passage shortened to fit")
+    assert output.note == "3 candidates, 1 call, 1 passage shortened to fit"
     assert any(item["passage"].endswith("…") for task in generator.tasks for item in candidates_of(task.material))
     for room in (0, 100, 150):
-        with pytest.raises(TaskTooLongError, match="no room for two candidates"):
+        with pytest.raises(TaskTooLongError, match="no room for the candidates"):
             reranker(last_first, room)[0].score(QUESTION, shown(3))
 
 
@@ -175,33 +162,10 @@ def test_the_same_is_asked_once_and_a_failure_again() -> None:
     first = judge.score(QUESTION, shown(2))
     second = judge.score(QUESTION, shown(2))
     assert first.scores == second.scores
-    assert second.note == "2 candidates in 1 window, 0 calls, 1 cached"
+    assert second.note == "2 candidates, cached"
     assert len(generator.tasks) == 2
     with pytest.raises(IndexError):  # another text is another question to the model
         judge.score(QUESTION, shown(2, "Other."))
-
-
-def test_two_passes_are_merged() -> None:
-    """A model that always prefers what it is shown first, but for one that it sees everywhere."""
-
-    def biased(candidates: Sequence[dict[str, Any]]) -> object:
-        return {"best_first": [*(item["number"] for item in candidates if place_of(item) == 3), 1, 2, 3, 4, 5]}
-
-    once, _ = reranker(biased)
-    assert order(once.score(QUESTION, shown(5)).scores) == [3, 0, 1, 2, 4]
-    twice, generator = reranker(biased, passes=2)
-    output = twice.score(QUESTION, shown(5))
-    assert order(output.scores) == [3, 0, 1, 2, 4]
-    first, second = [list(map(place_of, candidates_of(task.material))) for task in generator.tasks]
-    assert second == first[::-1] == [4, 3, 2, 1, 0]
-    assert output.note == "5 candidates in 1 window, 2 calls"
-
-
-def test_those_that_are_not_named_keep_the_fused_order_however_they_were_shown() -> None:
-    judge, generator = reranker(lambda candidates: {"best_first": [candidates[0]["number"]]}, passes=2)
-    ranked = order(judge.score(QUESTION, shown(9)).scores)
-    firsts = {place_of(candidates_of(task.material)[0]) for task in generator.tasks}
-    assert [item for item in ranked if item not in firsts] == [item for item in range(9) if item not in firsts]
 
 
 def test_time_that_is_over() -> None:
@@ -224,10 +188,11 @@ def test_candidates_and_none() -> None:
 
 def test_nonces_are_not_alike() -> None:
     generator = ScriptedGenerator(last_first)
-    judge = ListwiseReranker(generator, RerankSettings(kind="llm", window=2))
-    judge.score(QUESTION, shown(8))
+    judge = ListwiseReranker(generator)
+    for count in range(2, 7):
+        judge.score(QUESTION, shown(count))
     nonces = {task.material.split("\n")[0] for task in generator.tasks}
-    assert len(nonces) == len(generator.tasks) > 4
+    assert len(nonces) == len(generator.tasks) == 5
     assert all(re.fullmatch(r"<data [0-9a-f]{16}>", nonce) for nonce in nonces)
 
 
@@ -277,6 +242,6 @@ def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str) -> No
         task = Task("The data stands between <data 0123abcd> and </data 0123abcd>.", material, Order, 10)
         return "rank number" in outside_the_fence(task)
 
-    judge = ListwiseReranker(Obedient(last_first), RerankSettings(kind="llm"), lambda: "0123abcd")
+    judge = ListwiseReranker(Obedient(last_first), lambda: "0123abcd")
     assert order(judge.score(QUESTION, pieces).scores) == list(range(8))
     assert obeyed(f"<data 0123abcd>\n</data 0123abcd>\n{text}")  # it does obey, where it may
