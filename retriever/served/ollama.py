@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from retriever.errors import NoModelError
 from retriever.served.server import CONNECT_S, LOOK_UP_S, ModelInfo, ModelServer, Reply, served_window
@@ -20,7 +19,6 @@ from retriever.served.transport import (
     StrangeAnswerError,
     UnreachableError,
     client_options,
-    one_line,
     request_json,
     translate_errors,
 )
@@ -29,24 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator as Stream
 
     from ollama import ChatResponse, Client
-
-THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "max")  # from the least on
-
-
-class Thinking(BaseModel):
-    """What a model can be told about thinking, in `/api/show`."""
-
-    values: list[bool | str] = []
-
-
-class ShownModel(BaseModel):
-    """What is read of `/api/show`; Ollama's own client leaves out `thinking`."""
-
-    model_config = ConfigDict(protected_namespaces=())
-
-    model_info: dict[str, Any] | None = None
-    capabilities: list[str] | None = None
-    thinking: Thinking | None = None
 
 
 class OllamaServer(ModelServer):
@@ -94,30 +74,26 @@ class OllamaServer(ModelServer):
         return f"Ollama {version} at {self.url}"
 
     def look_up(self, seconds: float) -> ModelInfo:
-        """Return what Ollama says of the model, and learn how little it can be told to think."""
-        limits = Limits(CONNECT_S, seconds)
+        """Return what Ollama says of the model."""
         try:
-            with self._client(limits) as client:
+            with self._client(Limits(CONNECT_S, seconds)) as client:
                 present = [model.model or "" for model in client.list().models]
                 name = next((name for name in (self.model, f"{self.model}:latest") if name in present), None)
                 if name is None:
                     others = f"; it has {', '.join(present)} (llm.model)" if present else ""
                     raise NoModelError(self.missing() + others)
                 windows = {model.model: model.context_length for model in client.ps().models}
-            shown = request_json(f"{self.url}/api/show", limits, {"model": name})
-            details = ShownModel.model_validate(shown)
-        except ValidationError as error:
-            raise self.explain_unhealthy(StrangeAnswerError(one_line(error)), seconds) from error
+                shown = client.show(name)
         except ServedError as error:
             raise self.explain_unhealthy(error, seconds) from error
-        lengths = (value for key, value in (details.model_info or {}).items() if key.endswith(".context_length"))
+        lengths = (value for key, value in (shown.modelinfo or {}).items() if key.endswith(".context_length"))
         context_length = next((length for length in lengths if isinstance(length, int)), None)
-        if self.think is not None:  # it has not refused
-            self.think = choose_thinking(name, details.thinking)
+        if self.think is not None and "gpt-oss" in name.lower():  # it has not refused; it can be told levels alone
+            self.think = "low"
         return ModelInfo(
             name=name,
             is_loaded=name in windows and windows[name] in {None, served_window(context_length, self._llm)},
-            can_chat=details.capabilities is None or "completion" in details.capabilities,
+            can_chat=shown.capabilities is None or "completion" in shown.capabilities,
             context_length=context_length,
         )
 
@@ -184,13 +160,3 @@ class OllamaServer(ModelServer):
         # Lists where objects belong make the client look for attributes, and deep ones exhaust its JSON parser.
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise StrangeAnswerError(str(error)) from error
-
-
-def choose_thinking(name: str, thinking: "Thinking | None") -> bool | str:
-    """Return the least that a model can be told to think."""
-    if thinking is None:  # an older server: it says whether a model thinks, and not how it is told
-        return "low" if "gpt-oss" in name.lower() else False
-    if not thinking.values or False in thinking.values:
-        return False
-    known = [level for level in THINKING_LEVELS if level in thinking.values]
-    return next(iter([*known, *thinking.values]))

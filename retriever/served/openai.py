@@ -1,12 +1,12 @@
 """A model behind OpenAI's API, as LM Studio, llama.cpp's server, vLLM and hosted ones speak it, with /rerank beside it.
 
-Servers know different parts of this API: what one refuses is left out, once, and named. The official client is not
-used: it takes a second to import, checks nothing of what it is given, and passes over the comments by which a server
-shows that it is alive; what is left of it here is the reading of events (`transport.read_events`).
+Servers know different parts of this API: where one refuses a request, it is asked with less, and that is named. The
+official client is not used: it takes a second to import, checks nothing of what it is given, and passes over the
+comments by which a server shows that it is alive; what is left of it here is the reading of events
+(`transport.read_events`).
 """
 
 import logging
-import re
 import time
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -36,9 +36,10 @@ from retriever.settings.schema import LlmSettings
 progress = logging.getLogger("retriever.served.progress")
 
 FAR_S = 5.0  # for a connection to another machine, and for what is asked of it about a model
-# What a server may do without, and words by which it speaks of them; the last is left out where it names none.
-OPTIONAL = ("chat_template_kwargs", "stream_options", "seed", "temperature", "max_tokens", "response_format")
-HINTS = {"chat_template_kwargs": "enable_thinking|reasoning_effort", "response_format": "json_schema|grammar|guided"}
+# What is left out, one after another, where a server refuses a request: hosted models know no templates and another
+# name for `max_tokens`, some servers send no usage, and some have no schemas.
+_HOSTED = ("chat_template_kwargs", "seed", "temperature", "max_tokens")
+MANNERS = ((), _HOSTED, (*_HOSTED, "stream_options"), (*_HOSTED, "stream_options", "response_format"))
 
 
 class _Delta(BaseModel):
@@ -99,8 +100,7 @@ class OpenAIServer(ModelServer):
     def __init__(self, model: str, url: str, key: str = "", llm: LlmSettings | None = None) -> None:
         """Name the server, as `ModelServer`."""
         super().__init__(model, url, key, llm)
-        self._refused: set[str] = set()  # of OPTIONAL
-        self._is_guess = False  # whether the last of these is one of which the server did not speak
+        self._manner = self._good_manner = 0  # of MANNERS: the one that is tried, and the one that was answered last
         self._has_answered = False
         self._thought_aloud = False  # whether the last answer was stopped although it had thoughts
         self._connect_s = CONNECT_S
@@ -184,7 +184,7 @@ class OpenAIServer(ModelServer):
 
     def _ask(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
         max_tokens = task.max_tokens + self.thought_tokens
-        left_out = self._refused if self.has_schema else {*self._refused, "response_format"}
+        left_out = self._left_out
         schema = {"name": "answer", "schema": task.answer.model_json_schema()}
         options: dict[str, Any] = {
             # Templates pass over names that they do not know.
@@ -196,8 +196,8 @@ class OpenAIServer(ModelServer):
             "response_format": {"type": "json_schema", "json_schema": schema},
         }
         body = {name: value for name, value in options.items() if name not in left_out}
-        if "max_tokens" in self._refused:
-            body["max_completion_tokens"] = max_tokens  # as newer models of OpenAI want it
+        if "max_tokens" in left_out:
+            body["max_completion_tokens"] = max_tokens
         messages = self._write_messages(task, shows_shape=shows_shape or "response_format" in left_out)
         body |= {"model": self.model, "messages": messages, "stream": True}
         # Each token comes as an event of some 250 bytes.
@@ -234,7 +234,7 @@ class OpenAIServer(ModelServer):
             measured = Measured(timings.prompt_n, read_s, timings.predicted_n, written_s)
         elif usage and self._has_answered:  # by the clock here; with the first answer, the model may have been loaded
             measured = Measured(usage.prompt_tokens, first, usage.completion_tokens, time.monotonic() - started - first)
-        self._has_answered, self._is_guess = True, False
+        self._has_answered, self._good_manner = True, self._manner
         return Reply(whole, is_thoughts, usage.prompt_tokens if usage else None, first, measured)
 
     def _adapt(self, error: ServedError) -> bool:
@@ -242,26 +242,22 @@ class OpenAIServer(ModelServer):
             return False
         if isinstance(self.explain(error), TaskTooLongError | NoModelError):
             return False
-        if self._is_guess:  # without a schema it is refused as well, for another reason
-            self._refused, self._is_guess = self._refused - {"response_format"}, False
+        if self._manner == len(MANNERS) - 1:  # what was left out was not the reason
+            self._manner = self._good_manner
             return False
-        said = str(error).lower()
-        left_out = self._refused if self.has_schema else {*self._refused, "response_format"}
-        sent = [name for name in OPTIONAL if name not in left_out]
-        named = {name for name in sent if re.search(rf"\b{name}\b|{HINTS.get(name, name)}", said)}
-        self._is_guess = not named and "response_format" in sent
-        named |= {"response_format"} if self._is_guess else set()
-        self._refused |= named
-        if named:
-            progress.info("%s refuses %s: asking without", self.url, ", ".join(sorted(named)))
-        return bool(named)
+        self._manner += 1
+        progress.info("%s refuses a request: asking without %s", self.url, ", ".join(self._left_out))
+        return True
+
+    @property
+    def _left_out(self) -> tuple[str, ...]:
+        return (*MANNERS[self._manner], *(() if self.has_schema else ("response_format",)))
 
     @property
     def manner(self) -> str:
         """As `ModelServer.manner`, and what the server refuses."""
-        refuses = f"the server refuses {', '.join(sorted(self._refused))}" if self._refused else ""
-        words = ": the schema stands in the prompt" if "response_format" in self._refused else ""
-        return ", ".join(filter(None, (super().manner, refuses + words)))
+        refuses = f"asked without {', '.join(MANNERS[self._manner])}" if self._manner else ""
+        return ", ".join(filter(None, (super().manner, refuses)))
 
     def _explain_refusal(self, status: int, said: str) -> LanguageModelError:
         if status in {401, 403}:

@@ -93,7 +93,7 @@ class ModelServer(ABC):
         self.url = url
         self._key = key
         self._llm = llm or LlmSettings()
-        # The least that the model can be told to think; None once the server has refused to be told.
+        # How little the model is told to think; None once the server has refused to be told.
         self.think: bool | str | None = False
         self.look_up_s = LOOK_UP_S
         self.has_begun = False  # whether the last answer began
@@ -188,12 +188,12 @@ class ModelServer(ABC):
     @property
     def thought_tokens(self) -> int:
         """How many tokens are added to an answer for thoughts that cannot be switched off."""
-        return THOUGHT_TOKENS if self.think else 0
+        return 0 if self.think is False else THOUGHT_TOKENS
 
     @property
     def manner(self) -> str:
         """How the model is asked, where that is not as usual: how much it thinks, and whether it follows a schema."""
-        thinks = f"it cannot be told not to think (think: {self.think})" if self.think else ""
+        thinks = "" if self.think is False else f"it cannot be told not to think (think: {self.think})"
         return ", ".join(filter(None, (thinks, "" if self.has_schema else "it writes JSON only without a schema")))
 
     def cannot_chat(self) -> NoModelError:

@@ -102,8 +102,6 @@ class Model:
 
     capabilities: tuple[str, ...] = ("completion", "tools")
     context_length: int = 131_072
-    thinking: tuple[bool | str, ...] | None = None
-    """What `think` may be; None: the server has nothing to say of it."""
 
 
 def rank_evenly(asked: Asked) -> object:
@@ -278,8 +276,6 @@ class ModelHandler(LoopbackHandler):
             model = script.models[name]
             info = {"general.architecture": "llama", "llama.context_length": model.context_length}
             shown = {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}}
-            if model.thinking is not None:
-                shown["thinking"] = {"values": model.thinking, "default": model.thinking[-1]}
             self.reply(200, shown)
         else:
             self.reply(404, {"error": "Not Found"})
