@@ -690,7 +690,7 @@ def test_a_task_without_time_does_not_speak_against_the_server(served: Served) -
 
 def test_a_model_that_never_writes_is_named_and_asked_with_a_schema_the_next_time(ollama: Served) -> None:
     ollama.script.answer = lambda asked: written("", thinking="Hm. What is a boat?")
-    generator = thinker(ollama, "qwen3:8b", False, True)
+    generator = thinker(ollama, "qwen3:8b")
     with pytest.raises(WrongAnswerError, match="wrote no JSON object, and so it did when asked again"):
         generator.write(TASK)
     ollama.script.answer = lambda asked: GOOD
