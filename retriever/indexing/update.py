@@ -42,7 +42,7 @@ from retriever.indexing.snapshot import NodeChanges
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Likely, Progress
 from retriever.settings.schema import APPROXIMATE
-from retriever.store import reading, text_vectors, writing
+from retriever.store import listing, reading, text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.reading import StoredFolder
@@ -147,7 +147,7 @@ def make_report(
         embedded=embedded.new,
         prefixes="" if request.encoder else describe_prefixes(request.profile.encoder)[0],
         reused_vectors=embedded.reused,
-        skipped=reading.skipped(connection),
+        skipped=listing.skipped(connection),
         seconds=time.perf_counter() - started,
         snapshot=reading.snapshot_number(connection),
     )

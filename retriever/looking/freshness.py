@@ -10,7 +10,7 @@ from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.searching.open_index import OpenIndex, View
 from retriever.settings.schema import APPROXIMATE
-from retriever.store import reading
+from retriever.store import listing, reading
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
@@ -127,7 +127,7 @@ def describe_state(view: View, freshness: Freshness) -> IndexState:
         chunks=counts.chunks,
         refreshed_files=freshness.refreshed,
         stale_files=freshness.stale,
-        skipped_files=reading.skipped_count(view.connection),
+        skipped_files=listing.skipped_count(view.connection),
         unchecked_folders=max(freshness.unseen, sum(folder not in named for folder in folders)),
         embedded_share=view.embedded_share,
     )

@@ -22,9 +22,10 @@ from retriever.display.sanitize import sanitize_line
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names
-from retriever.store import reading
+from retriever.store import listing, reading
 from retriever.store.connection import Connection
-from retriever.store.reading import DocumentName, SectionName, StoredNode
+from retriever.store.listing import DocumentName, SectionName
+from retriever.store.reading import StoredNode
 from retriever.text import find_nearest
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
@@ -110,7 +111,7 @@ def find_node(connection: Connection, tree: Container[str], reference: str) -> s
     try:
         _, node_id = find_in_documents(connection, reference)
     except UnknownReferenceError:
-        paths = [document.node_id for document in reading.document_names(connection)]
+        paths = [document.node_id for document in listing.document_names(connection)]
         folders = {f"{parent}/" for path in paths for parent in map(str, PurePosixPath(path).parents) if parent != "."}
         near = find_nearest(f"{reference.rstrip('/')}/", folders, SLIP)
         if not near:
@@ -160,7 +161,7 @@ class Names:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._documents = reading.document_names(connection)
+        self._documents = listing.document_names(connection)
 
     def find(self, reference: str) -> tuple[int, str]:
         """The document (its key) and the id of the file or section that a reference names as people do.
@@ -179,7 +180,7 @@ class Names:
             documents = [document for document in documents if document.path == documents[0].path]
         if sign and documents and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
             sections = [
-                section for document in documents for section in reading.section_names(self._connection, document.key)
+                section for document in documents for section in listing.section_names(self._connection, document.key)
             ]
             found = match_heading(heading, sections)
             if not found:
@@ -202,7 +203,7 @@ class Names:
                 names = {document.path, document.node_id, path, os.path.relpath(path), f"./{os.path.relpath(path)}"}
                 if reference in {show(name) for name in names for show in (sanitize_line, printable)}:
                     found.append((document.key, document.node_id))
-                sections = reading.section_names(self._connection, document.key) if "#" in reference else []
+                sections = listing.section_names(self._connection, document.key) if "#" in reference else []
                 found += [
                     (item.key, item.node_id)
                     for item in sections
@@ -231,7 +232,7 @@ class Names:
         Raises:
             UnknownReferenceError: there is none.
         """
-        wanted, sections = fold(title), reading.section_names(self._connection)
+        wanted, sections = fold(title), listing.section_names(self._connection)
         named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
         if not named:  # `fs.access` is `fs.access(path, callback)`
             bare = fold(drop_arguments(title))

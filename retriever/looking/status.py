@@ -15,7 +15,7 @@ from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.looking.survey import survey_texts
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
-from retriever.store import reading, text_vectors
+from retriever.store import listing, reading, text_vectors
 from retriever.types import IndexState
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
     model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
-    skipped = reading.skipped(view.connection)
+    skipped = listing.skipped(view.connection)
     # Looked at now, and not with the last question: who asks for the state wants this moment's.
     diffs, problems = watch.find_changes(view)
     held = Counter(path for diff in diffs for path in {*diff.paths, *(file.path for file in diff.listing.files)})
@@ -74,7 +74,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else view.embedded_share,
-        remarks=(*reading.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
+        remarks=(*listing.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
         forgotten=tuple(list_forgotten(view.connection)),
         details=read_details(view, profile) if details else None,
         survey=survey_texts(view.connection, profile.encoder) if view.fingerprint else None,
@@ -96,7 +96,7 @@ def read_details(view: View, profile: Profile) -> StatusDetails:
             with contextlib.suppress(CorpusError):
                 formats += count_other_formats(Path(folder.path), options)
     return StatusDetails(
-        broken_links=reading.broken_links(view.connection),
-        duplicates=reading.duplicates(view.connection),
+        broken_links=listing.broken_links(view.connection),
+        duplicates=listing.duplicates(view.connection),
         unread_formats=tuple(sorted(formats.items(), key=lambda item: (-item[1], item[0]))),
     )

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
-from retriever.store import reading
+from retriever.store import listing
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredDocument, documents_by_key
 
@@ -40,7 +40,7 @@ class Anchors:
         self.folders = {key: folder for key, (folder, _) in places.items()}
         """The indexed folder of each document, absolute."""
         self.names = {key: name for key, (_, name) in places.items()}
-        """How the file of each document is cited; see `reading.places_of_documents`."""
+        """How the file of each document is cited; see `listing.places_of_documents`."""
         self._documents = documents
         self._access = access
         self._seen: dict[int, tuple[CitationState, str]] = {}
@@ -75,7 +75,7 @@ class Anchors:
 
 def open_anchors(connection: Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
     """Looks at the files of these documents."""
-    places = reading.places_of_documents(connection, document_keys)
+    places = listing.places_of_documents(connection, document_keys)
     return Anchors(documents_by_key(connection, document_keys), places, access)
 
 

@@ -73,33 +73,6 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentName:
-    """A document and what it is called."""
-
-    key: int
-    node_id: str
-    """Of its file."""
-    folder: str
-    """Absolute."""
-    path: str
-    """Relative to `folder`."""
-    title: str
-    aliases: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SectionName:
-    """A section and what it is called."""
-
-    key: int
-    """Of its document."""
-    node_id: str
-    title: str
-    anchor: str
-    breadcrumb: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Counts:
     documents: int
     sections: int  # nodes with lines of their own
@@ -128,30 +101,6 @@ _LINK_TARGETS = (
     " SELECT wanted.node_id, target.node_id, target.document_key FROM wanted"
     " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
 )
-
-
-# With how many documents a path may name: those that have it in their folder, or after the prefix of their folder.
-# LEFT JOIN: each of the few folders is looked into by the path.
-_PLACES = (
-    "SELECT own.document_key, home.path, home.prefix, own.path,"
-    " (SELECT count(document_key) FROM folders LEFT JOIN documents"
-    " ON documents.folder_key = folders.folder_key AND documents.path = own.path)"
-    " + (SELECT count(document_key) FROM folders LEFT JOIN documents"
-    " ON documents.folder_key = folders.folder_key AND documents.path = substr(own.path, length(prefix) + 1)"
-    " WHERE prefix <> '' AND substr(own.path, 1, length(prefix)) = prefix)"
-    " FROM documents AS own JOIN folders AS home USING (folder_key)"
-    f" WHERE own.document_key {GIVEN}"
-)
-
-
-def _name_path(table: str) -> str:
-    """Return SQL for the path of a row, after the name of its folder where another folder holds that path, too."""
-    held = (
-        f"EXISTS (SELECT 1 FROM {other} AS one WHERE one.folder_key = every.folder_key AND one.path = {table}.path)"
-        for other in ("documents", "skipped")
-    )
-    count = f"SELECT count(*) FROM folders AS every WHERE {' OR '.join(held)}"
-    return f"CASE WHEN ({count}) > 1 THEN prefix ELSE '' END || {table}.path"
 
 
 def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
@@ -263,86 +212,6 @@ def document_of_node(connection: Connection, node_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def document_names(connection: Connection) -> list[DocumentName]:
-    """What each document is called, by folder and path."""
-    rows = connection.execute(
-        "SELECT document_key, prefix || documents.path, folders.path, documents.path, title, aliases"
-        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
-    )
-    return [
-        DocumentName(key, node_id, folder, path, title, tuple(json.loads(names)))
-        for key, node_id, folder, path, title, names in rows
-    ]
-
-
-def section_names(connection: Connection, document_key: int | None = None) -> list[SectionName]:
-    """What the sections of one document are called, or of all; each document's in their order."""
-    query = "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
-    if document_key is None:
-        rows = connection.execute(f"{query} ORDER BY document_key, node_key")
-    else:
-        rows = connection.execute(f"{query} AND document_key = ? ORDER BY node_key", (document_key,))
-    return [
-        SectionName(key, node_id, title, anchor, _read_titles(breadcrumb))
-        for key, node_id, title, anchor, breadcrumb in rows
-    ]
-
-
-def places_of_documents(connection: Connection, document_keys: Iterable[int]) -> dict[int, tuple[str, str]]:
-    """Document keys to the folder of each, absolute, and the name that its file is cited by.
-
-    That is its path in the folder; the prefix of the folder stands before it where the path alone names another file
-    as well. `retriever.looking.references` reads it back.
-    """
-    return {
-        key: (folder, path if count == 1 else f"{prefix or f'{folder}/'}{path}")
-        for key, folder, prefix, path, count in select(connection, _PLACES, document_keys)
-    }
-
-
-def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """What was left out, named as `places_of_documents` does, and why."""
-    query = f"SELECT {_name_path('skipped')}, reason FROM skipped JOIN folders USING (folder_key)"
-    return tuple(connection.execute(f"{query} ORDER BY folder_key, skipped.path"))
-
-
-def skipped_count(connection: Connection) -> int:
-    query = "SELECT count(*) FROM skipped WHERE path != '.gitignore' AND path NOT LIKE '%/.gitignore'"  # no document
-    return int(connection.execute(query).fetchone()[0])
-
-
-def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """Documents, named as `places_of_documents` does, and what of each is not as it should be."""
-    query = f"SELECT {_name_path('documents')}, warnings FROM documents JOIN folders USING (folder_key)"
-    rows = connection.execute(f"{query} WHERE warnings <> '[]' ORDER BY folder_key, documents.path")
-    return tuple((path, warning) for path, warnings in rows for warning in json.loads(warnings))
-
-
-def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...]:
-    """(path, line, target as written, why) of each link that leads nowhere, by path and line.
-
-    Paths are named as `places_of_documents` does.
-    """
-    rows = connection.execute(
-        f"SELECT {_name_path('documents')}, line, target_path, target_anchor, problem FROM links"
-        " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) JOIN folders USING (folder_key)"
-        " WHERE problem IS NOT NULL ORDER BY documents.path, folder_key, line, position"
-    )
-    return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
-
-
-def duplicates(connection: Connection) -> tuple[tuple[str, ...], ...]:
-    """The paths of documents that have the same bytes, named as `places_of_documents` does."""
-    copied = "SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1"
-    groups: dict[str, list[str]] = {}
-    for digest, path in connection.execute(
-        f"SELECT digest, {_name_path('documents')} FROM documents JOIN folders USING (folder_key)"
-        f" WHERE digest IN ({copied}) ORDER BY documents.path, folder_key"
-    ):
-        groups.setdefault(digest, []).append(path)
-    return tuple(map(tuple, groups.values()))
-
-
 def counts(connection: Connection) -> Counts:
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
@@ -410,7 +279,7 @@ def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str
         " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY level, node_key LIMIT ?",
         (name, limit),
     )
-    return [(node_id, len(_read_titles(breadcrumb))) for node_id, breadcrumb in rows]
+    return [(node_id, len(read_titles(breadcrumb))) for node_id, breadcrumb in rows]
 
 
 def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
@@ -467,7 +336,7 @@ def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
     key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder, prior = row
     span = None if first is None else Span(first, last)
-    node = Node(node_id, NodeKind(kind), path, title, level, _read_titles(breadcrumb), span, *rest)
+    node = Node(node_id, NodeKind(kind), path, title, level, read_titles(breadcrumb), span, *rest)
     return StoredNode(key, document_key, parent_id, node, holder, prior)
 
 
@@ -478,7 +347,8 @@ def _read_outline(row: tuple[Any, ...]) -> OutlineNode:
 
 
 @lru_cache(maxsize=1024)  # siblings have one breadcrumb, and to read it is a third of the work on a row
-def _read_titles(breadcrumb: str) -> tuple[str, ...]:
+def read_titles(breadcrumb: str) -> tuple[str, ...]:
+    """Return the titles of a stored breadcrumb, outermost first."""
     return tuple(json.loads(breadcrumb))
 
 

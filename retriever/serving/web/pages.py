@@ -52,7 +52,7 @@ from retriever.serving.web.site import (
     wikilink,
 )
 from retriever.settings.layers import profile_names, profile_summary
-from retriever.store import reading
+from retriever.store import listing, reading
 from retriever.store.reading import backlinks, link_ids
 from retriever.store.store import open_store
 from retriever.types import CitedSentence, Stage
@@ -434,7 +434,7 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
         return RenderOptions()
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
-    folder, _ = reading.places_of_documents(view.connection, [key])[key]
+    folder, _ = listing.places_of_documents(view.connection, [key])[key]
     # Folders of one index may hold files of one path: the prefix says which is meant.
     prefix = next(item.prefix for item in reading.folders(view.connection) if item.path == folder)
 
