@@ -14,9 +14,9 @@ import threading
 import unicodedata
 from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
-from importlib import import_module
 from itertools import chain, pairwise, repeat
-from typing import Protocol
+
+from Stemmer import Stemmer
 
 from retriever.lexical.languages import SINGLED, STEMMED, STOP_WORDS
 
@@ -288,17 +288,10 @@ def _stem(term: str, language: str = "english") -> str:
 @lru_cache(maxsize=65_536)
 def _stem_word(term: str, language: str) -> str:
     with _stemming:
-        return _stemmer(language).stemWord(term)
+        stem: str = _stemmer(language).stemWord(term)
+        return stem
 
 
 @cache
-def _stemmer(language: str) -> "_Stemmer":
-    # The class itself: snowballstemmer.stemmer() gives whatever other version a compiled PyStemmer brings.
-    module = import_module(f"snowballstemmer.{language}_stemmer")
-    stemmer: _Stemmer = getattr(module, f"{language.capitalize()}Stemmer")()
-    return stemmer
-
-
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str:
-        """Return the stem of a lower-case word."""
+def _stemmer(language: str) -> Stemmer:
+    return Stemmer(language)

@@ -19,6 +19,7 @@ HEAVY = (
 DISTRIBUTIONS = {
     "llama_index": "llama-index-core",
     "markdown_it": "markdown-it-py",
+    "Stemmer": "pystemmer",
     "yaml": "pyyaml",
 }
 """Packages whose distributions have other names."""
