@@ -28,16 +28,18 @@ PAGES = {
 }
 
 
-def indexed(
-    folder: Path,
-    pages: Mapping[str, str] = PAGES,
-    settings: Mapping[str, Any] | None = None,
-    index: str | Path | None = None,
-) -> Path:
+def indexed(folder: Path, pages: Mapping[str, str] = PAGES, settings: Mapping[str, Any] | None = None) -> Path:
     """The index of these pages in that folder, made with the bundled model unless the settings say otherwise."""
-    place = absolute(index or folder / "index")
-    index_folders([write_pages(folder / "docs", pages)], place, settings=settings)
+    place = absolute(folder / "index")
+    index_pages(place, folder, pages, settings)
     return place
+
+
+def index_pages(
+    place: str | Path, folder: Path, pages: Mapping[str, str] = PAGES, settings: Mapping[str, Any] | None = None
+) -> None:
+    """Indexes these pages, written below that folder, in a folder or a database."""
+    index_folders([write_pages(folder / "docs", pages)], place, settings=settings)
 
 
 @dataclass(frozen=True)

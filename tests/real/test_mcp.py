@@ -21,7 +21,7 @@ from retriever.serving.pool import ServedIndex
 from retriever.store.store import open_store
 from tests.program import command, environment, slow
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import HOSTILE, PAGES, indexed, served
+from tests.real.served import HOSTILE, PAGES, index_pages, indexed, served
 from tests.shelf import write_pages
 
 Mode = Literal["auto", "legacy"]
@@ -91,18 +91,19 @@ def check(seen: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> str | Path:
     """The index of the same pages, in a folder or in a database."""
-    return indexed(tmp_path_factory.mktemp("shared"), index=any_place)
+    index_pages(any_place, tmp_path_factory.mktemp("shared"))
+    return any_place
 
 
 @pytest.mark.parametrize("mode", ["auto", *slow(["legacy"])])
-def test_a_session_over_standard_streams(shared: Path, mode: Mode) -> None:
+def test_a_session_over_standard_streams(shared: str | Path, mode: Mode) -> None:
     program, *arguments = command("mcp", "--index", shared)
     check(play(StdioServerParameters(command=program, args=arguments, env=environment()), mode))
 
 
-def test_sessions_over_http(shared: Path) -> None:
+def test_sessions_over_http(shared: str | Path) -> None:
     with served(shared, "--mcp") as server:
         check(play(f"{server.url}/mcp", "auto"))
         check(play(f"{server.url}/mcp", "legacy"))

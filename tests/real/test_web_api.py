@@ -25,7 +25,7 @@ from retriever.types import Answer
 from tests.answers import HIT, answer
 from tests.program import Cli, slow
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import indexed, served
+from tests.real.served import index_pages, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 
 QUESTION = "what pays for a letter?"
@@ -38,14 +38,14 @@ def folder(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="module")
-def index(any_place: str | Path, folder: Path) -> Path:
-    index = indexed(folder, PAGES, index=any_place)
+def index(any_place: str | Path, folder: Path) -> str | Path:
+    index_pages(any_place, folder, PAGES)
     write_pictures(folder / "docs")
-    return index
+    return any_place
 
 
 @pytest.fixture(scope="module")
-def client(index: Path) -> Iterator[httpx.Client]:
+def client(index: str | Path) -> Iterator[httpx.Client]:
     with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=30) as client:
         yield client
 
@@ -54,7 +54,7 @@ def printed(cli: Cli, *arguments: str) -> Any:  # noqa: ANN401 - JSON
     return json.loads(cli(*arguments, "--json", "-q").out)
 
 
-def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index: Path, cli: Cli) -> None:
+def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index: str | Path, cli: Cli) -> None:
     found = client.get("/api/search", params={"question": QUESTION, "full": "true", "explain": "true"}).json()
     said = printed(cli, "ask", QUESTION, "--index", str(index), "--full", "--explain")
     for key in ("question", "verdict", "confidence", "hits", "index", "degraded", "schema_version", "profile"):
@@ -158,7 +158,7 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
         assert client.get(f"/picture?name={name}").status_code == 404, name
 
 
-def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedServer) -> None:
+def test_no_language_model_is_asked_while_somebody_types(index: str | Path, ollama: ScriptedServer) -> None:
     with (
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
         TestClient(make_web_app(library)) as app,
@@ -178,7 +178,7 @@ def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> No
     assert len(response.headers.get_list("set-cookie")) == 1
 
 
-def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ollama: ScriptedServer) -> None:
+def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: str | Path, ollama: ScriptedServer) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
     asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
@@ -205,7 +205,7 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ol
 LLM = {"use_llm": True, "hyde": {"gate": "always"}}
 
 
-def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServer) -> None:
+def test_sentences_come_while_the_model_writes(index: str | Path, ollama: ScriptedServer) -> None:
     """Through the guard, one by one, each escaped, and only what holds; the sections follow."""
     quote = "A stamp pays for the journey"
     texts = ["A stamp pays for the journey <b>.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
