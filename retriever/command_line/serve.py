@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,8 +132,9 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
 
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
     """
-    from retriever.serving.mcp_server import serve_stdio
-    from retriever.settings.layers import load_profile
+    with divert_stdout():
+        from retriever.serving.mcp_server import serve_stdio
+        from retriever.settings.layers import load_profile
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     with open_served(opening, about) as served:
@@ -139,6 +142,19 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
             served.begin()
         serve_stdio(served)
     return ExitCode.OK
+
+
+@contextlib.contextmanager
+def divert_stdout() -> Iterator[None]:
+    """Send to standard error what libraries print while they are loaded: standard output is the agent's."""
+    agent = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(agent, 1)
+        os.close(agent)
 
 
 def open_served(opening: Opening, about: str) -> "ServedIndex":

@@ -373,6 +373,7 @@ def _require_alive(connection: "psycopg.Connection") -> None:
 
     # A server that went away has said so: a look at the socket costs no round trip, as the pool's own check does.
     if select.select([connection.fileno()], [], [], 0)[0]:
+        connection.close()  # one that looks open is put back into the pool, and handed out again
         raise psycopg.OperationalError("the server has ended the connection")
 
 

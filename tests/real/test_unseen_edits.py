@@ -90,7 +90,7 @@ def test_every_way_to_ask_notices_it(
 
 def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but the content tells: the file is indexed, and saved again, before its file system's clock moves on."""
-    identify = pageindex.files.identify
+    identify = pageindex.corpus.identify
 
     def tick(status: os.stat_result) -> tuple[int, int, int, int]:
         size, mtime_ns, _, inode = identify(status)
