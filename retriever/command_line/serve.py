@@ -132,15 +132,17 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
 
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
     """
-    with divert_stdout():
-        from retriever.serving.mcp_server import serve_stdio
-        from retriever.settings.layers import load_profile
+    with contextlib.ExitStack() as stack:
+        with divert_stdout():
+            from retriever.serving.mcp_server import DocumentServer, serve_stdio
+            from retriever.settings.layers import load_profile
 
-    load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with open_served(opening, about) as served:
+            load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+            served = stack.enter_context(open_served(opening, about))
+            server = DocumentServer(served)
         if opening.docs:
             served.begin()
-        serve_stdio(served)
+        serve_stdio(server)
     return ExitCode.OK
 
 

@@ -151,7 +151,7 @@ def make_mcp_app(index: "ServedIndex", address: ServerAddress) -> Starlette:
     return app
 
 
-def serve_stdio(index: "ServedIndex") -> None:
+def serve_stdio(server: DocumentServer) -> None:
     """Serve until standard input or the parent process ends; then end the process, even while a call is at work."""
     # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -166,7 +166,7 @@ def serve_stdio(index: "ServedIndex") -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     code = 1
     try:
-        asyncio.run(DocumentServer(index).run_stdio_async())
+        asyncio.run(server.run_stdio_async())
         code = 0
     finally:
         sys.stderr.flush()
