@@ -39,8 +39,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from retriever.invocation import name_program
 
-class Command(str):
+
+class CommandHint(str):
     """A hint that is a command line: its arguments, without the program's name.
 
     Attributes:
@@ -55,9 +57,9 @@ class Command(str):
         command.lead = lead
         return command
 
-    def render(self, program: str = "hybrid_retrieve.py") -> str:
-        """`run: hybrid_retrieve.py index FOLDER`."""
-        return f"{self.lead}: {program} {self}"
+    def render(self) -> str:
+        """Return `run: hybrid-retrieve index FOLDER`, with the program as it was called."""
+        return f"{self.lead}: {name_program()} {self}"
 
 
 class RetrieverError(Exception):
@@ -65,7 +67,7 @@ class RetrieverError(Exception):
 
     Args:
         message: what went wrong, in one or two sentences.
-        hint: what to do: a `Command`, or a sentence without its first capital; empty where the message says it.
+        hint: what to do: a `CommandHint`, or a sentence without its first capital; empty where the message says it.
     """
 
     def __init__(self, message: str = "", *, hint: str = "") -> None:
@@ -78,7 +80,7 @@ class RetrieverError(Exception):
         return super().__str__()
 
     def __str__(self) -> str:
-        hint = self.hint.render() if isinstance(self.hint, Command) else self.hint
+        hint = self.hint.render() if isinstance(self.hint, CommandHint) else self.hint
         return "; ".join(filter(None, [self.message, hint]))
 
 
@@ -136,7 +138,9 @@ class UnknownReferenceError(UsageError):
 
     def __init__(self, reference: str, near: Sequence[str] = ()) -> None:
         question = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
-        super().__init__(f"{reference!r} is not in the index", hint=question or Command("tree", "to see what is, run"))
+        super().__init__(
+            f"{reference!r} is not in the index", hint=question or CommandHint("tree", "to see what is, run")
+        )
 
 
 class ClosedError(UsageError):

@@ -21,7 +21,7 @@ from pathlib import Path
 from pageindex.corpus import UnreadableDocumentError, count_documents, find_document, list_files, read_file
 from pageindex.ignore import CorpusError
 from retriever.arguments import check_arguments
-from retriever.errors import Command, NoIndexError, NotIndexedError, RetrieverError, UsageError
+from retriever.errors import CommandHint, NoIndexError, NotIndexedError, RetrieverError, UsageError
 from retriever.files import is_folder, measure_folder, writing_to
 from retriever.indexing.consent import forget_named, holds_home, list_named
 from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home_folder, is_own, name_index
@@ -159,7 +159,7 @@ def find_several(named: Sequence[str | Path]) -> dict[str, Store]:
     stores = [resolve_name(one, is_asked=True) for one in named]
     stores = stores or [index.store for index in indexes if not index.trouble]
     if not stores:
-        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER"))
+        raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
     return {known.get(store, str(store)): store for store in stores}
 
 
@@ -197,7 +197,7 @@ def _check_meant(name: str, index: Store, docs: Sequence[Path]) -> None:
         raise UsageError(
             f"{name} is an index of {', '.join(held)}, and {', '.join(map(str, new))} is not in it; for an index of its"
             f" own, name a folder: --index ./{Path(name).name}",
-            hint=Command(
+            hint=CommandHint(
                 f"index {shlex.join([*held, *map(str, new)])} --index {shlex.quote(name)}", "if one index is meant, run"
             ),
         )
@@ -283,7 +283,7 @@ def _choose_here() -> Choice:
         count,
         size,
         is_all=is_all,
-        hint=Command(f"index {shlex.quote(str(here))}", "to make one, run"),
+        hint=CommandHint(f"index {shlex.quote(str(here))}", "to make one, run"),
     )
 
 
@@ -295,7 +295,7 @@ def _choose_last(reason: str) -> Choice:
         if not store.exists():
             raise FileNotFoundError(name)
     except (OSError, UnicodeDecodeError):
-        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER")) from None
+        raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER")) from None
     used = next((known.where for known in list_indexes() if known.store == store), str(store))
     return Choice(store, note=f"{reason}; asked the index used last: {used}")
 
@@ -403,5 +403,5 @@ def find_named(name: str) -> Store:
     """Return the index of that name; UsageError when there is none."""
     store = resolve_name(name, is_asked=False)
     if not store.exists():
-        raise UsageError(f"there is no index {name!r}", hint=Command("indexes", "to see what there is, run"))
+        raise UsageError(f"there is no index {name!r}", hint=CommandHint("indexes", "to see what there is, run"))
     return store

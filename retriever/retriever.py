@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pageindex.node import Node
 from retriever.arguments import check_arguments
 from retriever.context.gather import ask_for_context
-from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
+from retriever.errors import ClosedError, CommandHint, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
 from retriever.indexes import split_reference
 from retriever.indexing.consent import FolderAccess
@@ -352,7 +352,7 @@ class Retriever(Closing):
             try:
                 with index.view(substitute=substitute) as view:
                     if not view.number:
-                        hint = Command(f"index FOLDER --index {self.store}")
+                        hint = CommandHint(f"index FOLDER --index {self.store}")
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                     question = expanded or settle_question(read, view, exact=self.profile.exact)
                     found = search(view, self._models, question, self.profile, own)

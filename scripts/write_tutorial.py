@@ -29,9 +29,8 @@ SCORE = re.compile(r"\d+(?:\.\d+)?(?=\))")
 
 def run_commands(commands: str, home: Path, folder: Path) -> str:
     """Return what the commands print in that folder of that home, both streams in their order."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("HYBRID_RETRIEVE_", "XDG_"))
-    }
+    others = ("HYBRID_RETRIEVE_", "XDG_", "UV_RUN_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     programs = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
         ["/bin/sh", "-ec", commands],

@@ -40,8 +40,9 @@ class Terminal(io.StringIO):
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Without this user's settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HYBRID_RETRIEVE_")}
+    """Without this user's settings, and as if `uv run` had not started the tests."""
+    others = ("HYBRID_RETRIEVE_", "UV_RUN_RECURSION_DEPTH")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     return kept | variables
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from retriever.api import open_retriever
 from retriever.display.json import dump_hit
+from retriever.invocation import name_installer
 from retriever.retriever import Retriever
 from retriever.settings.schema import merge
 from retriever.types import Answer, Hit
@@ -40,5 +41,4 @@ def explain_missing(extra: str, package: str, error: ModuleNotFoundError) -> Mod
     """What is said where the framework is not installed; the error itself where another module is missing."""
     if error.name is None or error.name.partition(".")[0] != package:  # it is there, and broken
         return error
-    how = f"pip install 'hybrid-retrieve[{extra}]', in a checkout: uv sync --extra {extra}"
-    return ModuleNotFoundError(f"this needs the extra `{extra}`; run: {how}", name=error.name)
+    return ModuleNotFoundError(f"this needs the extra `{extra}`; run: {name_installer(extra)}", name=error.name)

@@ -15,15 +15,15 @@ from retriever.command_line.console import print_line
 from retriever.command_line.help import WithHelp
 from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize
-from retriever.errors import Command, NoIndexError, UsageError
+from retriever.errors import CommandHint, NoIndexError, UsageError
 from retriever.files import writing_to
 from retriever.indexes import find_index
 from retriever.indexing.request import absolute
+from retriever.invocation import INSTALLED, SCRIPT
 from retriever.looking.overview import OVERVIEW_BEGINS, QUOTED
 from retriever.serving.pool import ServedIndex
 from retriever.text import cut
 
-PROGRAM = "hybrid-retrieve"
 DEFAULT_SKILL = ".claude/skills/search-documents/SKILL.md"
 MARK = "<!-- Written by `skill`, which writes it anew; what you change in it is lost. -->"
 MAX_SKILL_BYTES = 1_000_000
@@ -95,7 +95,7 @@ def write_skill(file: str, docs: tuple[str, ...], index: str | None, about: str,
         overview = served.describe()
     is_indexed = overview.startswith(OVERVIEW_BEGINS)
     if not is_indexed and not docs:
-        raise NoIndexError("nothing is indexed that an agent could ask", hint=Command("index FOLDER"))
+        raise NoIndexError("nothing is indexed that an agent could ask", hint=CommandHint("index FOLDER"))
     place = [word for folder in docs for word in ("--docs", folder)]
     if index or not docs:  # an agent may start where another index was used last
         place = ["--index", str(find_index(tuple(map(absolute, docs)), index).index)]
@@ -132,9 +132,9 @@ def describe_skill(overview: str) -> str:
 
 def find_program() -> str:
     """The program as a shell starts it here, from any folder."""
-    if shutil.which(PROGRAM):
-        return PROGRAM
-    return shlex.join([sys.executable, str(Path(__file__).parents[2] / "hybrid_retrieve.py")])
+    if shutil.which(INSTALLED):
+        return INSTALLED
+    return shlex.join([sys.executable, str(Path(__file__).parents[2] / SCRIPT)])
 
 
 def read_known(path: Path) -> str | None:

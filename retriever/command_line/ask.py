@@ -14,13 +14,13 @@ from click.core import ParameterSource
 
 from retriever.command_line import options, suggest_command
 from retriever.command_line.console import STANDARD_STREAM, Console, print_line
-from retriever.command_line.help import name_program
 from retriever.command_line.opening import Opening, open_one_or_several
 from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Form, Output, note_state, print_answer, print_context
 from retriever.display.editors import choose_template
 from retriever.display.phrases import format_refresh_command, pluralize
 from retriever.errors import RetrieverError
+from retriever.invocation import name_program
 from retriever.query import AskRequest, Scope
 from retriever.trace import Spent
 from retriever.types import Answer
@@ -213,7 +213,7 @@ def note_command(words: Sequence[str], answer: Answer | None, console: Console) 
     suggestion = suggest_command(first, with_paths=bool(rest))
     known = {word.casefold() for hit in answer.hits for word in hit.words} if answer else set()
     if suggestion and (suggestion[1] or first.casefold() not in known):
-        name, program = suggestion[0], name_program(context)
+        name, program = suggestion[0], name_program()
         kind = "" if name.startswith("-") else "the command "
         how = name if name.startswith("-") or " " in name else f"{name} --help"
         console.note(f"did you mean {kind}`{name}`? it was asked as a question; for the command: {program} {how}")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from retriever.command_line.flags import SettingOption, format_value
+from retriever.invocation import name_program
 
 EVERYDAY = frozenset({"top_k", "exact", "documents.ignore", "context_tokens", "record"})  # settings, among the options
 FIRST_OPTIONS = ("docs", "index", "indexes", "profile")
@@ -40,7 +41,7 @@ class WithHelp(click.Command):
         super().format_help_text(ctx, formatter)
         with formatter.section("Examples"):
             for example in self.examples:
-                formatter.write(f"{'':{formatter.current_indent}}{name_program(ctx)} {example}\n")
+                formatter.write(f"{'':{formatter.current_indent}}{name_program()} {example}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
@@ -60,12 +61,6 @@ class WithHelp(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if ctx.meta.get(ALL_HELP) or not any(option.name == "help_all" for option in self.params):
             super().format_epilog(ctx, formatter)
-
-
-def name_program(context: click.Context) -> str:
-    """Return how the program is called where this one was: in a clone by uv, which needs no active environment."""
-    name = str(context.find_root().info_name)
-    return f"uv run {name}" if name == "hybrid_retrieve.py" else name
 
 
 def show_all_help(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -17,7 +17,7 @@ from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
-from retriever.errors import RetrieverError, UsageError
+from retriever.errors import CommandHint, RetrieverError, UsageError
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
@@ -199,7 +199,7 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     for item in found:
         print_index(item)
     if not found:
-        console.note("there is no index yet; run: hybrid_retrieve.py index FOLDER")
+        console.note(f"there is no index yet; {CommandHint('index FOLDER').render()}")
     return ExitCode.OK
 
 

@@ -16,6 +16,7 @@ from retriever.command_line.help import WithHelp
 from retriever.command_line.opening import Opening
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
 from retriever.errors import QuestionError, RetrieverError
+from retriever.invocation import name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import list_settings
@@ -203,7 +204,7 @@ def join_question(words: tuple[str, ...], example: str) -> str:
     """The question's arguments as one text, quotes or not; QuestionError, with an `example`, when there is none."""
     question = " ".join(words)
     if not question.strip():
-        raise QuestionError(f"the question is empty: write it in quotes, as in: hybrid_retrieve.py {example}")
+        raise QuestionError(f"the question is empty: write it in quotes, as in: {name_program()} {example}")
     return question
 
 

@@ -12,7 +12,6 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 import click
@@ -24,8 +23,8 @@ from retriever.command_line.help import WithHelp, place_option, write_options
 from retriever.command_line.options import COMMAND_IMPLIED, EXIT_CODES_HELP, ExitCode
 from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
+from retriever.invocation import INSTALLED, name_program
 
-PROGRAM = "hybrid-retrieve"  # as it is installed: a shell completes the words behind this one
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
 DEFAULT_COMMAND = "ask"
 VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
@@ -40,7 +39,7 @@ log = logging.getLogger("retriever")
 
 
 class Program(WithHelp, click.Group):
-    """`PROGRAM "question"` is `PROGRAM ask "question"`; options may stand before the question or after it."""
+    """A command line without a command's name is a question; options may stand before it or after it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -123,7 +122,7 @@ def completion(shell: str) -> ExitCode:
     """
     script = get_completion_class(shell)
     assert script is not None
-    sys.stdout.write(f"{script(command_line, {}, PROGRAM, COMPLETION_VARIABLE).source()}\n")
+    sys.stdout.write(f"{script(command_line, {}, INSTALLED, COMPLETION_VARIABLE).source()}\n")
     return ExitCode.OK
 
 
@@ -134,10 +133,10 @@ def main(arguments: Sequence[str]) -> int:
     prepare_streams()
     instruction = os.environ.get(COMPLETION_VARIABLE)
     if instruction:  # a shell asks what could come next
-        return shell_complete(command_line, {}, PROGRAM, COMPLETION_VARIABLE, instruction)
+        return shell_complete(command_line, {}, INSTALLED, COMPLETION_VARIABLE, instruction)
     with note_interrupts() as interrupts:
         try:
-            with command_line.make_context(Path(sys.argv[0]).name, list(arguments)) as context:
+            with command_line.make_context(name_program(), list(arguments)) as context:
                 code = int(command_line.invoke(context))
             sys.stdout.flush()
             return code

@@ -21,6 +21,7 @@ from retriever.display.phrases import (
     format_section,
 )
 from retriever.display.sanitize import sanitize, sanitize_line
+from retriever.invocation import name_program
 
 if TYPE_CHECKING:
     from retriever.types import Answer, CitedSentence, Hit, SimilarSection, SimilarSections
@@ -130,7 +131,7 @@ def show_hit(
     if full:
         page.quotation(highlight(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
         if hit.text_cut:
-            command = f"hybrid_retrieve.py read {sanitize_line(hit.node_id)!r}"
+            command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)

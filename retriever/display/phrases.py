@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from retriever.invocation import name_program
 from retriever.lexical.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def describe_expansion(report: "ExpansionReport") -> str:
 def format_refresh_command(state: "IndexState", index: str | None) -> str:
     """The command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
-    return shlex.join(["hybrid_retrieve.py", "index", *option, *state.folders])
+    return f"{name_program()} {shlex.join(['index', *option, *state.folders])}"
 
 
 def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...] = ()) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from retriever.embedding.onnx import file_sha256
 from retriever.embedding.prefixes import choose_prefixes
 from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
+from retriever.invocation import name_installer
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
@@ -94,8 +95,9 @@ class SentenceTransformersEncoder:
         except ModuleNotFoundError as error:
             if error.name != "sentence_transformers":  # it is there, and broken
                 raise
-            how = "run: uv sync --extra models"
-            raise EncoderError(f"encoder.kind sentence-transformers needs the extra `models`; {how}") from error
+            raise EncoderError(
+                f"encoder.kind sentence-transformers needs the extra `models`; run: {name_installer('models')}"
+            ) from error
         try:
             return SentenceTransformer(str(self._folder), local_files_only=True, trust_remote_code=False)
         except (OSError, ValueError, KeyError, RuntimeError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pageindex.corpus import MAX_FILE_BYTES, CorpusOptions, read_file
 from pageindex.formats import READERS
-from retriever.errors import Command, UsageError
+from retriever.errors import CommandHint, UsageError
 from retriever.files import make_private_folder, write_file, writing_to
 from retriever.indexing.request import home_folder, is_own, named_file
 from retriever.settings.layers import GivenSettings
@@ -153,7 +153,7 @@ def check_folders(folders: Sequence[Path]) -> None:
         if holds_home(folder):
             raise UsageError(
                 f"{folder} holds everything that is yours: name the folder of documents",
-                hint=Command(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
+                hint=CommandHint(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
             )
 
 

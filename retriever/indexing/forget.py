@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retriever.embedding import open_encoder
-from retriever.errors import Command, EncoderError, NoIndexError, UnknownReferenceError, UsageError
+from retriever.errors import CommandHint, EncoderError, NoIndexError, UnknownReferenceError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
@@ -80,7 +80,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             meant = _targets(connection, request.store, reference)
             targets += [target for target in meant if target.path in target.folder.forgotten]
             if not any(target in targets for target in meant):
-                raise UsageError(f"{reference!r} was not forgotten", hint=Command("status", "to see what was, run"))
+                raise UsageError(f"{reference!r} was not forgotten", hint=CommandHint("status", "to see what was, run"))
         with transaction(connection):
             rows = [(target.folder.key, target.path) for target in targets]
             connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)

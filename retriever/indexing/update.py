@@ -22,7 +22,7 @@ from pageindex.document import parse_document
 from pageindex.node import Node
 from retriever.embedding import open_encoder
 from retriever.embedding.prefixes import describe_prefixes
-from retriever.errors import Command, DocumentsError, EncoderError, UsageError
+from retriever.errors import CommandHint, DocumentsError, EncoderError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
     Changes,
@@ -177,7 +177,7 @@ def compare_folders(
     stored = reading.folders(connection)
     for path in listings:
         if inner := next((folder.path for folder in stored if is_inside(folder.path, path)), None):
-            hint = Command(f"forget {inner} --index {request.store}", "take that out first, or name another index")
+            hint = CommandHint(f"forget {inner} --index {request.store}", "take that out first, or name another index")
             raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
     new = [StoredFolder(0, path, "") for path in listings if path not in {folder.path for folder in stored}]
     folders = name_folders_apart([*stored, *new])

@@ -12,7 +12,7 @@ from typing import Any
 
 from retriever.arguments import check_arguments
 from retriever.display.json import dump
-from retriever.errors import Command, IndexUnusableError, UsageError
+from retriever.errors import CommandHint, IndexUnusableError, UsageError
 from retriever.indexes import find_index
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import recorded
@@ -74,7 +74,7 @@ class QuestionLog:
         with self.store.read() as connection:
             record = recorded.query_record(connection, key)
         if record is None:
-            raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
+            raise UsageError(f"no question {key} is recorded", hint=CommandHint("history", "to see what is, run"))
         return {"id": key, **record}
 
     def delete(self, key: int) -> None:
@@ -87,7 +87,7 @@ class QuestionLog:
         with self.store.delete(WAIT_FOR_WRITER_S) as connection:
             removed = recorded.remove_query(connection, key)
         if not removed:
-            raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
+            raise UsageError(f"no question {key} is recorded", hint=CommandHint("history", "to see what is, run"))
 
     def delete_all(self) -> int:
         """Remove all, and what was opened, from every file of the index; return how many questions that were.

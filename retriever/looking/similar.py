@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pageindex.node import NodeKind
-from retriever.errors import Command, UsageError
+from retriever.errors import CommandHint, UsageError
 from retriever.indexing.consent import FolderAccess
 from retriever.looking.references import find_in_documents
 from retriever.searching.citations import open_anchors
@@ -59,7 +59,7 @@ def find_similar(
     own = [node_id, *_below(view, node_id)]
     if not view.fingerprint:
         raise UsageError(
-            "this index has no vectors, so nothing can be said of what is similar", hint=Command("index FOLDER")
+            "this index has no vectors, so nothing can be said of what is similar", hint=CommandHint("index FOLDER")
         )
     _, _, matrix = text_vectors.vectors_of_nodes(view.connection, view.fingerprint, own)
     if not len(matrix):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from retriever.embedding.sentence_transformers import find_model_folder, silence_progress_bars
 from retriever.errors import EncoderError, RerankerError
+from retriever.invocation import name_installer
 from retriever.rerank.pairs import MAX_LENGTH, PairReranker, check_scores
 from retriever.settings.schema import RerankSettings
 
@@ -58,8 +59,9 @@ class CrossEncoderReranker(PairReranker):
         except ModuleNotFoundError as error:
             if error.name not in {"sentence_transformers", "torch"}:  # it is there, and broken
                 raise
-            how = "run: uv sync --extra models"
-            raise RerankerError(f"rerank.kind cross-encoder needs the extra `models`; {how}") from error
+            raise RerankerError(
+                f"rerank.kind cross-encoder needs the extra `models`; run: {name_installer('models')}"
+            ) from error
         from safetensors import SafetensorError
 
         folder = self._folder
@@ -91,7 +93,7 @@ class CrossEncoderReranker(PairReranker):
 def find_problem(settings: RerankSettings) -> tuple[str, str]:
     """Return why the cross-encoder cannot be used, and what to do; both empty where all is there. Load nothing."""
     if find_spec("sentence_transformers") is None:
-        return "rerank.kind cross-encoder needs the extra `models`", "uv sync --extra models"
+        return "rerank.kind cross-encoder needs the extra `models`", name_installer("models")
     try:
         find_model_folder(settings.model, owner="cross-encoder")
     except EncoderError as error:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retriever.searching.open_index import View
 
 MAX_QUESTION_CHARS = 8_000  # a longer question is cut, and the answer says so: no search reads more
-EXAMPLE = 'hybrid_retrieve.py "oven in:daily tag:kitchen -car"'
+EXAMPLE = "oven in:daily tag:kitchen -car"
 
 _KEYS = {"in": "folders", "tag": "tags", "since": "since", "until": "until", "where": "where"}
 _NEGATED = {"in": "not_folders", "tag": "not_tags"}
@@ -81,7 +81,7 @@ class ReadQuestion:
         question = " ".join(text.split())
         if not any(sign.isalnum() for sign in question):
             given = " ".join(self.asked.split())
-            raise QuestionError(f"{given!r} says where to look, and not for what; add words, as in: {EXAMPLE}")
+            raise QuestionError(f"{given!r} says where to look, and not for what; add words, as in: {EXAMPLE!r}")
         return question, self.given + self.scope + Scope(without=without)
 
 

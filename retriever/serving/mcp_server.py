@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from retriever import errors
 from retriever.errors import NotReadyError, RetrieverError, UsageError
+from retriever.invocation import name_program
 from retriever.serving.guard import MAX_BODY_BYTES, ServerAddress
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
 
@@ -38,11 +39,11 @@ PARENT_CHECK_S = 0.5
 # What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
 NEXT_STEPS: dict[type[Exception], str] = {
     errors.NotIndexedError: "the folder that the server was started in is not indexed; ask the user to run there: "
-    "hybrid_retrieve.py index . (or to start it with --index NAME)",
-    errors.NoIndexError: "nothing is indexed; ask the user to run: hybrid_retrieve.py index FOLDER",
+    "{program} index . (or to start it with --index NAME)",
+    errors.NoIndexError: "nothing is indexed; ask the user to run: {program} index FOLDER",
     errors.IndexVersionError: "the index is of a newer version; ask the user to update hybrid-retrieve",
     errors.IndexLockedError: "another process is writing to the index; call again in a moment",
-    errors.IndexUnusableError: "the index cannot be read; ask the user to run: hybrid_retrieve.py status",
+    errors.IndexUnusableError: "the index cannot be read; ask the user to run: {program} status",
     errors.DocumentsError: "the documents cannot be read; ask the user to look at the server's standard error",
     RetrieverError: "the search failed; ask the user to look at the server's standard error",
     Exception: "this is a bug of the server; ask the user to look at its standard error. Other tools may still work",
@@ -118,12 +119,13 @@ def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
 def describe_error(error: Exception) -> str:
     """Describe an error to an agent: what it asked wrongly, in full; else no path or detail of this machine."""
     if isinstance(error, errors.UnknownReferenceError):
-        hint = "outline() shows what is" if isinstance(error.hint, errors.Command) else error.hint
+        hint = "outline() shows what is" if isinstance(error.hint, errors.CommandHint) else error.hint
         return str(make_sendable(f"{error.message}; {hint}"))
     if isinstance(error, UsageError | NotReadyError):
         return str(make_sendable(str(error)))
     log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
-    return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
+    step = next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
+    return step.format(program=name_program().rpartition(os.sep)[2])
 
 
 def make_mcp_app(index: "ServedIndex", address: ServerAddress) -> Starlette:

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from pageindex.corpus import require_regular
-from retriever.errors import Command, IndexDamagedError, IndexLockedError, IndexVersionError, NoIndexError, StorageError
+from retriever.errors import (
+    CommandHint,
+    IndexDamagedError,
+    IndexLockedError,
+    IndexVersionError,
+    NoIndexError,
+    StorageError,
+)
 from retriever.store.connection import Connection
 
 FILE_NAME = "index.sqlite"
@@ -103,7 +110,7 @@ def open_file(folder: Path) -> "FileConnection":
     """Open a connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
     _require_files(folder)
     if not is_index(folder):
-        raise NoIndexError(f"there is no index in {folder}", hint=Command("index FOLDER"))
+        raise NoIndexError(f"there is no index in {folder}", hint=CommandHint("index FOLDER"))
     path, last_error = folder / FILE_NAME, None
     with translate_sqlite_errors(folder):
         for mode in _reading_modes(path):
@@ -129,7 +136,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuses an index that another version made, another program's tables, and an empty database."""
     if _is_empty(connection):
-        raise NoIndexError(f"the index {folder} is empty", hint=Command(f"index FOLDER --index {folder}"))
+        raise NoIndexError(f"the index {folder} is empty", hint=CommandHint(f"index FOLDER --index {folder}"))
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if not found:
         raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")
@@ -140,7 +147,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
             listed = " ".join(shlex.quote(path) for (path,) in rows) or listed
         raise IndexVersionError(
             f"the index {folder} has format {found}, this version reads format {INDEX_FORMAT}",
-            hint=Command(f"index {listed} --index {shlex.quote(str(folder))}", "remove that folder, then run"),
+            hint=CommandHint(f"index {listed} --index {shlex.quote(str(folder))}", "remove that folder, then run"),
         )
 
 
@@ -257,7 +264,7 @@ def verify_on_error(connection: Connection, folder: Path) -> Iterator[None]:
 
 def make_damage_error(place: object, what: object) -> IndexDamagedError:
     """Say that the rows of an index cannot be believed; `place` is its store or its folder."""
-    repair = Command(f"doctor --repair --index {shlex.quote(str(place))}")
+    repair = CommandHint(f"doctor --repair --index {shlex.quote(str(place))}")
     return IndexDamagedError(f"{place}/{FILE_NAME} is damaged ({what})", hint=repair)
 
 

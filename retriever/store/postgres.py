@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retriever.errors import StorageError, UsageError
+from retriever.invocation import name_installer
 from retriever.store.connection import Connection, Rows
 from retriever.store.postgres_errors import translate_errors
 from retriever.store.store import Store
@@ -315,7 +316,7 @@ def connect(url: DatabaseUrl) -> "psycopg.Connection":
     except ModuleNotFoundError as error:
         raise UsageError(
             "an index in PostgreSQL needs the extra `postgres`",
-            hint="run: uv sync --extra postgres, or: pip install 'hybrid-retrieve[postgres]'",
+            hint=f"run: {name_installer('postgres')}",
         ) from error
     return psycopg.connect(url.dsn, **_connect_options(url))
 

@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from retriever.errors import Command, DocumentsError, IndexLockedError, IndexVersionError, RetrieverError, StorageError
+from retriever.errors import (
+    CommandHint,
+    DocumentsError,
+    IndexLockedError,
+    IndexVersionError,
+    RetrieverError,
+    StorageError,
+)
 from retriever.store.url import DatabaseUrl
 
 
@@ -37,7 +44,7 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: 
             return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
         case errors.UndefinedColumn() if "lexemes" in said:
             init = f"postgres init --tsvector english --index '{address}'"
-            return StorageError(f"{address} has no words for keyword: tsvector", hint=Command(init))
+            return StorageError(f"{address} has no words for keyword: tsvector", hint=CommandHint(init))
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
             return IndexVersionError(
                 f"the tables of {address} are not those of this version, or this role may not use them: {said}",
@@ -60,8 +67,8 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: 
     return StorageError(f"{address} answered with an error: {said}")
 
 
-def suggest_init(address: DatabaseUrl) -> Command:
-    return Command(f"postgres init --index '{address}'", "with a role that may make tables, run")
+def suggest_init(address: DatabaseUrl) -> CommandHint:
+    return CommandHint(f"postgres init --index '{address}'", "with a role that may make tables, run")
 
 
 def explain_rights(address: DatabaseUrl, said: str) -> StorageError:

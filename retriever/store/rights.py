@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from retriever.errors import UsageError
+from retriever.errors import CommandHint, UsageError
 from retriever.store.postgres import open_owner
 from retriever.store.url import DatabaseUrl
 
@@ -49,10 +49,10 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
     """Let a role read some folders; see `sharing.grant_postgres_folders`."""
     with open_owner(url) as connection:
         if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,):
-            hint = f"let it see all: hybrid_retrieve.py postgres init --reader {role} --index '{url}'"
+            hint = CommandHint(f"postgres init --reader {role} --index '{url}'", "to let it see all, run")
             raise UsageError("in a Citus cluster a role sees all folders or none", hint=hint)
         if role in _list_roles(connection, READ_ALL, WRITE_ALL):
-            hint = f"first run: hybrid_retrieve.py postgres revoke {role} --index '{url}'"
+            hint = CommandHint(f"postgres revoke {role} --index '{url}'", "first run")
             raise UsageError(f"{role} may read all folders already", hint=hint)
         keys = _find_folders(connection, folders)
         _execute(connection, READER, url, role)

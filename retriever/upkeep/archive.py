@@ -17,7 +17,7 @@ from pageindex.corpus import require_regular
 from retriever.arguments import check_arguments
 from retriever.errors import (
     ArchiveError,
-    Command,
+    CommandHint,
     DocumentsError,
     IndexDamagedError,
     IndexVersionError,
@@ -277,7 +277,7 @@ def check_index(file: Path, draft: Path, docs: Sequence[Path], encoder_url: str)
             settings, folders = reading.index_settings(connection), reading.folders(connection)
             given = collect_settings(DEFAULT_PROFILE, None, settings)
     except IndexVersionError as error:
-        cure = Command("index FOLDER", "make it again from the documents; run")
+        cure = CommandHint("index FOLDER", "make it again from the documents; run")
         raise IndexVersionError(f"{file} was made by a version with another format of the index", hint=cure) from error
     except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ArchiveError(f"{file} holds no index that can be used: {error.__cause__ or error}") from error

@@ -17,7 +17,7 @@ from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import ModelCard
 from retriever.errors import (
-    Command,
+    CommandHint,
     DocumentsError,
     EncoderError,
     IndexUnusableError,
@@ -29,6 +29,7 @@ from retriever.indexing.changes import detect_changes, list_known_folder, settle
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
 from retriever.indexing.derived_tables import DerivedTables, count_sections
 from retriever.indexing.snapshot import CHROMA, Snapshot
+from retriever.invocation import name_installer
 from retriever.rerank import cross_encoder, endpoint, onnx
 from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -73,7 +74,7 @@ def examine(index: Store | None, models: Profile | None = None) -> Iterator[Find
     """Examine everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
     yield from examine_software()
     if index is None:
-        cure = Command("index FOLDER").render()
+        cure = CommandHint("index FOLDER").render()
         yield Finding("index", "index", "note", "nothing has been indexed yet", cure)
     else:
         yield from examine_index(index)
@@ -96,7 +97,7 @@ def examine_software() -> Iterator[Finding]:
             installed.append(f"{name} {version(name)}")  # not imported: that would take as long as a question
         except PackageNotFoundError:
             installed.append(f"{name} is missing")
-            cure = "install again: uv sync"
+            cure = f"install again: {name_installer()}"
     yield judge("environment", "software", ", ".join(installed), cure)
     conflicts = list(find_conflicts())
     for says, is_in_the_way in conflicts:
@@ -108,7 +109,7 @@ def examine_software() -> Iterator[Finding]:
         ModelCard.read(BUNDLED_MODEL).verify(BUNDLED_MODEL)
         yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksums")
     except EncoderError as error:
-        yield Finding("environment", "bundled model", "problem", str(error), "install again: uv sync --reinstall")
+        yield Finding("environment", "bundled model", "problem", str(error), f"install again: {name_installer()}")
 
 
 def examine_models(profile: Profile) -> Iterator[Finding]:
@@ -143,7 +144,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
 
 def examine_index(index: Store) -> Iterator[Finding]:
     """Examine the database, the snapshot, the folders, what is left over, and who uses the index."""
-    repair = Command(f"doctor --repair --index {index}").render()
+    repair = CommandHint(f"doctor --repair --index {index}").render()
     try:
         with index.read() as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
@@ -187,10 +188,10 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     elif reading.read_state(connection).embedded_share < 1:
         embedded = text_vectors.vector_count(connection, fingerprint)
         says = f"{embedded:,} of {counts.chunks:,} chunks have a vector; the others are found by words alone"
-        yield Finding("index", "vectors", "note", says, Command("index FOLDER", "to go on, run").render())
+        yield Finding("index", "vectors", "note", says, CommandHint("index FOLDER", "to go on, run").render())
     elif lost := text_vectors.count_lost(connection, fingerprint):
         says = f"of {lost:,} of {counts.chunks:,} chunks the vector or its tokens are lost"
-        yield Finding("index", "vectors", "problem", says, Command("index FOLDER").render())
+        yield Finding("index", "vectors", "problem", says, CommandHint("index FOLDER").render())
     else:
         unused = "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
         (more,) = connection.execute(unused).fetchone()
@@ -207,7 +208,7 @@ def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterat
     """Compare the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
     number = reading.snapshot_number(connection)
     if not number:
-        cure = Command("index FOLDER").render()
+        cure = CommandHint("index FOLDER").render()
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     manifest_hash = reading.manifest_hash(connection)
@@ -249,7 +250,7 @@ def examine_parts(connection: Connection) -> Iterator[Finding]:
     problem = "" if DerivedTables().is_whole(connection) else "the postings are of another version"
     if found != sections:
         problem = f"the postings are of {found:,} of {pluralize(sections, 'section')}"
-    cure = Command("doctor --repair").render()
+    cure = CommandHint("doctor --repair").render()
     yield judge("index", "words", problem or pluralize(sections, "section"), cure if problem else "")
 
 
@@ -259,7 +260,7 @@ def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
     named = read_named_folders(index).folders
     for folder in reading.folders(connection):
         if folder.path not in named:
-            cure = Command(f"index --index {index} {folder.path}", "if it is meant, run").render()
+            cure = CommandHint(f"index --index {index} {folder.path}", "if it is meant, run").render()
             yield Finding("index", "folder", "note", explain_refusal([folder.path]), cure)
             continue
         # What cannot be read is known as well: it has changed only where its size or times have.
@@ -268,11 +269,11 @@ def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
             diff = detect_changes(folder, known, list_known_folder(folder, known, settings))
             changed = len(settle_unsure(diff, settings.max_file_bytes))
         except DocumentsError as error:
-            cure = Command(f"forget {folder.path}", "bring it back, or run").render()
+            cure = CommandHint(f"forget {folder.path}", "bring it back, or run").render()
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)
             continue
         says = f"{folder.path}: {pluralize(changed, 'file')} changed since it was indexed"
-        yield judge("index", "folder", says, Command(f"index {folder.path}").render() if changed else "", "note")
+        yield judge("index", "folder", says, CommandHint(f"index {folder.path}").render() if changed else "", "note")
 
 
 def examine_leftovers(index: Path) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from typing import Any
 from retriever.arguments import check_arguments
 from retriever.display.phrases import pluralize
 from retriever.embedding import open_encoder
-from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
+from retriever.errors import CommandHint, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
 from retriever.indexes import find_index
 from retriever.indexing.consent import (
@@ -135,7 +135,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     yield "a new index took the place of the damaged one"
     yield saved
     if report is None:
-        command = Command(f"index {shlex.join(folders) or 'FOLDER'} --index {shlex.quote(str(index))}")
+        command = CommandHint(f"index {shlex.join(folders) or 'FOLDER'} --index {shlex.quote(str(index))}")
         yield f"{explain_refusal(folders) if folders else 'which folders it held cannot be read'}; {command.render()}"
         return
     texts = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"

@@ -175,7 +175,7 @@ def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> No
     shelf = Shelf(tmp_path, PAGES)
     with pytest.raises(KeyboardInterrupt):
         shelf.update(progress=Interrupting("parsing", 1))
-    with pytest.raises(NoIndexError, match=r"is not finished; run: hybrid_retrieve.py index"):
+    with pytest.raises(NoIndexError, match=r"is not finished; run: python -m retriever index"):
         shelf.ask("word")
 
 

@@ -71,7 +71,7 @@ def test_no_index_yet_says_which_command_makes_one(cli: Cli, command: list[str])
     for place in ([], ["--index", "nowhere"]):
         out, err = cli(*command, *place, code=1)
         assert out == ""
-        assert "hybrid_retrieve.py index" in err
+        assert "python -m retriever index" in err
         assert not Path("nowhere").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 from hybrid_retrieve import main
 from pageindex.node import Span
 from retriever import Retriever, open_retriever
-from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
+from retriever.errors import ClosedError, CommandHint, UnknownReferenceError, UsageError
 from retriever.looking.browse import load_tree
 from retriever.searching.neighbors import PlacedNode
 from tests.shelf import CountingEncoder, Shelf, write_pages
@@ -151,8 +151,8 @@ def test_a_short_form_of_several_sections_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UnknownReferenceError) as caught:
             retriever.tree("a.md#nothing")
         assert (caught.value.message, caught.value.hint) == ("'a.md#nothing' is not in the index", "tree")
-        assert isinstance(caught.value.hint, Command)
-        assert str(caught.value) == "'a.md#nothing' is not in the index; to see what is, run: hybrid_retrieve.py tree"
+        assert isinstance(caught.value.hint, CommandHint)
+        assert str(caught.value) == "'a.md#nothing' is not in the index; to see what is, run: python -m retriever tree"
 
 
 VAULT = {

@@ -345,7 +345,7 @@ def test_another_format_is_refused_and_left_alone(shelf: Shelf, number: int) -> 
         rows.execute(f"PRAGMA user_version = {number}")
         rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = (shelf.index / "index.sqlite").read_bytes()
-    command = re.escape(f"run: hybrid_retrieve.py index {shelf.docs} --index {shelf.index}")
+    command = re.escape(f"run: python -m retriever index {shelf.docs} --index {shelf.index}")
     for use in (lambda: shelf.ask("word"), shelf.update, lambda: examined(shelf, repair=True)):
         with pytest.raises(IndexVersionError, match=f"has format {number}, this version reads format .*{command}"):
             use()

@@ -17,7 +17,7 @@ from retriever.api import forget_documents, open_retriever
 from retriever.indexing.update import FEW_SECTIONS
 from retriever.retriever import Retriever
 from retriever.types import Answer, FloatMatrix
-from tests.program import command, environment, in_terminal, run_command
+from tests.program import PROGRAM, command, environment, in_terminal, run_command
 from tests.real.served import served
 from tests.real.test_mcp_lifecycle import Stdio, call
 from tests.scenarios import chapter_pages
@@ -183,7 +183,7 @@ def test_the_first_command_answers_and_the_next_goes_on(notes: Path, tmp_path: P
         partial = run_command(command(*form, *place, CATS), env=environment())
         assert "Now that everything is embedded" not in partial.stdout
         assert '"embedded_share": 1.0' not in partial.stdout
-        assert "note: to embed the rest, run: hybrid_retrieve.py index --index" in partial.stderr
+        assert f"note: to embed the rest, run: python {PROGRAM} index --index" in partial.stderr
     code, output = in_terminal(command(*place, CATS), tmp_path, environment(TERM="xterm", COLUMNS="120"))
     assert code == 0
     assert b"embedding the rest" in output

@@ -80,7 +80,7 @@ def test_a_folder_without_an_index_says_how_to_make_one(run: Ask, place: Path) -
     code, out, err = run("notes", "keys")
     assert (code, out) == (1, "")
     assert f"no index covers {place}/notes, which holds 2 Markdown files" in err
-    assert f"run: hybrid_retrieve.py index {place}/notes" in err
+    assert f"run: python -m retriever index {place}/notes" in err
     run("work", "index", ".")
     code, _, err = run("notes", "keys")
     assert code == 1, "the index used last is not asked where there are other documents"

@@ -12,7 +12,6 @@ from retriever.types import Source
 from tests.program import PROJECT, Cli
 
 NOTES = PROJECT / "tests" / "data" / "languages"
-CLICKED = "hybrid_retrieve.py index"
 
 
 @pytest.fixture(scope="module")

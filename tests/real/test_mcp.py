@@ -12,7 +12,7 @@ from mcp.client import Client
 from tokenizers import Tokenizer
 
 from retriever.embedding import BUNDLED_MODEL
-from retriever.errors import IndexDamagedError
+from retriever.errors import IndexDamagedError, NoIndexError
 from retriever.indexing.request import named_file
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools
@@ -312,9 +312,12 @@ def test_what_json_calls_whole_or_absent(library: ServedIndex) -> None:
     assert len(values["hits"]) == 2
 
 
-def test_an_error_says_nothing_of_this_machine() -> None:
-    assert describe_error(IndexDamagedError("/home/me/index: malformed")) == NEXT_STEPS[IndexDamagedError.__mro__[1]]
-    assert "/" not in describe_error(ValueError("/home/me")).replace("hybrid_retrieve.py", "")
+def test_an_error_says_nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = describe_error(IndexDamagedError("/home/me/index: malformed"))
+    assert damaged == "the index cannot be read; ask the user to run: python -m retriever status"
+    monkeypatch.setattr("sys.argv", ["/home/me/bin/hybrid-retrieve"])
+    assert "to run: hybrid-retrieve index FOLDER" in describe_error(NoIndexError("nothing in /home/me"))
+    assert "/" not in describe_error(ValueError("/home/me"))
     assert all("/" not in step for step in NEXT_STEPS.values())
 
 

@@ -104,7 +104,7 @@ def test_a_name_of_another_index_is_added_to_only_when_that_is_meant(
     for command in (("index", private), ("ask", "x", "--docs", str(private))):
         err = cli(*command, "--index", "notes", code=2).err
         assert f"notes is an index of {notes}, and {private} is not in it" in err
-        assert f"hybrid_retrieve.py index {notes} {private} --index notes" in err
+        assert f"python -m retriever index {notes} {private} --index notes" in err
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", "notes")
     cli("index", private, code=2)
     monkeypatch.delenv("HYBRID_RETRIEVE_INDEX")

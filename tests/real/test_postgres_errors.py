@@ -58,7 +58,7 @@ def test_a_server_that_is_not_there_or_lets_nobody_in(postgres_server: Server) -
 
 def test_a_database_without_tables(postgres_server: Server, cli: Cli) -> None:
     with postgres_server.new_database() as address:
-        assert f"run: hybrid_retrieve.py postgres init --index '{address}'" in fail(NoIndexError, address)
+        assert f"run: python -m retriever postgres init --index '{address}'" in fail(NoIndexError, address)
         assert "made the tables" in cli("postgres", "init", "--index", address).out
         assert "already" in cli("postgres", "init", "--index", address).out
         assert "is not finished" in fail(NoIndexError, address)

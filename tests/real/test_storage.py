@@ -290,7 +290,7 @@ def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: st
     }[harm]
     path.write_bytes(harmed)
     shelf.write("mail.md", "# Mail\n\nchanged\n")
-    with pytest.raises(IndexDamagedError, match=r"is damaged .*; run: hybrid_retrieve\.py doctor --repair --index"):
+    with pytest.raises(IndexDamagedError, match=r"is damaged .*; run: python -m retriever doctor --repair --index"):
         shelf.ask(QUESTIONS[0]) if command == "ask" else shelf.update()
     assert path.read_bytes() == harmed
     shelf.index.rename(shelf.place / "away")
@@ -299,7 +299,7 @@ def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: st
 
 def test_an_empty_database_is_made_and_that_of_another_program_left_alone(shelf: Shelf, tmp_path: Path) -> None:
     (shelf.index / "index.sqlite").write_bytes(b"")
-    with pytest.raises(NoIndexError, match=r"run: hybrid_retrieve.py index"):
+    with pytest.raises(NoIndexError, match=r"run: python -m retriever index"):
         shelf.ask("word")
     assert shelf.update().documents == 4
     assert said(answers(shelf)) == ""

@@ -68,7 +68,7 @@ def test_help_lists_every_command_and_loads_one() -> None:
         for name in ("program", "console", "options", "opening", "flags", "help", "output", "ask")
     }
     assert loaded == set(result.stderr.split())
-    assert "\n  uv run hybrid_retrieve.py index docs\n" in result.stdout
+    assert "\n  python hybrid_retrieve.py index docs\n" in result.stdout
     assert all(f"\n  {name} " in result.stdout for name in NAMES)
     assert all(f"\n{heading}:\n" in result.stdout for heading in GROUPS)
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(NAMES)

@@ -114,7 +114,7 @@ def test_full_quotes_the_text_as_it_stands(library: Sample, cli: Cli) -> None:
     \u2502 # A
     \u2502
     \u2502     code\ufffd
-    cut here; all of it: hybrid_retrieve.py read 'guide/mail.md#mail/after-the-response'
+    cut here; all of it: python -m retriever read 'guide/mail.md#mail/after-the-response'
 """
     assert expected in cli("q", "--full").out
 
@@ -208,7 +208,7 @@ def test_stale_and_skipped_files_are_said_with_what_to_do(library: Sample, cli: 
     state = replace(STATE, folders=("/my docs", "/b"), stale_files=3, skipped_files=1)
     library.answers = [answer(HIT, index=state)]
     assert cli("q", "--json", "--index", "i").err.splitlines() == [
-        "note: 3 files changed, not in this answer; run: hybrid_retrieve.py index --index i '/my docs' /b",
+        "note: 3 files changed, not in this answer; run: python -m retriever index --index i '/my docs' /b",
         "note: 1 file could not be read; `status` names them",
     ]
 

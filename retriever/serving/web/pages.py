@@ -1,5 +1,6 @@
 """The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
 from retriever.indexing.consent import FolderAccess
+from retriever.invocation import name_program
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt
 from retriever.looking.history import QuestionLog
@@ -129,6 +131,7 @@ class Pages:
         self._templates.globals.update(
             phrases=phrases,
             pluralize=phrases.pluralize,
+            program=name_program().rpartition(os.sep)[2],  # others may read it
             wikilink=wikilink,
             themes=THEMES,
             editors=EDITOR_NAMES,

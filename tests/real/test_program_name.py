@@ -1,0 +1,83 @@
+"""What is printed names the program as it was called: installed as a tool, in a checkout, as a module."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.program import PROJECT, environment, run_command
+
+OTHERS = {"hybrid-retrieve ", "hybrid_retrieve.py ", "python -m retriever "}
+
+
+def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dict[str, str]) -> None:
+    """Errors, notes, help, `doctor` and an agent's instructions name the program so, and in no other way."""
+    notes = folder / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("# Keys\n\nKeys are rotated in May.\n", encoding="utf-8")
+    env = env | {name: str(folder / name) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME")}
+    index = ["--index", str(folder / "index")]
+
+    def run(*arguments: str, code: int = 0) -> str:
+        done = run_command([*called, *arguments], cwd=PROJECT if "hybrid_retrieve.py" in named else folder, env=env)
+        assert done.returncode == code, done
+        printed = done.stdout + done.stderr
+        assert not any(other in printed.replace(named, "") for other in OTHERS), printed
+        return printed
+
+    assert f"run: {named} index FOLDER" in run("read", "a.md", *index, code=1)
+    assert f"\n  {named} index docs\n" in run("--help")
+    assert f"see {named} ask --help" in run("--nonsense", "x", code=2)
+    assert f"run: {named} index FOLDER" in run("doctor", "--index", str(folder / "none"))
+    run("index", str(notes), *index, "--encoder-kind", "none")
+    assert f"to see what is, run: {named} tree" in run("read", "zebra", *index, code=2)
+    (notes / "b.md").write_text("# Bees\n", encoding="utf-8")
+    assert f"run: {named} index --index {folder / 'index'} {notes}" in run("status", *index)
+
+
+def test_in_a_checkout(tmp_path: Path) -> None:
+    script = [sys.executable, "hybrid_retrieve.py"]
+    check_names(script, "python hybrid_retrieve.py", tmp_path, environment())
+
+
+def test_in_a_checkout_by_uv(tmp_path: Path) -> None:
+    script = [sys.executable, "hybrid_retrieve.py"]  # what `uv run hybrid_retrieve.py` starts, with this variable
+    check_names(script, "uv run hybrid_retrieve.py", tmp_path, environment(UV_RUN_RECURSION_DEPTH="1"))
+
+
+def test_as_a_module(tmp_path: Path) -> None:
+    check_names([sys.executable, "-m", "retriever"], "python -m retriever", tmp_path, environment())
+
+
+def test_a_python_program_is_told_of_a_command_that_is_there(tmp_path: Path) -> None:
+    script = "import retriever.api; retriever.api.open_retriever(index='none')"
+    done = run_command([sys.executable, "-c", script], env=environment(XDG_DATA_HOME=str(tmp_path)))
+    assert "run: python -m retriever index" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_installed_from_a_wheel(tmp_path: Path) -> None:
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv is not here")
+    env = {name: value for name, value in environment().items() if name != "XDG_CACHE_HOME"}  # uv's own cache
+    made = run_command([uv, "build", "--wheel", "--offline", "-o", tmp_path / "wheels"], env=env)
+    if made.returncode:
+        pytest.skip(f"no wheel can be built offline: {made.stderr[-200:]}")
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    subprocess.run([uv, "venv", "--offline", "-q", "-p", sys.executable, tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [uv, "pip", "install", "--offline", "-q", "--no-deps", "-p", str(python), str(wheel)]
+    subprocess.run(install, check=True)
+    # What it needs comes from the environment of the tests; the path files there, by which a checkout is found, do not.
+    libraries = next((tmp_path / "venv" / "lib").glob("python*/site-packages")) / "libraries.pth"
+    libraries.write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    paths = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    check_names(["hybrid-retrieve"], "hybrid-retrieve", tmp_path, environment(PATH=paths))
+    origin = run_command([python, "-c", "import retriever; print(retriever.__file__)"], tmp_path)
+    assert str(tmp_path) in origin.stdout
