@@ -1,9 +1,34 @@
 """Chunk hits become nodes. Pure: values in, values out."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import log2
 
 from retriever.types import Ranked
+
+SECOND_SHARE = 0.3  # of a section's score, what its second chunk says; nDCG@10 with 0, .3 and .5: .688, .701, .693
+NO_SECOND = 0.7  # of the best chunk's cosine: what counts for a second one that was not found
+
+
+def rank_by_two_chunks(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    """As `best_of_each` for chunk hits, with a share of the score for a node's second chunk.
+
+    Two chunks near the question are better evidence than one, which may be near by chance.
+    """
+    best: dict[str, Ranked] = {}
+    second: dict[str, float] = {}
+    for hit in sort_ranked(hits):
+        if hit.node_id in best:
+            second.setdefault(hit.node_id, hit.score)
+        else:
+            best[hit.node_id] = hit
+    return sort_ranked(
+        replace(
+            hit,
+            score=(1 - SECOND_SHARE) * hit.score + SECOND_SHARE * second.get(hit.node_id, NO_SECOND * hit.score),
+        )
+        for hit in best.values()
+    )
 
 
 def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:

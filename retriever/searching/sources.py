@@ -16,7 +16,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.encode import EncodedQueries
 from retriever.searching.late_interaction import max_similarities
-from retriever.searching.mapping import best_of_each, first_of_each, rank_by_distance_and_rank, sort_ranked
+from retriever.searching.mapping import first_of_each, rank_by_distance_and_rank, rank_by_two_chunks, sort_ranked
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
@@ -26,6 +26,7 @@ from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Rankin
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
+COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 
 RankWeighting = Literal["evidence", "constant"]
@@ -43,7 +44,7 @@ class SemanticSettings:
     semantic_per_query: int
     semantic_weight: float
     vector_search: VectorChoice
-    node_evidence: Literal["best_chunk", "distance_and_rank"]
+    node_evidence: Literal["two_chunks", "distance_and_rank"]
     rank_weighting: RankWeighting
     page_prior: float
     fusion: FusionSettings
@@ -87,7 +88,7 @@ def rank_semantic(
         limit = settings.semantic_per_query
 
     by_rank = settings.node_evidence == "distance_and_rank"
-    scale = "cosine / log2(1 + rank)" if by_rank else "cosine"
+    scale = "cosine / log2(1 + rank)" if by_rank else "cosine of two chunks"
     # Where scores are scaled over the list, its last is worth nothing: only those that are near may be in it.
     min_cosine = settings.fusion.min_cosine if settings.fusion.method == "blended" else -math.inf
     rankings, cosines = [], []
@@ -95,7 +96,7 @@ def rank_semantic(
         nearest = find_nearest_chunks(view, vector, limit, settings.vector_search)
         cosines.append(nearest[0][1] if nearest else None)
         hits = _map_to_nodes(view, [item for item in nearest if item[1] >= min_cosine], limit)
-        items = rank_by_distance_and_rank(hits) if by_rank else best_of_each(hits)
+        items = rank_by_distance_and_rank(hits) if by_rank else rank_by_two_chunks(hits)
         items = penalize_boilerplate(view, items, settings.page_prior)
         items = weigh_evidence(items, settings.rank_weighting)
         weight = settings.semantic_weight * encoded.trust * share
@@ -185,10 +186,11 @@ class KeywordResult:
 
 
 def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings) -> KeywordResult:
-    """The sections that share words with the queries, by BM25 or `ts_rank_cd`; the evidence of each is its coverage.
+    """The sections that share words with the queries, by BM25 or `ts_rank_cd`, with what of the queries each covers.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
-    several queries in one list, the mean by their weights.
+    several queries in one list, the sum by their weights. Its evidence falls faster: half of a question's words is
+    less than half of an answer.
 
     Args:
         view: the index.
@@ -216,7 +218,8 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     rankings, results, coverages = [], [], []
     for texts, share in searches:
         result, coverage, ids = search_words(view, texts, words, limit, settings.keyword)
-        evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(coverage)
+        is_weighed = settings.rank_weighting == "evidence"
+        evidence = [own**COVERAGE_POWER if is_weighed else 1.0 for own in coverage]
         items = first_of_each(
             Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
         )

@@ -279,7 +279,7 @@ class Profile:
     """Every setting of one recall mode."""
 
     top_k: Count = setting(5, "How many sections are returned.", "-k")
-    vector_top_n: Count = setting(40, "How many chunks semantic search finds for a query.")
+    vector_top_n: Count = setting(60, "How many chunks semantic search finds for a query.")
     keyword_top_n: Count = setting(100, "How many sections keyword search ranks.")
     semantic_per_query: CountOrNone = setting(
         0, "How many chunks semantic search finds for each text of a search, in a list of its own; 0: one list for all."
@@ -300,8 +300,9 @@ class Profile:
         "ranking: neighbors are a list of their own, of neighbor_weight; merged: they join the semantic list.",
     )
     neighbor_weight: Weight = setting(0.1, "The weight of the neighbors' list in the fusion.")
-    node_evidence: Literal["best_chunk", "distance_and_rank"] = setting(
-        "best_chunk", "A section's semantic score: its best chunk's cosine, or that cosine with its rank's share."
+    node_evidence: Literal["two_chunks", "distance_and_rank"] = setting(
+        "two_chunks",
+        "A section's semantic score: the cosines of its two best chunks, or the best one's with its rank's share.",
     )
     rrf_k: Annotated[float, Bounds(above=0, at_most=1e6)] = setting(
         60, "The k of reciprocal rank fusion: 1 / (k + rank)."
