@@ -345,8 +345,7 @@ class Retriever(Closing):
         # A damaged snapshot is made anew at once, without embedding: nobody has to run a command for an answer.
         is_rebuilt = False
         for attempt in range(ATTEMPTS + 1):
-            number, own = index.number(), recorder.copy()
-            substitute = attempt == ATTEMPTS or self._is_unusable(number)
+            own, substitute = recorder.copy(), attempt == ATTEMPTS or self._is_unusable(index)
             if substitute and self._unusable is not None:
                 own.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
             try:
@@ -361,6 +360,7 @@ class Retriever(Closing):
             except SnapshotError as error:
                 if substitute:
                     raise
+                number = index.seen
                 if index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
                 if is_rebuilt or not self._rebuild(index, number):
@@ -371,10 +371,11 @@ class Retriever(Closing):
                 recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
         raise AssertionError("the last attempt returns or raises")
 
-    def _is_unusable(self, number: int) -> bool:
-        """Return whether a snapshot is left alone for now: each try to rebuild it takes longer than a question."""
+    def _is_unusable(self, index: OpenIndex) -> bool:
+        """Return whether the snapshot is left alone for now: each try to rebuild it takes longer than a question."""
         known = self._unusable
-        return known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S
+        is_recent = known is not None and time.monotonic() - known.noticed < RETRY_S
+        return is_recent and known is not None and index.number() == known.number
 
     def _describe(self, expanded: ExpandedQuery, found: Found, state: IndexState, recorder: Recorder) -> Answer:
         """Return what was found as an answer, with how sure it is and how it was made."""

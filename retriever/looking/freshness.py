@@ -10,7 +10,7 @@ from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.searching.open_index import OpenIndex, View
 from retriever.settings.schema import APPROXIMATE
-from retriever.store import listing, reading
+from retriever.store import reading
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
@@ -116,8 +116,7 @@ class Watch:
 
 def describe_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts, named = view.counts, read_named_folders(view.store).folders
-    folders = tuple(folder.path for folder in reading.folders(view.connection))
+    counts, named, folders = view.counts, read_named_folders(view.store).folders, view.state.folders
     return IndexState(
         path=str(view.store),
         folders=folders,
@@ -127,7 +126,7 @@ def describe_state(view: View, freshness: Freshness) -> IndexState:
         chunks=counts.chunks,
         refreshed_files=freshness.refreshed,
         stale_files=freshness.stale,
-        skipped_files=listing.skipped_count(view.connection),
+        skipped_files=view.state.skipped,
         unchecked_folders=max(freshness.unseen, sum(folder not in named for folder in folders)),
         embedded_share=view.embedded_share,
     )

@@ -15,9 +15,8 @@ from retriever.indexing.consent import FolderAccess
 from retriever.looking.references import find_in_documents
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
-from retriever.searching.sources import find_nearest_chunks
 from retriever.settings.schema import VectorChoice
-from retriever.store import reading, text_vectors
+from retriever.store import text_vectors
 from retriever.text import cut
 from retriever.types import SimilarSection, SimilarSections
 
@@ -135,10 +134,8 @@ def _near_nodes(
     total = view.counts.chunks
     nodes: dict[str, None] = {}
     for limit in (FIRST_CHUNKS, 10 * FIRST_CHUNKS, total):
-        nearest = find_nearest_chunks(view, mean, max(1, min(limit, total)), how)
-        alike = text_vectors.alike(view.connection, [key for key, _ in nearest])
-        every = [other for others in alike.values() for other in others]
-        chunks = reading.chunks(view.connection, every).values()
+        nearest = view.find_nearest(mean, max(1, min(limit, total)), how)
+        chunks = [chunk for text in nearest for chunk in text.chunks]
         nodes = dict.fromkeys(
             chunk.node_id for chunk in chunks if chunk.node_id not in own and chunk.document_key != own_document
         )

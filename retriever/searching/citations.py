@@ -1,15 +1,15 @@
 """Whether the lines that are cited still hold, on the disk, what was indexed; if not, where that has moved."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
-from retriever.store import listing
 from retriever.store.connection import Connection
-from retriever.store.reading import StoredDocument, documents_by_key
+from retriever.store.listing import CitedDocument, cited_documents
 
 # `exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
 # several others; `gone`: there is no such document, or it cannot be read; `unchecked`: its folder has not been named
@@ -29,21 +29,27 @@ class Anchors:
     """Compares the files of one answer with what was indexed: each is read, once, whatever its size and times say.
 
     Args:
-        documents: as they were when they were indexed, by key.
-        places: the folder of each, by document key, and how its file is cited.
+        documents: as they were when they were indexed; read when the first is looked at.
         access: which of the folders may be looked at, and which of their files are documents.
     """
 
-    def __init__(
-        self, documents: Mapping[int, StoredDocument], places: Mapping[int, tuple[str, str]], access: FolderAccess
-    ) -> None:
-        self.folders = {key: folder for key, (folder, _) in places.items()}
-        """The indexed folder of each document, absolute."""
-        self.names = {key: name for key, (_, name) in places.items()}
-        """How the file of each document is cited; see `listing.places_of_documents`."""
-        self._documents = documents
-        self._access = access
+    def __init__(self, documents: Iterable[CitedDocument], access: FolderAccess) -> None:
+        self._rows, self._access = documents, access
         self._seen: dict[int, tuple[CitationState, str]] = {}
+
+    @cached_property
+    def _documents(self) -> dict[int, CitedDocument]:
+        return {cited.document.key: cited for cited in self._rows}
+
+    @cached_property
+    def folders(self) -> dict[int, str]:
+        """The indexed folder of each document, absolute."""
+        return {key: cited.folder for key, cited in self._documents.items()}
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """How the file of each document is cited."""
+        return {key: cited.name for key, cited in self._documents.items()}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
         """Where the section is.
@@ -60,7 +66,7 @@ class Anchors:
         """`exact`, `stale`, `gone` or `unchecked` for the file as a whole, and its text where it is `stale`."""
         if document_key in self._seen:
             return self._seen[document_key]
-        known, folder = self._documents[document_key], self.folders[document_key]
+        known, folder = self._documents[document_key].document, self.folders[document_key]
         state: tuple[CitationState, str] = ("unchecked", "")
         if folder in self._access.folders:
             try:
@@ -75,8 +81,7 @@ class Anchors:
 
 def open_anchors(connection: Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
     """Looks at the files of these documents."""
-    places = listing.places_of_documents(connection, document_keys)
-    return Anchors(documents_by_key(connection, document_keys), places, access)
+    return Anchors(cited_documents(connection, document_keys), access)
 
 
 def find_anchor(span: Span, text: str, now: str) -> Anchor:

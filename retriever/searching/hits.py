@@ -63,12 +63,14 @@ def build_hits(
     # A hit that the tree brought in says from where, by that section's title.
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
     view.tree.load_nodes([*ids, *beside])
-    nodes = view.tree.read(ids)
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
-    chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
+    # All is asked for before the first answer is read: a database is waited for once.
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, settings.documents))
-    fields = reading.fields(view.connection, set(keys.values()))
+    read = reading.nodes(view.connection, ids)
+    field_rows = reading.field_rows(view.connection, set(keys.values()))
+    chunks = read_chunks(view.connection, ids)
+    nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
     terms = TermFinder(words, languages)

@@ -90,7 +90,6 @@ def add_neighbors(
         return list(rankings)
 
     def look_around(hits: Sequence[Ranked]) -> tuple[Ranked, ...]:
-        view.tree.load_nodes(hit.node_id for hit in hits)
         view.tree.load_links(hit.node_id for hit in hits)
         roots = find_file_roots(hits, view.tree, settings.candidate_file_roots, settings.parent_decay)
         found = best_of_each([*find_neighbors(hits, view.tree, settings), *roots])

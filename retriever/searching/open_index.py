@@ -1,5 +1,6 @@
 """An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
+import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from retriever.store.connection import Connection
 from retriever.store.database import make_damage_error, read_transaction
 from retriever.store.reading import OutlineNode
 from retriever.store.store import Store
-from retriever.types import Ranked
+from retriever.store.text_vectors import NearText
+from retriever.types import FloatMatrix, Ranked
 from retriever.vectors.exact import ExactIndex
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from retriever.vectors.exact import ExactIndex, VectorSearch
 
 
+COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
 
 
@@ -60,9 +63,13 @@ class StoredTree:
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
-        # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
         new = sorted(set(document_keys) - self._sections.keys())
-        for node in reading.outlines(self._connection, new):
+        if new:
+            self._add(reading.outlines(self._connection, new))
+
+    def _add(self, outlines: Iterable[OutlineNode]) -> None:
+        # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
+        for node in outlines:
             if node.id in self._nodes:
                 raise ValueError(f"two nodes with one id: {node.id}")
             if node.parent_id is not None:  # before the node itself is known: none is below itself
@@ -79,14 +86,16 @@ class StoredTree:
         """Reads the documents of these nodes."""
         new = [node_id for node_id in node_ids if node_id not in self._nodes]
         if new:
-            self.load(reading.documents_of_nodes(self._connection, new))
+            self._add(reading.outlines_around(self._connection, new))
 
     def load_links(self, node_ids: Iterable[str]) -> None:
-        """Reads the documents that these loaded nodes link to: one look for all costs less than one for each."""
+        """Reads the documents of these nodes, and those that they link to: all in two looks."""
         new = [node_id for node_id in node_ids if node_id not in self._links]
         if not new:
             return
-        links = reading.link_targets_of_nodes(self._connection, new)
+        targets = reading.link_targets_of_nodes(self._connection, new)  # read after: a database is waited for once
+        self.load_nodes(new)
+        links = list(targets)
         self.load(target for _, _, target in links)
         self._links |= {node_id: [] for node_id in new}
         for source_id, target_id, _ in links:
@@ -94,7 +103,7 @@ class StoredTree:
 
     def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
         """The nodes with their texts, by their ids; they need not be loaded, and are not kept."""
-        return reading.nodes(self._connection, node_ids)
+        return {node.id: node for node in reading.nodes(self._connection, node_ids)}
 
     def boilerplate(self, node_ids: Iterable[str]) -> Mapping[str, float]:
         """How much of a list of links or a log the document of each is, 0 to 1; they need not be loaded."""
@@ -363,11 +372,31 @@ class View:
             return False
         return has_chroma(self.store.folder, self.number, self.state.manifest_hash)
 
-    def find_vectors(self, how: VectorChoice) -> "VectorSearch":
-        """Return what finds the chunks that are nearest to a question, or what stands in for it: the exact scan."""
+    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
+        """Return the texts that are nearest to a question, best first, ties by key.
+
+        Args:
+            vector: (1, d) float32.
+            limit: how many at most.
+            how: by a scan of all vectors, or by ChromaDB's graph.
+
+        Raises:
+            SnapshotError: ChromaDB's vectors are not those of the index.
+        """
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         asks_chroma = how in APPROXIMATE and self.part is None and not self.substitute and self.can_ask_chroma
-        return self._snapshot.vectors if asks_chroma else self.scan
+        search: VectorSearch = self._snapshot.vectors if asks_chroma else self.scan
+        (nearest,) = search.search(vector, limit)
+        query = text_vectors.NEAR_TEXTS % reading.GIVEN
+        rows = reading.select(self.connection, query, [key for key, _ in nearest], self.fingerprint)
+        texts = text_vectors.near_texts(rows, vector)
+        # A bit that flipped in ChromaDB's files shows here.
+        exact = {text.key: text.cosine for text in texts}
+        if any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest):
+            raise SnapshotError("the vectors are not those of the index; index the documents again")
+        if len(exact) < min(limit, len(search)):  # a record that cannot be read is left out silently
+            raise SnapshotError("some vectors cannot be read; index the documents again")
+        return texts
 
     @cached_property
     def scan(self) -> "ExactIndex":

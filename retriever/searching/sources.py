@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal
 
-from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalResult
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
@@ -22,9 +21,9 @@ from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
 from retriever.settings.schema import FusionSettings, VectorChoice
 from retriever.store import reading, text_vectors
-from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
+from retriever.store.text_vectors import NearText
+from retriever.types import Candidate, QuestionForm, Ranked, Ranking, Source, TokenBits
 
-COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
@@ -93,63 +92,35 @@ def rank_semantic(
     min_cosine = settings.fusion.min_cosine if settings.fusion.method == "blended" else -math.inf
     rankings, cosines = [], []
     for vector, share in searches:
-        nearest = find_nearest_chunks(view, vector, limit, settings.vector_search)
-        cosines.append(nearest[0][1] if nearest else None)
-        hits = _map_to_nodes(view, [item for item in nearest if item[1] >= min_cosine], limit)
+        nearest = view.find_nearest(vector, limit, settings.vector_search)
+        cosines.append(nearest[0].cosine if nearest else None)
+        hits, shares = _map_to_nodes(view, [text for text in nearest if text.cosine >= min_cosine], limit)
         items = rank_by_distance_and_rank(hits) if by_rank else rank_by_two_chunks(hits)
-        items = penalize_boilerplate(view, items, settings.page_prior)
+        items = penalize_boilerplate(items, shares, settings.page_prior)
         items = weigh_evidence(items, settings.rank_weighting)
         weight = settings.semantic_weight * encoded.trust * share
         rankings.append(Ranking(Source.SEMANTIC, scale, weight, items))
     return SemanticResult(tuple(rankings), cosines[0])
 
 
-def find_nearest_chunks(view: View, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[tuple[int, float]]:
-    """(chunk key, cosine of its stored vector) of the nearest chunks of different texts, best first, ties by key.
-
-    ChromaDB's cosines differ in the seventh digit by when a chunk came in, so that an index made step by step would
-    rank some pairs otherwise than one made at once. And a bit that flipped in its files shows here.
-
-    Args:
-        view: the index.
-        vector: (1, d) float32.
-        limit: how many at most.
-        how: by a scan of all vectors, or by ChromaDB's graph.
-
-    Raises:
-        SnapshotError: ChromaDB's vectors are not those of the index.
-    """
-    search = view.find_vectors(how)
-    (nearest,) = search.search(vector, limit)
-    keys, _, matrix = text_vectors.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
-    # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
-    cosines = (matrix.astype("float64") * vector).sum(axis=1) if keys else []
-    exact = dict(zip(keys, map(float, cosines), strict=True))
-    if any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest):
-        raise SnapshotError("the vectors are not those of the index; index the documents again")
-    if len(exact) < min(limit, len(search)):  # a record that cannot be read is left out silently
-        raise SnapshotError("some vectors cannot be read; index the documents again")
-    return sorted(exact.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) -> list[Ranked]:
-    """(the first chunk of a text, cosine) -> the nodes that are shown for the `limit` nearest chunks of any node.
+def _map_to_nodes(view: View, nearest: Sequence[NearText], limit: int) -> tuple[list[Ranked], dict[str, float]]:
+    """Return the nodes that are shown for the `limit` nearest chunks of any node, and how much boilerplate each is.
 
     Best first, ties by node id and then in the order of the text.
     """
     # Sections with the same text share one vector, which stands for all of them.
-    alike = text_vectors.alike(view.connection, [key for key, _ in nearest])
-    stored = reading.chunks(view.connection, [key for keys in alike.values() for key in keys])
-    found = [(similarity, stored[key]) for first, similarity in nearest for key in alike[first]]
+    found = [(text.cosine, chunk) for text in nearest for chunk in text.chunks]
+    shares = {chunk.shown_id: text.boilerplate[chunk.key] for text in nearest for chunk in text.chunks}
     if view.part is not None:
         found = list(compress(found, view.part.holds([chunk.node_key for _, chunk in found])))
     # Ties by name, so that one index gives one answer, however its rows came about.
     found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
-    return [
+    ranked = [
         # Where another section is shown, no line of it is what matched.
         Ranked(chunk.shown_id, similarity, matched=chunk.span if chunk.shown_id == chunk.node_id else None)
         for similarity, chunk in found[:limit]
     ]
+    return ranked, shares
 
 
 # By words
@@ -217,13 +188,13 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
 
     rankings, results, coverages = [], [], []
     for texts, share in searches:
-        result, coverage, ids = search_words(view, texts, words, limit, settings.keyword)
+        result, coverage, shown = search_words(view, texts, words, limit, settings.keyword)
         is_weighed = settings.rank_weighting == "evidence"
         evidence = [own**COVERAGE_POWER if is_weighed else 1.0 for own in coverage]
         items = first_of_each(
-            Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
+            Ranked(shown[key][0], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
         )
-        ranked = penalize_boilerplate(view, items, settings.page_prior)
+        ranked = penalize_boilerplate(items, dict(shown.values()), settings.page_prior)
         scale = "bm25" if settings.keyword == "bm25" else "ts_rank_cd"
         rankings.append(Ranking(Source.KEYWORD, scale, settings.keyword_weight * share, ranked, result.ceiling))
         results.append(result)
@@ -245,7 +216,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
 
 def search_words(
     view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], limit: int, how: KeywordSearch
-) -> tuple[LexicalResult, list[float], Mapping[int, str]]:
+) -> tuple[LexicalResult, list[float], Mapping[int, tuple[str, float]]]:
     """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
 
     A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
@@ -258,14 +229,14 @@ def search_words(
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
         result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
     # Equal scores by path, not by which document came first: that depends on how the index was made.
-    ids = reading.shown_ids(view.connection, [key for key, _ in result.ranking])
-    ranking = sorted(result.ranking, key=lambda item: (-item[1], ids[item[0]], item[0]))[:limit]
+    shown = reading.shown_nodes(view.connection, [key for key, _ in result.ranking])
+    ranking = sorted(result.ranking, key=lambda item: (-item[1], shown[item[0]][0], item[0]))[:limit]
     keys = [key for key, _ in ranking]
     coverage = [0.0] * len(keys)
     for query in queries:
         covered = view.lexical.coverage(words[query.text], keys)
         coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
-    return replace(result, ranking=tuple(ranking)), coverage, ids
+    return replace(result, ranking=tuple(ranking)), coverage, shown
 
 
 # By tokens
@@ -305,7 +276,7 @@ def rank_token_match(
     # One read for all candidates: sixty single ones would take longer than the comparison.
     tokens, lost = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
     scores = max_similarities(question, [found[:TOKEN_MATCH_CHUNKS] for found in tokens.values()])
-    items = penalize_boilerplate(view, map(Ranked, tokens, scores), settings.page_prior)
+    items = penalize_boilerplate(map(Ranked, tokens, scores), view.tree.boilerplate(ids), settings.page_prior)
     items = weigh_evidence(items, settings.rank_weighting)
     return Ranking(Source.TOKEN_MATCH, "MaxSim", settings.token_match_weight * share, items), lost
 
@@ -336,13 +307,17 @@ def weigh_evidence(items: tuple[Ranked, ...], weighting: RankWeighting) -> tuple
     )
 
 
-def penalize_boilerplate(view: View, items: Iterable[Ranked], most: float) -> tuple[Ranked, ...]:
-    """The items in their new order: sections of link lists and logs lose up to `most` of a score that is above 0."""
-    listed = list(items)
-    shares = view.tree.boilerplate(item.node_id for item in listed)
+def penalize_boilerplate(items: Iterable[Ranked], shares: Mapping[str, float], most: float) -> tuple[Ranked, ...]:
+    """The items in their new order: sections of link lists and logs lose up to `most` of a score that is above 0.
+
+    Args:
+        items: sections.
+        shares: node ids to how much of a list of links or a log the document of each is, 0 to 1.
+        most: the share of its score that the whole of such a list loses.
+    """
     return sort_ranked(
         Ranked(item.node_id, item.score * (1.0 - most * shares[item.node_id]), item.evidence, item.matched, item.via)
         if item.score > 0
         else item
-        for item in listed
+        for item in items
     )

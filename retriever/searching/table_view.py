@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
 from retriever.indexing.background import Background, read_folder_background
 from retriever.lexical.table_index import TableLexical, TableSpellings
 from retriever.searching.open_index import View
 from retriever.settings.schema import APPROXIMATE, VectorChoice
+from retriever.store.text_vectors import NEAR_TEXTS, NearText, near_texts
 from retriever.types import FloatMatrix
-from retriever.vectors.exact import Neighbours
 
 EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
 CANDIDATES_FACTOR = 4  # so many times more are taken from the graph than are left by their exact cosines
@@ -59,12 +56,9 @@ class TableView(View):
         """Whether approximate search is of this state: an index of PostgreSQL always is."""
         return True
 
-    def find_vectors(self, how: VectorChoice) -> "TableVectors":  # a `VectorSearch`, too
-        """The nearest chunks by HNSW; of a part, of which its graph would find too few, those among all."""
-        return TableVectors(self, is_exact=self.part is not None or how not in APPROXIMATE)
-
-    def find_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Neighbours:
-        """Return the first chunk of each of the nearest texts, and its cosine; best first, ties by key."""
+    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
+        """Return the nearest texts, which the server finds: by HNSW, or among all and in a part."""
+        query, is_exact = vector[0], self.part is not None or how not in APPROXIMATE
         among, of_part = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)", []
         if self.part is not None:
             among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
@@ -82,31 +76,10 @@ class TableView(View):
                 f" ORDER BY CAST(vector AS {kind}) <=> CAST(? AS {kind}) LIMIT ?"
             )
             parameters = [query, *of_part, query, CANDIDATES_FACTOR * limit]
-        rows = self.connection.execute(
-            "SELECT min(chunk_key), 1 - distance FROM (SELECT text_hash, CAST(vector AS vector) <=> ? AS distance"
+        nearest = (
+            "IN (SELECT min(chunk_key) FROM (SELECT text_hash, CAST(vector AS vector) <=> ? AS distance"
             f" FROM ({candidates}) AS candidates ORDER BY distance LIMIT ?) AS near"
-            " JOIN chunks USING (text_hash) GROUP BY text_hash, distance",
-            (*parameters, limit),
+            " JOIN chunks USING (text_hash) GROUP BY text_hash)"
         )
-        return sorted(rows, key=lambda item: (-item[1], item[0]))
-
-
-class TableVectors:
-    """The cosine similarity to every vector, or to those that HNSW leads to, computed by the server."""
-
-    def __init__(self, view: TableView, *, is_exact: bool) -> None:
-        self._view, self._is_exact = view, is_exact
-        self._found = 0
-
-    def __len__(self) -> int:
-        """How many the last search found: that is how many it compares with, where there are not enough."""
-        return self._found
-
-    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        """The nearest chunks of each row of `queries`, by the first chunk of each text."""
-        found = [self._view.find_near(query, limit, is_exact=self._is_exact) for query in queries]
-        self._found = len(found[-1]) if found else 0
-        return found
-
-    def close(self) -> None:
-        """Nothing to release."""
+        rows = self.connection.execute(NEAR_TEXTS % nearest, (self.fingerprint, *parameters, limit))
+        return near_texts(rows, vector)

@@ -1,11 +1,12 @@
 """Documents and sections by their names, and what indexing found wrong with them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from retriever.store.connection import Connection
-from retriever.store.reading import GIVEN, read_titles, select
+from retriever.store.reading import GIVEN, StoredDocument, read_titles, select
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,21 @@ class SectionName:
     breadcrumb: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CitedDocument:
+    """A document as it was indexed, and how its file is cited."""
+
+    document: StoredDocument
+    folder: str
+    """Absolute."""
+    name: str
+    """Its path in the folder, after the folder's prefix where the path alone names another file as well."""
+
+
 # With how many documents a path may name: those that have it in their folder, or after the prefix of their folder.
 # LEFT JOIN: each of the few folders is looked into by the path.
-_PLACES = (
-    "SELECT own.document_key, home.path, home.prefix, own.path,"
+_CITED = (
+    "SELECT own.document_key, own.path, size, mtime_ns, digest, ctime_ns, inode, home.path, home.prefix,"
     " (SELECT count(document_key) FROM folders LEFT JOIN documents"
     " ON documents.folder_key = folders.folder_key AND documents.path = own.path)"
     " + (SELECT count(document_key) FROM folders LEFT JOIN documents"
@@ -84,31 +96,25 @@ def section_names(connection: Connection, document_key: int | None = None) -> li
     ]
 
 
-def places_of_documents(connection: Connection, document_keys: Iterable[int]) -> dict[int, tuple[str, str]]:
-    """Document keys to the folder of each, absolute, and the name that its file is cited by.
+def cited_documents(connection: Connection, document_keys: Iterable[int]) -> Iterator[CitedDocument]:
+    """These documents, in any order; `retriever.looking.references` reads their names back."""
 
-    That is its path in the folder; the prefix of the folder stands before it where the path alone names another file
-    as well. `retriever.looking.references` reads it back.
-    """
-    return {
-        key: (folder, path if count == 1 else f"{prefix or f'{folder}/'}{path}")
-        for key, folder, prefix, path, count in select(connection, _PLACES, document_keys)
-    }
+    def read(row: tuple[Any, ...]) -> CitedDocument:
+        *stored, folder, prefix, count = row
+        document = StoredDocument._make(stored)
+        return CitedDocument(document, folder, f"{'' if count == 1 else prefix or f'{folder}/'}{document.path}")
+
+    return map(read, select(connection, _CITED, document_keys))
 
 
 def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """What was left out, named as `places_of_documents` does, and why."""
+    """What was left out, named as `cited_documents` does, and why."""
     query = f"SELECT {_name_path('skipped')}, reason FROM skipped JOIN folders USING (folder_key)"
     return tuple(connection.execute(f"{query} ORDER BY folder_key, skipped.path"))
 
 
-def skipped_count(connection: Connection) -> int:
-    query = "SELECT count(*) FROM skipped WHERE path != '.gitignore' AND path NOT LIKE '%/.gitignore'"  # no document
-    return int(connection.execute(query).fetchone()[0])
-
-
 def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """Documents, named as `places_of_documents` does, and what of each is not as it should be."""
+    """Documents, named as `cited_documents` does, and what of each is not as it should be."""
     query = f"SELECT {_name_path('documents')}, warnings FROM documents JOIN folders USING (folder_key)"
     rows = connection.execute(f"{query} WHERE warnings <> '[]' ORDER BY folder_key, documents.path")
     return tuple((path, warning) for path, warnings in rows for warning in json.loads(warnings))
@@ -117,7 +123,7 @@ def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
 def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...]:
     """(path, line, target as written, why) of each link that leads nowhere, by path and line.
 
-    Paths are named as `places_of_documents` does.
+    Paths are named as `cited_documents` does.
     """
     rows = connection.execute(
         f"SELECT {_name_path('documents')}, line, target_path, target_anchor, problem FROM links"
@@ -128,7 +134,7 @@ def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...
 
 
 def duplicates(connection: Connection) -> tuple[tuple[str, ...], ...]:
-    """The paths of documents that have the same bytes, named as `places_of_documents` does."""
+    """The paths of documents that have the same bytes, named as `cited_documents` does."""
     copied = "SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1"
     groups: dict[str, list[str]] = {}
     for digest, path in connection.execute(

@@ -173,7 +173,7 @@ class _Rows:
             return self._cursor.fetchall()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.fetchall())
+        yield from self.fetchall()  # when the first is asked for, and not before
 
 
 class DatabaseStore(Store):

@@ -88,6 +88,11 @@ _NODES = (
     " last_line, text, front_matter_lines, anchor, summary, holder_id, boilerplate FROM nodes"
     " JOIN documents USING (document_key)"
 )
+_FIELDS = "SELECT document_key, key, value FROM fields WHERE %s ORDER BY document_key, position"
+_OUTLINES = (
+    "SELECT node_key, document_key, parent_id, node_id, kind, nodes.title, first_line, last_line, holder_id,"
+    " boilerplate FROM nodes JOIN documents USING (document_key) WHERE %s ORDER BY document_key, node_key"
+)
 # Each begins with the few rows that it is about: what Citus keeps by section and what it keeps by text it joins
 # no other way. %s: the condition on them.
 _CHUNKS = (
@@ -121,27 +126,32 @@ class StoredState:
     """Of the encoder; empty without vectors."""
     embedded_share: float
     """The share of the texts of all chunks that have a vector, 0 to 1: below 1 while a first indexing goes on."""
-    folder_keys: tuple[int, ...]
-    """The folders that may be seen."""
+    folders: tuple[str, ...]
+    """The folders that may be seen, absolute, in the order in which they came."""
+    skipped: int
+    """How many documents could not be read."""
 
 
 def read_state(connection: Connection) -> StoredState:
     """Read what is in force; for a whole index with one statement."""
     rows = connection.execute(
-        "SELECT key, value FROM meta WHERE key IN ('snapshot', 'manifest_hash', 'fingerprint', 'index_config')"
-        " UNION ALL SELECT 'pending', CAST(count(*) AS text) FROM pending"
-        " UNION ALL SELECT 'folder', CAST(folder_key AS text) FROM folders"
+        "SELECT key, value, 0 AS place FROM meta"
+        " WHERE key IN ('snapshot', 'manifest_hash', 'fingerprint', 'index_config')"
+        " UNION ALL SELECT 'pending', CAST(count(*) AS text), 0 FROM pending"
+        " UNION ALL SELECT 'skipped', CAST(count(*) AS text), 0 FROM skipped"
+        " WHERE path <> '.gitignore' AND path NOT LIKE '%/.gitignore'"  # which are no documents
+        " UNION ALL SELECT 'folder', path, folder_key FROM folders ORDER BY place"
     ).fetchall()
-    known = dict(rows)
+    known = {name: value for name, value, _ in rows}
     fingerprint, pending, share = known.get("fingerprint", ""), int(known["pending"]), 1.0
     if fingerprint and "index_config" not in known:  # the words are in force, the chunks not yet
         share = 0.0
     elif fingerprint and pending:
         texts = int(connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0])
         share = max(0.0, 1 - pending / texts) if texts else 0.0
-    folders = sorted(int(key) for name, key in rows if name == "folder")
+    folders = tuple(path for name, path, _ in rows if name == "folder")
     number, manifest_hash = int(known.get("snapshot", 0)), known.get("manifest_hash", "")
-    return StoredState(number, manifest_hash, fingerprint, share, tuple(folders))
+    return StoredState(number, manifest_hash, fingerprint, share, folders, int(known["skipped"]))
 
 
 def meta(connection: Connection, key: str) -> str | None:
@@ -180,11 +190,6 @@ def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocume
     """The documents of a folder by path, in the order of the paths."""
     rows = connection.execute(f"{_DOCUMENTS} WHERE folder_key = ? ORDER BY path", (folder_key,))
     return {row[1]: StoredDocument._make(row) for row in rows}
-
-
-def documents_by_key(connection: Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
-    rows = select(connection, f"{_DOCUMENTS} WHERE document_key {GIVEN}", document_keys)
-    return {row[0]: StoredDocument._make(row) for row in rows}
 
 
 def document_count(connection: Connection) -> int:
@@ -228,18 +233,18 @@ def nodes_of_documents(connection: Connection, document_keys: Iterable[int]) -> 
 
 def outlines(connection: Connection, document_keys: Iterable[int]) -> Iterator[OutlineNode]:
     """As `nodes_of_documents`, without what is written in them: a seventh of the time."""
-    query = (
-        "SELECT node_key, document_key, parent_id, node_id, kind, nodes.title, first_line, last_line, holder_id,"
-        f" boilerplate FROM nodes JOIN documents USING (document_key) WHERE document_key {GIVEN}"
-        " ORDER BY document_key, node_key"
-    )
-    return map(_read_outline, select(connection, query, document_keys))
+    return map(_read_outline, select(connection, _OUTLINES % f"document_key {GIVEN}", document_keys))
 
 
-def nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, Node]:
-    """Node ids to nodes; ids that are not there are left out."""
-    rows = select(connection, f"{_NODES} WHERE node_id {GIVEN}", node_ids)
-    return {stored.node.id: stored.node for stored in map(_read_node, rows)}
+def outlines_around(connection: Connection, node_ids: Iterable[str]) -> Iterator[OutlineNode]:
+    """As `outlines`, of the documents that these nodes are of; ids that are not there are left out."""
+    own = f"document_key IN (SELECT document_key FROM nodes WHERE node_id {GIVEN})"
+    return map(_read_outline, select(connection, _OUTLINES % own, node_ids))
+
+
+def nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[Node]:
+    """The nodes of these ids, in any order; ids that are not there are left out."""
+    return (stored.node for stored in map(_read_node, select(connection, f"{_NODES} WHERE node_id {GIVEN}", node_ids)))
 
 
 def rankable_nodes(connection: Connection, node_keys: Iterable[int] | None = None) -> Iterator[StoredNode]:
@@ -263,10 +268,12 @@ def rankable_keys(connection: Connection, document_keys: Iterable[int]) -> list[
     return [row[0] for row in select(connection, query, document_keys)]
 
 
-def shown_ids(connection: Connection, node_keys: Iterable[int]) -> dict[int, str]:
-    """Node keys to the ids of the nodes that a search shows for them."""
-    query = f"SELECT node_key, coalesce(holder_id, node_id) FROM nodes WHERE node_key {GIVEN}"
-    return dict(select(connection, query, node_keys))
+def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, tuple[str, float]]:
+    """Node keys to the id of the node that a search shows for each, and how much of a list of links or a log it is."""
+    query = "SELECT node_key, coalesce(holder_id, node_id), boilerplate FROM nodes JOIN documents USING (document_key)"
+    return {
+        key: (shown, share) for key, shown, share in select(connection, f"{query} WHERE node_key {GIVEN}", node_keys)
+    }
 
 
 def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str, int]]:
@@ -288,12 +295,6 @@ def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str,
     return dict(select(connection, query, node_ids, "\n"))
 
 
-def documents_of_nodes(connection: Connection, node_ids: Iterable[str]) -> list[int]:
-    """The keys of the documents of these nodes, each once; ids that are not there are left out."""
-    rows = select(connection, f"SELECT node_id, document_key FROM nodes WHERE node_id {GIVEN}", node_ids)
-    return sorted({key for _, key in rows})
-
-
 def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, int]:
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 
@@ -305,7 +306,7 @@ def folders_of_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[i
 
 
 def documents_of_keys(connection: Connection, node_keys: Iterable[int]) -> list[int]:
-    """As `documents_of_nodes`, of the nodes with these keys."""
+    """The keys of the documents of these nodes, each once."""
     rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_key {GIVEN}", node_keys)
     return sorted(row[0] for row in rows)
 
@@ -315,20 +316,20 @@ def link_targets(connection: Connection, document_key: int) -> list[tuple[str, s
     return list(connection.execute(_LINK_TARGETS % "document_key = ?", (document_key,)))
 
 
-def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> list[tuple[str, str, int]]:
+def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterable[tuple[str, str, int]]:
     """As `link_targets`, of the links of these nodes."""
-    return list(select(connection, _LINK_TARGETS % f"node_id {GIVEN}", node_ids))
+    return select(connection, _LINK_TARGETS % f"node_id {GIVEN}", node_ids)
 
 
 def chunks(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
     rows = select(connection, _CHUNKS % f"chunk_key {GIVEN}", chunk_keys)
-    return {row[0]: _read_chunk(row) for row in rows}
+    return {row[0]: read_chunk(row) for row in rows}
 
 
 def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
     """All chunks of these nodes, in the order of the text."""
     return map(
-        _read_chunk,
+        read_chunk,
         select(connection, _CHUNKS % f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})", node_ids),
     )
 
@@ -352,7 +353,8 @@ def read_titles(breadcrumb: str) -> tuple[str, ...]:
     return tuple(json.loads(breadcrumb))
 
 
-def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
+def read_chunk(row: tuple[Any, ...]) -> StoredChunk:
+    """Return a row with the columns of `_CHUNKS` as a value."""
     key, node_key, document_key, node_id, shown_id, first, last, text = row
     return StoredChunk(key, node_key, document_key, node_id, shown_id, Span(first, last), text)
 
@@ -418,11 +420,17 @@ def fields(connection: Connection, document_keys: Iterable[int] | None = None) -
 
     Documents without any are left out.
     """
-    query, order = "SELECT document_key, key, value FROM fields", "ORDER BY document_key, position"
-    if document_keys is None:
-        rows: Iterable[tuple[int, str, str]] = connection.execute(f"{query} {order}")
-    else:
-        rows = select(connection, f"{query} WHERE document_key {GIVEN} {order}", document_keys)
+    if document_keys is not None:
+        return group_fields(field_rows(connection, document_keys))
+    return group_fields(connection.execute(_FIELDS % "true"))
+
+
+def field_rows(connection: Connection, document_keys: Iterable[int]) -> Rows:
+    """As `fields`, to be grouped by `group_fields`."""
+    return select(connection, _FIELDS % f"document_key {GIVEN}", document_keys)
+
+
+def group_fields(rows: Iterable[tuple[int, str, str]]) -> dict[int, list[tuple[str, str]]]:
     found: dict[int, list[tuple[str, str]]] = {}
     for document_key, key, value in rows:
         found.setdefault(document_key, []).append((key, value))

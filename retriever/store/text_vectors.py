@@ -2,19 +2,17 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from retriever.store.connection import Connection
-from retriever.store.reading import GIVEN, meta, select
+from retriever.store.reading import GIVEN, StoredChunk, meta, read_chunk, select
 from retriever.types import FloatMatrix, TokenBits, WholeMatrix
-
-if TYPE_CHECKING:
-    pass
 
 # A vector is kept as whole numbers of [-127, 127], a quarter of its size. Its direction alone is compared, and changes
 # by a cosine of less than .0001: a hundredth of what the model's own int8 weights have lost.
@@ -105,13 +103,44 @@ def count_lost(connection: Connection, fingerprint: str) -> int:
     return int(max(0, chunks - waiting - min(rows.fetchone()[0] for rows in found)))
 
 
-def alike(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, list[int]]:
-    """Chunk keys to the keys of all chunks with the same text, their own included, ascending."""
-    query = "SELECT named.chunk_key, other.chunk_key FROM chunks AS named JOIN chunks AS other USING (text_hash)"
-    found: dict[int, list[int]] = {}
-    for named, other in select(connection, f"{query} WHERE named.chunk_key {GIVEN} ORDER BY 2", chunk_keys):
-        found.setdefault(named, []).append(other)
-    return found
+@dataclass(frozen=True, slots=True)
+class NearText:
+    """A text that is near to a question."""
+
+    key: int
+    """Of the first chunk that has it."""
+    cosine: float
+    """Of its stored vector, -1 to 1."""
+    chunks: Sequence[StoredChunk]
+    """All that have it, in their order."""
+    boilerplate: Mapping[int, float]
+    """Chunk keys to how much of a list of links or a log the document of each is, 0 to 1."""
+
+
+def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix) -> list[NearText]:
+    """Measure the texts that NEAR_TEXTS gives against a vector, (1, d); best first, ties by key.
+
+    ChromaDB's cosines differ in the seventh digit by when a chunk came in, so that an index made step by step would
+    rank some pairs otherwise than one made at once.
+    """
+    packed: dict[int, bytes] = {}
+    texts: dict[int, list[tuple[Any, ...]]] = {}
+    for key, stored, *row in rows:
+        texts.setdefault(key, []).append(tuple(row))
+        if stored is not None:
+            packed[key] = stored
+    # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
+    cosines = (unpack_vectors(list(packed.values())).astype("float64") * vector).sum(axis=1) if packed else []
+    found = [
+        NearText(
+            key,
+            float(cosine),
+            [read_chunk(row[:-1]) for row in texts[key]],
+            {row[0]: row[-1] for row in texts[key]},
+        )
+        for key, cosine in zip(packed, cosines, strict=True)
+    ]
+    return sorted(found, key=lambda text: (-text.cosine, text.key))
 
 
 def vector_count(connection: Connection, fingerprint: str) -> int:
@@ -228,7 +257,17 @@ def tokens_of_nodes(
     return found, lost
 
 
-# As in `reading`: some rows first.
+# As in `reading`: some rows first. A text's vector comes with its first chunk alone: thousands may have it.
+NEAR_TEXTS = (
+    "WITH wanted AS (SELECT named.chunk_key AS text_key,"
+    " CASE WHEN own.chunk_key = named.chunk_key THEN vector END AS vector, own.chunk_key, own.node_key,"
+    " own.first_line, own.last_line, own.text FROM chunks AS named"
+    " CROSS JOIN vectors ON vectors.text_hash = named.text_hash AND fingerprint = ?"
+    " CROSS JOIN chunks AS own ON own.text_hash = named.text_hash WHERE named.chunk_key %s)"
+    " SELECT text_key, vector, chunk_key, node_key, document_key, node_id, coalesce(holder_id, node_id),"
+    " wanted.first_line, wanted.last_line, wanted.text, boilerplate"
+    " FROM wanted JOIN nodes USING (node_key) JOIN documents USING (document_key) ORDER BY text_key, chunk_key"
+)
 _VECTORS = (
     "WITH wanted AS (SELECT chunk_key, node_key, vector FROM chunks"
     " CROSS JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE %s)"

@@ -437,7 +437,7 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
         return RenderOptions()
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
-    folder, _ = listing.places_of_documents(view.connection, [key])[key]
+    folder = next(listing.cited_documents(view.connection, [key])).folder
     # Folders of one index may hold files of one path: the prefix says which is meant.
     prefix = next(item.prefix for item in reading.folders(view.connection) if item.path == folder)
 
