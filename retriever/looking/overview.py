@@ -94,7 +94,8 @@ def read_overview(connection: Connection, named: Collection[str] | None = None) 
             _describe(connection, f"{folder.prefix}{path}", path, path, by_top[path], speaks=speaks)
             for path in sorted(largest)
         )
-        name = PurePath(folder.path).name or "/"
+        # Two folders of one name are told apart as they are in citations.
+        name = folder.prefix or PurePath(folder.path).name or "/"
         whole = _describe(connection, f"{folder.prefix}/", name, "", documents, speaks=speaks, below=below)
         folders.append(whole)
     counts = reading.counts(connection)

@@ -219,6 +219,7 @@ class Names:
         ways: tuple[Callable[[DocumentName], bool], ...] = (
             lambda document: f"/{fold(document.path)}".endswith(f"/{wanted}"),
             lambda document: f"/{fold(drop_ending(document.path))}".endswith(f"/{wanted}"),
+            lambda document: fold(drop_ending(document.node_id)) == wanted,
             lambda document: wanted in map(fold, document.aliases),
             lambda document: fold(document.title) == wanted,
         )

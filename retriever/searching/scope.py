@@ -278,6 +278,7 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
     if wanted and (
         found := find(lambda path: f"{path}/".startswith(f"{wanted}/"))
         or find(lambda path: f"{path.casefold()}/".startswith(low))
+        or find(lambda path: wanted.endswith(":") and path.startswith(wanted))  # the name of an indexed folder
         or find(lambda path: f"/{low}" in f"/{path.casefold()}/")
         or find(
             lambda path: f"/{low}" in f"/{path.rpartition('.')[0].casefold()}/"

@@ -100,11 +100,10 @@ def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
 def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """Return the result of a call; an error is a result as well, which says what to do."""
     try:
-        reply = read_call(name, make_sendable(arguments)).answer(index)
-        content = types.TextContent(type="text", text=make_sendable(reply.text))
-        return types.CallToolResult(content=[content], structured_content=make_sendable(reply.values))
+        text, is_error = read_call(name, make_sendable(arguments)).answer(index), False
     except Exception as error:  # the server goes on, whatever it is
-        return types.CallToolResult(content=[types.TextContent(type="text", text=describe_error(error))], is_error=True)
+        text, is_error = describe_error(error), True
+    return types.CallToolResult(content=[types.TextContent(type="text", text=make_sendable(text))], is_error=is_error)
 
 
 def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
@@ -120,9 +119,9 @@ def describe_error(error: Exception) -> str:
     """Describe an error to an agent: what it asked wrongly, in full; else no path or detail of this machine."""
     if isinstance(error, errors.UnknownReferenceError):
         hint = "outline() shows what is" if isinstance(error.hint, errors.CommandHint) else error.hint
-        return str(make_sendable(f"{error.message}; {hint}"))
+        return f"{error.message}; {hint}"
     if isinstance(error, UsageError | NotReadyError):
-        return str(make_sendable(str(error)))
+        return str(error)
     log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
     step = next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
     return step.format(program=name_program().rpartition(os.sep)[2])

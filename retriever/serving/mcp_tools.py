@@ -15,13 +15,13 @@ from retriever.query import AskRequest, Scope
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.mcp_answers import (
     Pagination,
-    Reply,
-    reply_answer,
-    reply_excerpt,
-    reply_hits,
-    reply_outline,
-    reply_related,
-    reply_status,
+    list_files,
+    write_answer,
+    write_excerpt,
+    write_hits,
+    write_outline,
+    write_related,
+    write_status,
 )
 from retriever.settings.layers import profile_names
 from retriever.several import name_index
@@ -37,11 +37,12 @@ INSTRUCTIONS = (
 )
 MAX_HITS = 30
 MAX_SIMILAR = 5
+EXPANDED = {"use_llm": True, "hyde": {"gate": "always"}}
 
 
 # The lengths keep out what no caller means.
 Question = Annotated[str, Field(description="A question or keywords.", max_length=MAX_QUESTION_CHARS)]
-Reference = Annotated[str, Field(min_length=1, max_length=4_000)]
+Place = Annotated[str, Field(description="A citation, path or title.", min_length=1, max_length=4_000)]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
 MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000)]
 Filter = Annotated[str, Field(max_length=1_000)]
@@ -67,7 +68,7 @@ class Tool(BaseModel):
                 return served.choose(name), reference.removeprefix(f"{name}::"), f"{name}::"
         return served.choose(self.index), reference, f"{self.index}::" if self.index else ""
 
-    def answer(self, served: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex") -> str:
         """Answer the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
 
@@ -76,7 +77,7 @@ class SearchTool(Tool):
     """Find the sections of the user's documents that answer a question, best first.
 
     Filters in a question: in:folder, -word, "exact phrase".
-    Gives citation (file:first-last), node_id, text, and a verdict (answered, weak, none).
+    Gives citations (file:first-last), texts, and a verdict (answered, weak, none).
     """
 
     name = "search"
@@ -96,34 +97,27 @@ class SearchTool(Tool):
     since: Filter = Field(default="", description="Only of this day or later: 2024-05-01, 7d.")
     until: Filter = Field(default="", description="Only up to this day.")
     where: Filter = Field(default="", description="Only with this front matter: status=draft.")
-    max_tokens: MaxTokens = 4_000
+    expand: bool = Field(
+        default=False,
+        description="Slow: a local language model rewords the question first. For when nothing is found because the "
+        "documents use other words.",
+    )
+    max_tokens: MaxTokens = 900
     cursor: Cursor = ""
 
-    def answer(
-        self,
-        served: "ServedIndex",
-        settings: Mapping[str, Any] | None = None,
-        *,
-        shows_passages: bool = False,
-    ) -> Reply:
+    def answer(self, served: "ServedIndex") -> str:
         folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
-        with served.searcher(self.index, self.profile, {"top_k": MAX_HITS, **(settings or {})}) as retriever:
+        settings = {"top_k": MAX_HITS, **(EXPANDED if self.expand else {})}
+        with served.searcher(self.index, self.profile, settings) as retriever:
             answer = retriever.search(AskRequest(self.question, self.conversation, scope))
+        hits = answer.hits[: self.top_k]
         if self.index:
-            answer = replace(answer, hits=tuple(name_index(hit, self.index) for hit in answer.hits))
-        asked = self.index, self.question, self.conversation
-        call = *asked, self.top_k, self.profile, scope.terms, dict(settings or {})
+            hits = tuple(name_index(hit, self.index) for hit in hits)
         snapshot = sum(state.snapshot for state in answer.indexes or (answer.index,))
-        return reply_hits(
-            replace(answer, hits=answer.hits[: self.top_k]),
-            Pagination(call, snapshot),
-            self.cursor,
-            (),
-            self.max_tokens,
-            shows_passages=shows_passages,
-        )
+        call = tuple(self.model_dump(exclude={"cursor", "max_tokens"}).values())
+        return write_hits(replace(answer, hits=hits), Pagination(call, snapshot), self.cursor, self.max_tokens)
 
 
 class AnswerTool(Tool):
@@ -138,46 +132,44 @@ class AnswerTool(Tool):
     question: Question
     conversation: Conversation = []
     path: str = Field(default="", description="Only from this file or folder.", max_length=4_000)
-    max_tokens: MaxTokens = 4_000
+    max_tokens: MaxTokens = 900
 
-    def answer(self, served: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex") -> str:
         with served.choose(self.index).retriever() as retriever:
             scope = Scope((self.path,) if self.path else ())
             short = retriever.answer(AskRequest(self.question, self.conversation, scope))
         if self.index:
             hits = tuple(name_index(hit, self.index) for hit in short.answer.hits)
             sentences = tuple(
-                replace(
-                    sentence,
-                    node_id=f"{self.index}::{sentence.node_id}",
-                    cited_as=f"{self.index}::{sentence.cited_as or sentence.file}",
-                )
+                replace(sentence, cited_as=f"{self.index}::{sentence.cited_as or sentence.file}")
                 for sentence in short.sentences
             )
             short = replace(short, answer=replace(short.answer, hits=hits), sentences=sentences)
-        return reply_answer(short, self.max_tokens)
+        return write_answer(short, self.max_tokens)
 
 
 class OutlineTool(Tool):
-    """Show the tree of folders, files and headings, each with its lines."""
+    """Show the folders, files and headings, in as much detail as fits."""
 
     name = "outline"
     title = "Show the outline"
 
-    node_or_path: str = Field(
-        default="", description="A folder, file or node_id to look below; by default all.", max_length=4_000
-    )
-    depth: int = Field(default=2, description="How many levels.", ge=1, le=20)
-    max_tokens: MaxTokens = 4_000
+    place: str = Field(default="", description="A folder, file or citation to look below.", max_length=4_000)
+    depth: int = Field(default=0, description="How many levels; by default as many as fit.", ge=0, le=20)
+    max_tokens: MaxTokens = 800
     cursor: Cursor = ""
 
-    def answer(self, served: "ServedIndex") -> Reply:
-        index, reference, begin = self.locate(served, self.node_or_path)
+    def answer(self, served: "ServedIndex") -> str:
+        index, reference, begin = self.locate(served, self.place)
         with index.retriever() as retriever, retriever.view() as view:
             tree, top = load_tree_at(view.connection, reference)
             snapshot = view.number
-        pages = Pagination((self.name, self.index, self.node_or_path, self.depth), snapshot)
-        return reply_outline(tree.pretty(top, self.depth, begin).split("\n"), pages, self.cursor, self.max_tokens)
+
+        views = [tree.pretty(top, depth, begin).split("\n") for depth in ([self.depth] if self.depth else [1, 2, 3])]
+        if not self.depth and (files := list_files(tree, top, begin)):
+            views.append(files)
+        pages = Pagination((self.name, self.index, self.place, self.depth), snapshot)
+        return write_outline(views, pages, self.cursor, self.max_tokens)
 
 
 class ReadTool(Tool):
@@ -186,24 +178,19 @@ class ReadTool(Tool):
     name = "read"
     title = "Read a section"
 
-    node_id: Reference = Field(description="A node_id, path, path:first-last or title.")
+    place: Place
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 
-    def answer(self, served: "ServedIndex") -> Reply:
-        index, reference, begin = self.locate(served, self.node_id)
+    def answer(self, served: "ServedIndex") -> str:
+        index, reference, begin = self.locate(served, self.place)
         with index.retriever() as retriever, retriever.view() as view:
             found = read_excerpt(view.connection, reference, retriever.access)
             snapshot = view.number
-        named = f"{begin}{found.cited_as or found.file}"
-        excerpt = replace(found, node_id=f"{begin}{found.node_id}", cited_as=named)
+        excerpt = replace(found, cited_as=f"{begin}{found.cited_as or found.file}")
         # The text belongs to the call: a file that changes makes no new snapshot at once.
-        return reply_excerpt(
-            excerpt,
-            Pagination((self.name, self.index, self.node_id, excerpt.text), snapshot),
-            self.cursor,
-            self.max_tokens,
-        )
+        pages = Pagination((self.name, self.index, self.place, excerpt.text), snapshot)
+        return write_excerpt(excerpt, pages, self.cursor, self.max_tokens)
 
 
 class RelatedTool(Tool):
@@ -212,11 +199,11 @@ class RelatedTool(Tool):
     name = "related"
     title = "Show related sections"
 
-    node_id: Reference = Field(description="A node_id or a file's path.")
-    max_tokens: MaxTokens = 4_000
+    place: Place
+    max_tokens: MaxTokens = 2_000
 
-    def answer(self, served: "ServedIndex") -> Reply:
-        index, reference, begin = self.locate(served, self.node_id)
+    def answer(self, served: "ServedIndex") -> str:
+        index, reference, begin = self.locate(served, self.place)
         with index.retriever() as retriever:
             try:
                 similar, reason = retriever.similar(reference, MAX_SIMILAR).sections, ""
@@ -227,7 +214,7 @@ class RelatedTool(Tool):
             with retriever.view() as view:
                 found = find_relations(view, reference)
                 cite_node = cite_relations(view, found, retriever.access)
-                return reply_related(found, cite_node, similar, reason, self.max_tokens, begin)
+                return write_related(found, cite_node, similar, reason, self.max_tokens, begin)
 
 
 class StatusTool(Tool):
@@ -236,39 +223,14 @@ class StatusTool(Tool):
     name = "status"
     title = "Show the index's state"
 
-    def answer(self, served: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex") -> str:
         index = served.choose(self.index)
         with index.retriever() as retriever:
-            return reply_status(retriever.status(), index.profile)
-
-
-class HydeSearchTool(Tool):
-    """Search with the question expanded by a local language model (HyDE) where that helps.
-
-    Slow: for when search finds nothing because the documents use other words.
-    """
-
-    name = "context_query_hyde"
-    title = "Search with a local language model"
-
-    question: Question
-    conversation: Conversation = []
-    force_hyde: bool = Field(default=False, description="Expand even where it rarely helps.")
-    return_hypothetical: bool = Field(
-        default=False, description="Also return what the model wrote: inventions, not documents."
-    )
-    cursor: Cursor = ""
-
-    def answer(self, served: "ServedIndex") -> Reply:
-        settings = {"use_llm": True, "hyde": {"gate": "always" if self.force_hyde else "auto"}}
-        search = SearchTool(
-            index=self.index, question=self.question, conversation=self.conversation, cursor=self.cursor
-        )
-        return search.answer(served, settings, shows_passages=self.return_hypothetical)
+            return write_status(retriever.status(), index.profile)
 
 
 TOOLS: Mapping[str, type[Tool]] = {
-    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, AnswerTool, RelatedTool, StatusTool, HydeSearchTool)
+    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, AnswerTool, RelatedTool, StatusTool)
 }
 
 

@@ -1,6 +1,7 @@
 """A follow-up on every face: rewritten by a scripted Ollama, or with words of the questions before, and told."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,11 +142,9 @@ def library(index: Path) -> Iterator[ServedIndex]:
 def test_agents_give_the_conversation(library: ServedIndex) -> None:
     arguments = {"question": QUESTION, "conversation": ["what turns the leaves of tomatoes brown?"]}
     result = call_tool(library, "search", arguments)
-    values = result.structured_content
-    assert values is not None
-    assert values["understood_as"].startswith(QUESTION)
-    assert values["hits"][0]["node_id"] == BLIGHT
-    assert "understood as: `and when is that? " in result.content[0].text  # type: ignore[union-attr] # a text
+    text = result.content[0].text  # type: ignore[union-attr] # a text
+    assert f"understood as: `{QUESTION}" in text
+    assert re.search(r"^1\. `.*Blight`", text, re.MULTILINE)
     for wrong in ("text", [1], ["x"] * 21):
         refused = call_tool(library, "search", {**arguments, "conversation": wrong})
         assert refused.is_error

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -154,20 +153,19 @@ def test_the_web_page_says_it_in_words_and_links_to_the_lines(
 @EDITS
 def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, lines: str) -> None:
     edited(tmp_path / "docs", state)
-    found: Any = SearchTool(question=QUESTION, top_k=1, max_tokens=2000).answer(library).values
-    assert found["hits"][0]["citation"] == f"mail.md:{lines}"
-    for reply in (ReadTool(node_id=STAMPS).answer(library), RelatedTool(node_id=STAMPS).answer(library)):
-        first = reply.text.split("\n")[0]
+    assert f"\n1. `mail.md:{lines}`" in SearchTool(question=QUESTION, top_k=1).answer(library)
+    for reply in (ReadTool(place=STAMPS).answer(library), RelatedTool(place=STAMPS).answer(library)):
+        first = reply.split("\n")[0]
         said = f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else ""
-        assert f"`mail.md:{lines}`{said} " in first
+        assert f"`mail.md:{lines}`{said}" in first
 
 
 def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: ServedIndex, tmp_path: Path) -> None:
     path = tmp_path / "docs" / "mail.md"
     path.write_text(f"{MAIL}{'A long story. ' * 40}\n" * 20, encoding="utf-8")
-    cursor = ReadTool(node_id="mail.md", max_tokens=300).answer(library).text.rpartition("cursor=")[2]
-    next_page = ReadTool(node_id="mail.md", max_tokens=300, cursor=cursor)
-    assert next_page.answer(library).text
+    cursor = ReadTool(place="mail.md", max_tokens=300).answer(library).rpartition("cursor=")[2]
+    next_page = ReadTool(place="mail.md", max_tokens=300, cursor=cursor)
+    assert next_page.answer(library)
     path.write_text("Another story.\n" * 400, encoding="utf-8")
     with pytest.raises(UsageError, match="call without cursor"):
         next_page.answer(library)

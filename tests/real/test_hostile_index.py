@@ -106,7 +106,7 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
             said.append(app.get(address, params=query).text)
         said.append(str(SearchTool(question=QUESTION, top_k=20, max_tokens=8000).answer(library)))
         for path in (*ROWS.values(), *ids):
-            for call in (ReadTool(node_id=path), ReadTool(node_id=f"{path}:1-3"), RelatedTool(node_id=path)):
+            for call in (ReadTool(place=path), ReadTool(place=f"{path}:1-3"), RelatedTool(place=path)):
                 with suppress(RetrieverError):
                     said.append(str(call.answer(library)))
     return "\n".join(said)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from mcp import StdioServerParameters, types
 from mcp.client import Client
 from tokenizers import Tokenizer
 
+from retriever.api import index_folders
 from retriever.embedding import BUNDLED_MODEL
 from retriever.errors import IndexDamagedError, NoIndexError
 from retriever.indexing.request import named_file
@@ -24,6 +26,8 @@ from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, PAGES, index_pages, indexed, served
 from tests.shelf import write_pages
 
+WORDS_ALONE = {"encoder": {"kind": "none"}}
+
 Mode = Literal["auto", "legacy"]
 
 
@@ -33,20 +37,33 @@ def library(index: Path) -> Iterator[ServedIndex]:
         yield opened
 
 
+def text_of(result: types.CallToolResult) -> str:
+    """Return the one text that a result has."""
+    (content,) = result.content
+    assert isinstance(content, types.TextContent)
+    assert result.structured_content is None
+    return content.text
+
+
+def cited(result: types.CallToolResult) -> list[str]:
+    """Return the citations of the hits."""
+    return re.findall(r"^\d+\. `([^`]+)`", text_of(result), re.MULTILINE)
+
+
 async def session(client: Client) -> dict[str, Any]:
     """An agent's work: find, look around, read, and what it gets at each step."""
     listed = (await client.list_tools()).tools
     found = await client.call_tool("search", {"question": "what pays for a letter?", "top_k": 2})
-    first = found.structured_content["hits"][0]
+    first = cited(found)[0]
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("outline", {"node_or_path": "garden", "depth": 3}),
-        ("read", {"node_id": first["node_id"]}),
-        ("read", {"node_id": "mail.md:1-3"}),
-        ("related", {"node_id": first["node_id"]}),
-        ("related", {"node_id": "garden/tomatoes.md#tomatoes/blight"}),
+        ("outline", {"place": "garden"}),
+        ("read", {"place": first}),
+        ("read", {"place": "mail.md:1-3"}),
+        ("related", {"place": first}),
+        ("related", {"place": "garden/tomatoes.md#tomatoes/blight"}),
         ("status", {}),
         ("search", {"question": "what pays for a letter?", "topk": 2}),
-        ("read", {"node_id": "../../etc/passwd"}),
+        ("read", {"place": "../../etc/passwd"}),
     ]
     results = [await client.call_tool(name, arguments) for name, arguments in calls]
     return {
@@ -67,14 +84,10 @@ def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:
 def check(seen: dict[str, Any]) -> None:
     """What every session has to show, whatever carries it."""
     assert seen["tools"] == list(TOOLS)
-    values = seen["found"].structured_content
-    assert values["hits"][0]["citation"] == "mail.md:5-9"
-    assert values["hits"][0]["text"].startswith("## Stamps\n\nA stamp pays")
-    assert len(values["hits"]) == 2
-    assert values["verdict"] in {"answered", "weak", "none"}
-    text = seen["found"].content[0].text
-    assert "`mail.md:5-9`" in text
-    assert values["total_tokens"] <= 4000
+    assert cited(seen["found"])[0] == "mail.md:5-9"
+    assert len(cited(seen["found"])) == 2
+    assert re.match(r"2 sections, (answered|weak|none) \(0\.\d\d\): ", text_of(seen["found"]))
+    assert "\n```\n## Stamps\n\nA stamp pays" in text_of(seen["found"])
     outline, section, lines, related, linked, status, misspelt, outside = seen["results"]
     assert "Blight  garden/tomatoes.md:5-7" in outline.content[0].text
     assert "\n```\n## Stamps\n\nA stamp pays for the journey of a letter. See\n" in section.content[0].text
@@ -83,7 +96,7 @@ def check(seen: dict[str, Any]) -> None:
     assert "siblings: 1\n- `Parcels`" in related.content[0].text
     assert "\nlinks: 1\n- `Parcels`" in related.content[0].text
     assert "backlinks: 1\n- `Bees` `garden/bees.md:1-3`" in linked.content[0].text
-    assert status.structured_content["documents"] == len(PAGES)
+    assert status.content[0].text.startswith(f"{len(PAGES)} documents, ")
     assert misspelt.is_error
     assert misspelt.content[0].text.startswith("topk: Extra inputs are not permitted; the arguments are: question, ")
     assert outside.is_error
@@ -114,7 +127,7 @@ def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> No
     tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
     text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]) + INSTRUCTIONS
-    assert len(tokenizer.encode(text).ids) <= 2300
+    assert len(tokenizer.encode(text).ids) <= 2000
     for text in (*PAGES.values(), "Größe, Übermut, naïve Straße", "東京都の天気は晴れです。" * 9, "🍅" * 50):
         assert estimate_tokens(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids) * 0.95
 
@@ -154,21 +167,21 @@ def test_what_documents_say_of_themselves_is_quoted_and_short(tmp_path: Path) ->
 
 def test_where_nothing_answers_nothing_is_quoted(library: ServedIndex) -> None:
     found = ask(library, "search", question="quantum chromodynamics of gluons")
-    values = found.structured_content
-    assert values["verdict"] == "none"
-    assert {(hit["text"], hit["text_cut"]) for hit in values["hits"]} == {("", True)}
+    assert "sections, none (" in text_of(found)
     assert "no text is quoted" in text_of(found)
-    assert "\n   `" not in text_of(found)
-    good = ask(library, "search", question="what pays for a letter?")
-    assert "node `mail.md#mail/stamps`\n   `A stamp pays for the journey of a letter." in text_of(good)
+    assert cited(found)
+    assert not {"\n   `", "```"} & set(text_of(found))
+    assert "`Mail > Stamps`\n```\n## Stamps\n\nA stamp pays" in text_of(
+        ask(library, "search", question="what pays for a letter?")
+    )
 
 
 def test_a_file_has_the_links_of_its_sections_and_what_is_similar(library: ServedIndex) -> None:
-    text = text_of(ask(library, "related", node_id="garden/bees.md"))
+    text = text_of(ask(library, "related", place="garden/bees.md"))
     assert "\nlinks: 1\n- `Blight` " in text
     assert "- `Blight` " in text.partition("\nsimilar: ")[2]
     assert "garden/bees.md" not in text.partition("\nsimilar: ")[2], "it is similar to itself"
-    assert "backlinks: 1\n- `Bees`" in text_of(ask(library, "related", node_id="garden/tomatoes.md"))
+    assert "backlinks: 1\n- `Bees`" in text_of(ask(library, "related", place="garden/tomatoes.md"))
 
 
 def test_no_tool_changes_anything() -> None:
@@ -183,21 +196,16 @@ def ask(library: ServedIndex, name: str, **arguments: Any) -> types.CallToolResu
     return call_tool(library, name, arguments)
 
 
-def text_of(result: types.CallToolResult) -> str:
-    assert isinstance(result.content[0], types.TextContent)
-    return result.content[0].text
-
-
 def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
-    text = text_of(ask(library, "read", node_id="hostile.md"))
+    text = text_of(ask(library, "read", place="hostile.md"))
     assert text.endswith(f"\n````\n# Hostile\n\n{HOSTILE}````")
-    assert text.startswith("`hostile.md:1-9` `Hostile` node `hostile.md#hostile`. What documents say is")
+    assert text.startswith("`hostile.md:1-9` `Hostile`. What documents say is")
 
 
 def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
     read, cursor, pages = "", "", 0
     while True:
-        result = ask(library, "read", node_id="long.md", max_tokens=3000, cursor=cursor)
+        result = ask(library, "read", place="long.md", max_tokens=3000, cursor=cursor)
         text = text_of(result)
         read += text.partition("\n```\n")[2].rpartition("```")[0]
         pages += 1
@@ -210,30 +218,27 @@ def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
 
 
 def test_pages_of_hits_follow_one_another(library: ServedIndex) -> None:
-    whole = ask(library, "search", question="tomatoes and letters", top_k=8, max_tokens=10_000).structured_content
-    hits, cursor = [], ""
-    while True:
-        page = ask(library, "search", question="tomatoes and letters", top_k=8, max_tokens=700, cursor=cursor)
-        values = page.structured_content
-        assert values["total_tokens"] <= 700
-        hits += values["hits"]
-        cursor = values["next_cursor"]
-        if not values["truncated"]:
-            break
-    assert [hit["node_id"] for hit in hits] == [hit["node_id"] for hit in whole["hits"]]
+    asked = {"question": "tomatoes and letters", "top_k": 8}
+    whole = cited(ask(library, "search", **asked, max_tokens=10_000))
+    hits, cursor = list[str](), ""
+    while cursor or not hits:
+        page = ask(library, "search", **asked, max_tokens=400, cursor=cursor)
+        assert estimate_tokens(text_of(page)) <= 400
+        hits += cited(page)
+        cursor = text_of(page).partition("cursor=")[2]
+    assert hits == whole
     assert len(hits) > 5
 
 
 def test_a_cursor_is_for_one_state_of_the_documents(tmp_path: Path) -> None:
     index = indexed(tmp_path)
     with ServedIndex(index=str(index), settings={"refresh_seconds": 0}) as library:
-        arguments: dict[str, Any] = {"question": "tomatoes and letters", "top_k": 8, "max_tokens": 700}
-        cursor = ask(library, "search", **arguments).structured_content["next_cursor"]
+        arguments: dict[str, Any] = {"question": "tomatoes and letters", "top_k": 8, "max_tokens": 300}
+        cursor = text_of(ask(library, "search", **arguments)).partition("cursor=")[2]
         (tmp_path / "docs" / "new.md").write_text("# New\n\nLetters on tomatoes.\n", encoding="utf-8")
         refused = ask(library, "search", **arguments, cursor=cursor)
         assert text_of(refused) == "the documents changed since this cursor was given; call again without cursor"
-        again = ask(library, "search", **arguments).structured_content
-        assert again["hits"][0]["citation"] == "new.md:1-3", "a long-lived server sees what is new"
+        assert cited(ask(library, "search", **arguments))[0] == "new.md:1-3", "a long-lived server sees what is new"
 
 
 def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
@@ -241,31 +246,73 @@ def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
         for name, arguments in (
             ("search", {"question": "a long story on ships", "top_k": 10}),
             ("search", {"question": "tomatoes and letters", "top_k": 10}),
-            ("read", {"node_id": "long.md"}),
+            ("read", {"place": "long.md"}),
             ("answer", {"question": "what pays for a letter?"}),
             ("outline", {"depth": 9}),
-            ("related", {"node_id": "mail.md#mail"}),
+            ("related", {"place": "mail.md#mail"}),
         ):
             result = ask(library, name, **arguments, max_tokens=most)
             assert not result.is_error, text_of(result)
-            sent = text_of(result) + json.dumps(
-                result.structured_content or "", ensure_ascii=False, separators=(",", ":")
-            )
-            assert estimate_tokens(sent) <= most, (name, most)
+            assert estimate_tokens(text_of(result)) <= most, (name, most)
 
 
-def test_no_passage_is_sent_twice(library: ServedIndex) -> None:
-    result = ask(library, "search", question="a long story on ships", top_k=3)
-    texts = [hit["text"] for hit in result.structured_content["hits"]]
-    assert max(text.count("\n") for text in texts) > 10
-    assert all(text[:400] not in text_of(result) for text in texts if text.count("\n") > 10)
+def test_an_answer_is_short_unless_more_is_asked_for(tmp_path: Path) -> None:
+    """Over the protocol, by the bundled model's tokenizer: its vocabulary is smaller than that of language models."""
+    text = "The keeper feeds the animals of this house at noon, and counts them. " * 12
+    pages = {
+        f"{part}/animal-{n}.md": f"# Animal {n}\n\n{text}\n" for part in ("north", "south", "west") for n in range(45)
+    }
+    index = indexed(tmp_path, pages, WORDS_ALONE)
+
+    async def call() -> list[types.CallToolResult]:
+        program, *rest = command("mcp", "--index", index)
+        async with Client(StdioServerParameters(command=program, args=rest, env=environment())) as client:
+            question = {"question": "when does the keeper feed the animals?"}
+            asked: list[tuple[str, dict[str, Any]]] = [
+                ("search", question),
+                ("answer", question),
+                ("outline", {}),
+                ("search", question | {"max_tokens": 4000}),
+            ]
+            return [await client.call_tool(name, arguments) for name, arguments in asked]
+
+    tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
+    tokenizer.no_truncation()
+    results = asyncio.run(call())
+    lengths = [len(tokenizer.encode(result.model_dump_json(exclude_none=True)).ids) for result in results]
+    assert lengths[0] <= 900
+    assert lengths[1] <= 900
+    assert lengths[2] <= 800
+    assert lengths[3] > 900
+    assert len(cited(results[0])) == 5
+    assert all(name.partition("/")[2].removesuffix(".md") in text_of(results[2]) for name in pages)
+
+
+def test_two_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    for side in ("left", "right"):
+        pages = {"keys.md": f"# Keys\n\nThe {side} keys are white.\n", "sub/lock.md": f"# Lock\n\nThe {side} lock.\n"}
+        write_pages(tmp_path / side / "docs", pages)
+    index_folders([tmp_path / side / "docs" for side in ("left", "right")], tmp_path / "index", settings=WORDS_ALONE)
+    with ServedIndex(index=str(tmp_path / "index")) as library:
+        found = text_of(ask(library, "search", question="white keys"))
+        outline = text_of(ask(library, "outline"))
+        for side in ("left", "right"):
+            assert f"- `{side}/docs:` (2 files)" in library.describe()
+            assert f"`{side}/docs:keys.md:1-3`" in found
+            assert f"{side}/docs:sub/" in outline
+            for place in (f"{side}/docs:keys.md:1-3", f"{side}/docs:keys.md", f"{side}/docs:keys"):
+                assert f"The {side} keys" in text_of(ask(library, "read", place=place))
+            assert f"{side}/docs:sub/lock.md" in text_of(ask(library, "outline", place=f"{side}/docs:/"))
+            there = cited(ask(library, "search", question="white keys", path=f"{side}/docs:"))
+            assert there
+            assert all(citation.startswith(f"{side}/docs:") for citation in there)
 
 
 def test_a_path_narrows_the_hits(library: ServedIndex) -> None:
     for path, files in (("garden", {"garden/bees.md", "garden/tomatoes.md"}), ("./mail.md", {"mail.md"})):
-        values = ask(library, "search", question="tomatoes and letters", path=path).structured_content
-        assert {hit["citation"].rpartition(":")[0] for hit in values["hits"]} == files
-        assert values["scope"]["filters"] == [f"in:{path}"]
+        found = ask(library, "search", question="tomatoes and letters", path=path)
+        assert {citation.rpartition(":")[0] for citation in cited(found)} == files
+        assert f": `in:{path}`\n" in text_of(found)
     gone = ask(library, "search", question="tomatoes", path="gardn")
     assert gone.is_error
     assert text_of(gone).startswith("there is no folder or file 'gardn'; did you mean garden? There are: garden, ")
@@ -292,11 +339,11 @@ def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) 
         ("search", {"question": "a", "max_tokens": 10_001}, "max_tokens: Input should be less than or equal to 10000"),
         ("search", {"question": "a", "cursor": "x"}, "this cursor belongs to another call; repeat the call that gave"),
         ("search", {"top_k": 0, "topk": 2}, "question: Field required; top_k: Input should be greater than or equal"),
-        ("read", {"node_id": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
-        ("read", {"node_id": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
-        ("read", {"node": "mail.md"}, "node_id: Field required; node: Extra inputs are not permitted; the arguments"),
-        ("outline", {"node_or_path": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
-        ("related", {"node_id": "garden/"}, "'garden/' is not in the index; outline() shows what is"),
+        ("read", {"place": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
+        ("read", {"place": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
+        ("read", {"node": "mail.md"}, "place: Field required; node: Extra inputs are not permitted; the arguments"),
+        ("outline", {"place": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
+        ("related", {"place": "garden/"}, "'garden/' is not in the index; outline() shows what is"),
         ("status", {"verbose": True}, "verbose: Extra inputs are not permitted; the arguments are: none"),
         ("forget", {}, "there is no tool 'forget'; there are: search, outline, read"),
     ],
@@ -308,8 +355,7 @@ def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: d
 
 
 def test_what_json_calls_whole_or_absent(library: ServedIndex) -> None:
-    values = ask(library, "search", question="tomatoes", top_k=2.0, path=None, cursor=None).structured_content
-    assert len(values["hits"]) == 2
+    assert len(cited(ask(library, "search", question="tomatoes", top_k=2.0, path=None, cursor=None))) == 2
 
 
 def test_an_error_says_nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,26 +367,19 @@ def test_an_error_says_nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) 
     assert all("/" not in step for step in NEXT_STEPS.values())
 
 
-def test_a_language_model_takes_part_and_its_inventions_are_marked(index: Path, ollama: ScriptedServer) -> None:
+def test_a_language_model_takes_part_and_its_inventions_are_not_told(index: Path, ollama: ScriptedServer) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": ["cost of sending an envelope"], "hyde": [invented], "hyde_answer": "", "entities": []}
     ollama.answer = lambda asked: written | {"intent": "APPLICATION"}
     question = "how does somebody cover the cost of sending an envelope by post?"
     with ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library:
-        plain = ask(library, "context_query_hyde", question=question, force_hyde=True)
-        shown = ask(library, "context_query_hyde", question=question, force_hyde=True, return_hypothetical=True)
-    said = plain.structured_content["expansion"]
-    assert said["used_hyde"] is True, said
-    assert (said["cached"], shown.structured_content["expansion"]["cached"]) == (False, True)
-    assert said["milliseconds"] > 0
-    assert said["dropped"] == []
-    assert "hyde used: " in text_of(plain)
-    assert ", from the cache; 0 texts dropped" in text_of(shown)
-    assert plain.structured_content["hits"]
-    assert invented not in json.dumps(plain.structured_content) + text_of(plain)
-    assert shown.structured_content["expansion"]["passages"] == [invented]
-    assert f"written by a model, in no document: `{invented}`" in text_of(shown)
-    assert invented not in json.dumps(shown.structured_content["hits"])
+        plain = ask(library, "search", question=question)
+        assert ollama.requests == []
+        expanded = ask(library, "search", question=question, expand=True)
+    assert "expansion" not in text_of(plain)
+    assert "\nexpansion used: " in text_of(expanded)
+    assert cited(expanded)
+    assert invented not in text_of(expanded)
 
 
 def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ollama: ScriptedServer) -> None:
@@ -357,18 +396,14 @@ def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ol
         ollama.kill()
         quoted = ask(library, "answer", question=question)
         nothing = ask(library, "answer", question="zebra quantum chromodynamics?")
-    values = written.structured_content
-    assert (values["writer"], values["degraded"]) == ("llama3.2", [])
-    assert [(item["text"], item["citation"]) for item in values["sentences"]] == [
-        ("A `stamp` pays for the journey.", "mail.md:7-8")
-    ]
-    assert "``A `stamp` pays for the journey.`` `mail.md:7-8`" in text_of(written)
-    assert len(values["dropped"]) == 1
-    assert "evil" not in json.dumps(values["sentences"]) + text_of(written)
-    assert {hit["citation"].partition(":")[0] for hit in values["hits"]} == {"mail.md"}
-    assert quoted.structured_content["writer"] == ""
-    assert quoted.structured_content["sentences"][0]["text"] == "A stamp pays for the journey of a letter."
-    assert (nothing.structured_content["verdict"], nothing.structured_content["sentences"]) == ("none", [])
+    assert "written by llama3.2 and checked" in text_of(written)
+    assert "\n``A `stamp` pays for the journey.`` `mail.md:7-8`\n" in text_of(written)
+    assert "note: " not in text_of(written)
+    assert "evil" not in text_of(written)
+    assert {citation.partition(":")[0] for citation in cited(written)} == {"mail.md"}
+    assert "\n`A stamp pays for the journey of a letter.` `mail.md:" in text_of(quoted)
+    assert "none (" in text_of(nothing)
+    assert "sentences" not in text_of(nothing)
 
 
 def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> None:
@@ -380,4 +415,4 @@ def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> Non
         assert text_of(waiting).endswith("; ask again in a moment")
         assert str(tmp_path) not in text_of(waiting)
     with ServedIndex((docs,), str(tmp_path / "index")) as library:
-        assert ask(library, "search", question="what pays for a letter?").structured_content["hits"]
+        assert cited(ask(library, "search", question="what pays for a letter?"))

@@ -101,7 +101,7 @@ def test_standard_output_holds_the_protocol_alone(index: Path) -> None:
         server.send(call(1, "search", question="what pays for a letter?"))
         answer = server.answer()
         assert answer["id"] == 1
-        assert answer["result"]["structuredContent"]["hits"]
+        assert "`mail.md:5-9`" in answer["result"]["content"][0]["text"]
         server.stdin.close()
         assert server.stdout.read() == b""
         assert server.process.stderr is not None
@@ -124,7 +124,7 @@ def test_nothing_heavy_is_loaded_before_the_first_search(index: Path) -> None:
     with stdio(index, program=[program, "-c", watched, script, *arguments]) as server:
         assert server.begin()["result"]["serverInfo"]["name"] == "hybrid-retrieve"
         server.send(request(1, "tools/list"))
-        assert len(server.answer()["result"]["tools"]) == 7
+        assert len(server.answer()["result"]["tools"]) == 6
         server.stdin.close()
         assert server.process.stderr is not None
         loaded = set(server.process.stderr.read().decode().split())
@@ -188,7 +188,7 @@ def server(index: Path) -> Iterator[Served]:
 
 def is_alive(server: Served) -> bool:
     status, body = post(server, json.dumps(request(1, "tools/list")).encode(), mcp_protocol_version="2025-06-18")
-    return status == 200 and len(json.loads(body)["result"]["tools"]) == 7
+    return status == 200 and len(json.loads(body)["result"]["tools"]) == 6
 
 
 def raw(server: Served, content: bytes) -> bytes:
@@ -319,7 +319,7 @@ def test_it_ends_with_its_input_even_where_no_answer_is_read(index: Path) -> Non
         server.begin()
         server.send(call(0, "status"))
         assert server.answer()["id"] == 0
-        server.send(*[call(number, "read", node_id="long.md", max_tokens=10_000) for number in range(1, 12)])
+        server.send(*[call(number, "read", place="long.md", max_tokens=10_000) for number in range(1, 12)])
         server.stdin.close()
         assert server.process.wait(20) == 0
 

@@ -109,14 +109,8 @@ def test_the_command_line_cites_it(place: Path, cli: Cli) -> None:
 
 def test_agents_get_it(library: ServedIndex) -> None:
     reply = SearchTool(question="rolls", top_k=1).answer(library)
-    assert reply.values is not None
-    (hit,) = reply.values["hits"]
-    assert (hit["citation"], hit["section"], hit["sentence"]) == (
-        "oven.md:11-12",
-        "oven.md:5-27",
-        "Rolls at 220 degrees.",
-    )
-    assert "`oven.md:11-12`  in section 5-27" in reply.text
+    assert "`oven.md:11-12` in section 5-27" in reply
+    assert "Rolls at 220 degrees." in reply
 
 
 def test_the_page_is_opened_at_it(library: ServedIndex) -> None:

@@ -149,12 +149,12 @@ def test_a_batch_and_recorded_questions_are_read_back(place: Path, index: Path, 
     assert read_json(cli, recorded["citation"], "--index", index)["file"] == hits[0]["file"]
 
 
-def call_text(served: ServedIndex, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
+def call_text(served: ServedIndex, tool: str, **arguments: object) -> str:
     result = call_tool(served, tool, arguments)
     content = result.content[0]
     assert isinstance(content, TextContent)
     assert not result.is_error, content.text
-    return content.text, result.structured_content or {}
+    return content.text
 
 
 def said_by(found: dict[str, Any]) -> str:
@@ -165,19 +165,22 @@ def said_by(found: dict[str, Any]) -> str:
 def test_an_agent_reads_back_what_a_tool_says(index: Path) -> None:
     with open_served(Opening(index=str(index), settings=WORDS_ALONE), "") as served:
         call = partial(call_text, served)
-        _, values = call("search", question="otters sleep in the sun", top_k=30, max_tokens=10_000)
-        assert len(values["hits"]) == 30
-        for hit in values["hits"]:
-            said = said_by(hit)
-            related, _ = call("related", node_id=hit["node_id"])
-            for reference in (hit["node_id"], hit["citation"], hit.get("section", hit["citation"])):
-                assert said in call("read", node_id=reference)[0], reference
+        found = call("search", question="otters sleep in the sun", top_k=30, max_tokens=10_000)
+        entries = re.split(r"\n(?=\d+\. `)", found)[1:]
+        assert len(entries) == 30
+        for entry in entries:
+            match = re.match(r"\d+\. `((.+?):[\d-]+)` (?:in section (\S+) )?`", entry)
+            assert match is not None
+            said = entry.replace("`", "").rstrip().split("\n")[-1].strip()
+            for reference in (match[1], f"{match[2]}:{match[3]}" if match[3] else match[1]):
+                assert said in call("read", place=reference), reference
             folder = said.removesuffix(".").removesuffix(" sleep in the sun").rpartition("f ")[2]
-            for reference in re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", related):
-                assert f"f {folder}" in call("read", node_id=reference)[0], reference
-        _, values = call("answer", question="otters sleep in the sun")
-        for sentence in values["sentences"]:
-            assert sentence["text"] in call("read", node_id=sentence["citation"])[0]
+            for reference in re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", call("related", place=match[1])):
+                assert f"f {folder}" in call("read", place=reference), reference
+        for text, citation in re.findall(
+            r"^`(.+)` `(\S+:\d+(?:-\d+)?)`$", call("answer", question="otters sleep in the sun"), re.M
+        ):
+            assert text in call("read", place=citation)
 
 
 def test_the_web_page_and_its_api_read_back_what_they_print(index: Path) -> None:
@@ -322,19 +325,21 @@ def test_an_agent_reads_back_what_each_tool_says_of_one_of_several_indexes(
     with open_served(Opening(several=("a/docs", "b/docs"), settings=WORDS_ALONE), "") as served:
         call = partial(call_text, served)
         for tool, index in (("search", ""), ("search", "b/docs"), ("answer", "a/docs")):
-            _, found = call(tool, question=question, index=index)
-            assert found["hits"]
-            for one in (*found["hits"], *found.get("sentences", [])):
-                assert all(said_by(one) in call("read", node_id=one[key])[0] for key in ("citation", "node_id"))
+            found = call(tool, question=question, index=index)
+            citations = re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", found)
+            assert len(citations) >= 5
+            for citation in citations:
+                assert citation.startswith(("a/docs::", "b/docs::"))
+                assert f"`{citation}`" in call("read", place=citation)
         for name in ("a/docs", "b/docs"):
-            related, _ = call("related", node_id="sub/README.md#otters", index=name)
-            outline, _ = call("outline", index=name, depth=9)
-            excerpt, _ = call("read", node_id="README.md:5-7", index=name)
+            related = call("related", place="sub/README.md#otters", index=name)
+            outline = call("outline", index=name, depth=9, max_tokens=10_000)
+            excerpt = call("read", place="README.md:5-7", index=name)
             printed = re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", f"{related}{excerpt}")
             printed += re.findall(r"  (\S+:\d+(?:-\d+)?)$", outline, re.MULTILINE)
             assert len(printed) >= 10
-            for reference in (*printed, *re.findall(r" node `([^`\n]+)`", f"{related}{excerpt}")):
+            for reference in printed:
                 assert reference.startswith(f"{name}::")
-                assert f"`{reference}`" in call("read", node_id=reference)[0]
+                assert f"`{reference}`" in call("read", place=reference)
             for reference in re.findall(r"  (\S+/)  \d+ files?,", outline):
-                assert reference in call("outline", node_or_path=reference)[0]
+                assert reference in call("outline", place=reference)
