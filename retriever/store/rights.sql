@@ -1,0 +1,43 @@
+-- Who may see what: row-level security. A role of the server sees the rows of the folders that it has rights to, in every
+-- statement, and with them the postings, words and cosines of these folders alone. A role that may read all is named by
+-- the policies `read_all` and `write_all`: the planner then leaves the condition out. The owner sees all by itself.
+CREATE TABLE rights (
+    role regrole NOT NULL,  -- or a role that is a member of it
+    folder_key bigint NOT NULL REFERENCES folders ON DELETE CASCADE,
+    PRIMARY KEY (role, folder_key)
+);
+
+DO $$
+DECLARE
+    protected text;
+    condition text;
+BEGIN
+    FOR protected, condition IN VALUES
+        ('rights', 'pg_has_role(role, ''USAGE'')'),
+        ('meta', 'key <> ''background'''),
+        ('folders', NULL), ('documents', NULL), ('skipped', NULL), ('forgotten', NULL), ('backgrounds', NULL),
+        ('parts', NULL), ('postings', NULL), ('words', NULL), ('queue', NULL),
+        -- What belongs to a document is seen with it, by its key; what was made of a text, with any chunk that has it.
+        ('nodes', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = nodes.document_key)'),
+        ('fields', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = fields.document_key)'),
+        ('names', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = node_key >> 24)'),
+        ('links', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = source_key >> 24)'),
+        ('chunks', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = chunk_key >> 24)'),
+        ('vectors', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = vectors.text_hash)'),
+        ('tokens', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = tokens.text_hash)'),
+        ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)'),
+        ('summaries', 'false'), ('opened', 'false'), ('queries', 'false')
+    LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', protected);
+        EXECUTE format(
+            'CREATE POLICY by_folder ON %I FOR SELECT USING (%s)',
+            protected, coalesce(condition, 'folder_key = ANY (ARRAY(SELECT rights.folder_key FROM rights))')
+        );
+        EXECUTE format('CREATE POLICY write_all ON %I TO CURRENT_USER USING (true)', protected);
+        IF protected <> 'queries' THEN
+            EXECUTE format('CREATE POLICY read_all ON %I FOR SELECT TO CURRENT_USER USING (true)', protected);
+        END IF;
+    END LOOP;
+END
+$$;
+CREATE POLICY own ON queries USING (role = CAST(quote_ident(current_user) AS regrole));
