@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from retriever.errors import LanguageModelError, WrongAnswerError
 from retriever.served.generator import ServedGenerator
@@ -37,7 +37,7 @@ _TASK = Task(
 class _Count(BaseModel):
     """Enough to write that it takes a measurable time."""
 
-    numbers: list[int]
+    numbers: list[Annotated[int, Field(ge=1, le=20)]] = Field(max_length=20)  # without bounds, small models count on
 
 
 def _speed_task() -> Task[_Count]:

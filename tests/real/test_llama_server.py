@@ -1,0 +1,120 @@
+"""A real model server, llama.cpp's, under the contract of the scripted ones: embed, write, rerank, list, be killed.
+
+Its models are tiny (scripts/llama_server.py): vectors are real, what is written rambles and loops as small models do.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import BaseModel, Field
+
+from retriever.embedding import open_encoder
+from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
+from retriever.served.check import check_llm
+from retriever.served.generator import ServedGenerator
+from retriever.served.task import Task
+from retriever.settings.schema import EncoderSettings, LlmSettings
+from scripts.llama_server import MissingServerError, running_server
+
+
+class Queries(BaseModel):
+    queries: list[str] = Field(max_length=3)
+
+
+TASK = Task("Reword the question three times.", "How are two rankings fused?", Queries, 120, temperature=0.3)
+
+
+@contextlib.contextmanager
+def llama(model: str, *options: str) -> Iterator[str]:
+    """The address of a server of that model; skipped, with the reason, where there is none."""
+    with contextlib.ExitStack() as stack:
+        try:
+            url, _ = stack.enter_context(running_server(model, *options))
+        except MissingServerError as error:
+            pytest.skip(str(error))
+        yield url
+
+
+@pytest.fixture(scope="module")
+def writer() -> Iterator[str]:
+    with llama("chat", "-c", "16384", "-np", "4") as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def open_generator(url: str, **changes: object) -> ServedGenerator:
+    return ServedGenerator(replace(LlmSettings(kind="openai", url=url), **changes))  # type: ignore[arg-type]
+
+
+def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
+    findings = {finding.what: finding for finding in check_llm(LlmSettings(kind="openai", url=writer), measures=True)}
+    assert [name for name, finding in findings.items() if not finding.is_well] == []
+    assert "chat.gguf is there" in findings["model"].says
+    assert "4096" in findings["context window"].says, "each of four slots has a quarter"
+    assert "tokens a second read" in findings["speed"].says
+    with pytest.raises(NoModelError, match=r"it has .*chat\.gguf"):
+        open_generator(writer, model="another").write(TASK)
+
+
+def test_it_writes_under_a_schema_as_it_comes(writer: str) -> None:
+    heard: list[str] = []
+    written = open_generator(writer).write(replace(TASK, on_text=heard.append))
+    assert 1 <= len(written.queries) <= 3
+    assert len(heard) > 3
+    assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
+
+
+def test_four_questions_at_once(writer: str) -> None:
+    generators = [open_generator(writer) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        assert all(written.queries for written in pool.map(lambda one: one.write(TASK), generators))
+
+
+def test_a_task_that_is_too_long_is_refused_by_its_own_count(writer: str) -> None:
+    generator = open_generator(writer)
+    with pytest.raises(TaskTooLongError):
+        generator.write(replace(TASK, material="boats " * 9000))
+
+
+def test_a_server_that_is_killed_in_the_middle(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        try:
+            url, process = stack.enter_context(running_server("chat"))
+        except MissingServerError as error:
+            pytest.skip(str(error))
+        generator = open_generator(url)
+        with pytest.raises(LanguageModelError) as caught:
+            generator.write(replace(TASK, max_tokens=2000, on_text=lambda text: process.kill()))
+    assert isinstance(caught.value, CutAnswerError | NoGeneratorError)
+
+
+def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with llama("chat", "--api-key", "of-the-test") as url:
+        with pytest.raises(NoGeneratorError, match="wants a key"):
+            open_generator(url).write(TASK)
+        monkeypatch.setenv("OPENAI_API_KEY", "of-the-test")
+        assert open_generator(url).write(TASK).queries
+
+
+def test_its_vectors_are_those_of_the_bundled_model() -> None:
+    texts = ["how are rankings fused?", "A stamp pays for the journey of a letter.", "boats " * 150]
+    with llama("embed") as url:
+        served = open_encoder(EncoderSettings(kind="openai", url=url, model="embed", max_tokens=256))
+        assert served
+        vectors = served.encode_documents(texts)
+    bundled = open_encoder(EncoderSettings())
+    assert bundled
+    own = bundled.encode_documents(texts)
+    assert np.einsum("nd,nd->n", vectors, own).min() > 0.97
