@@ -9,6 +9,7 @@
 Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
-from retriever.indexes import drop_index, find_holder, find_index, find_several, list_indexes, split_reference
+from retriever.indexes import choose_index, drop_index, find_holder, find_several, list_indexes, split_reference
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest, absolute, remember
@@ -28,6 +29,8 @@ from retriever.store import reading
 from retriever.store.database import make_damage_error
 from retriever.store.store import Store
 from retriever.trace import NoProgress
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import read_cache
@@ -147,7 +150,7 @@ def index_folders(
     """
     from retriever.indexing.update import update_index
 
-    request = index_request(docs, index, profile, settings, None, everything=everything)
+    request = note_choice(index_request(docs, index, profile, settings, None, everything=everything))
     report = update_index(request, progress or NoProgress())
     remember(request.store)
     if request.profile.summaries.kind != "llm":
@@ -207,7 +210,7 @@ def forget_documents(
 
     named = [split_reference(reference) for reference in references]
     store = next((own for own, _ in named if own is not None), None)
-    request = index_request((), index or store or find_holder(references[0]), DEFAULT_PROFILE, None, None)
+    request = note_choice(index_request((), index or store or find_holder(references[0]), DEFAULT_PROFILE, None))
     inside = [
         path if own == request.store else reference for reference, (own, path) in zip(references, named, strict=True)
     ]
@@ -244,6 +247,13 @@ def open_several(
     return SeveralRetrievers(opened, failed)
 
 
+def note_choice(request: IndexRequest) -> IndexRequest:
+    """Log what is to be known of the index that was chosen; an open retriever has it in its answers instead."""
+    if request.note:
+        log.warning("note: %s", request.note)
+    return request
+
+
 def index_request(
     docs: Sequence[str | Path],
     index: str | Path | Store | None,
@@ -255,7 +265,7 @@ def index_request(
 ) -> IndexRequest:
     """Return what `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
     folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
-    choice = find_index(folders, index)
+    choice = choose_index(folders, index)
     place, folders = choice.index, choice.docs
     remembered: dict[str, object] = {}
     if place.exists():

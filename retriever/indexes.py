@@ -220,7 +220,7 @@ def _map_folders(index: Store, docs: Sequence[Path]) -> Choice:
         around = [place for place in outer if _is_inside(folder, [place], strictly=True) and folder not in outer]
         if around and _reads(index, str(around[0]), folder):
             held[around[0]] = None
-            notes.append(f"{folder} is part of {around[0]}, which is indexed: the index of that is used")
+            notes.append(f"{folder} is part of {around[0]}, which is indexed as a whole")
         else:
             held[folder] = None
     inner = [folder for folder in held if _is_inside(folder, held, strictly=True)]
@@ -265,7 +265,7 @@ def _choose_here() -> Choice:
     if covering:
         place, outer = covering
         is_inner = outer != str(here)
-        return Choice(place, note=f"{here} is part of {outer}, and the index of that answers" if is_inner else "")
+        return Choice(place, note=f"{here} is part of {outer}, which is searched" if is_inner else "")
     # Of a home folder nobody wants an offer to index it all, nor to wait for the count.
     count, size, is_all = (0, 0, True) if holds_home(here) else count_documents(here, seconds=COUNT_S)
     if not count:
@@ -297,7 +297,7 @@ def _choose_last(reason: str) -> Choice:
     except (OSError, UnicodeDecodeError):
         raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER")) from None
     used = next((known.where for known in list_indexes() if known.store == store), str(store))
-    return Choice(store, note=f"{reason}; asked the index used last: {used}")
+    return Choice(store, note=f"{reason}: the index used last is {used}")
 
 
 def _find_cover(folder: Path, *, own_only: bool = False, reads: bool = False) -> tuple[Store, str] | None:

@@ -71,6 +71,8 @@ class Retriever(Closing):
         self.profile = request.profile
         self.profile_name = profile_name
         self.store = request.store
+        self.note = request.note
+        """What to know of the choice of this index; empty where it was simply named."""
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False, leaves_pending=True)
         self._index = OpenIndex(request.store)
         self._is_closed = False
@@ -284,7 +286,7 @@ class Retriever(Closing):
         """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
         with self.view() as view:
             status = read_status(view, self._watch, self.profile, details=details)
-        return replace(status, index=replace(status.index, note=self._request.note))
+        return replace(status, index=replace(status.index, note=self.note))
 
     @property
     def access(self) -> FolderAccess:
@@ -355,7 +357,7 @@ class Retriever(Closing):
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                     question = expanded or settle_question(read, view, exact=self.profile.exact)
                     found = search(view, self._models, question, self.profile, own)
-                    state = replace(describe_state(view, fresh), note=self._request.note)
+                    state = replace(describe_state(view, fresh), note=self.note)
                     return self._describe(question, found, state, own)
             except SnapshotError as error:
                 if substitute:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.api import index_request
+from retriever.api import index_request, note_choice
 from retriever.errors import UsageError
 from retriever.indexes import find_index
 from retriever.indexing.derived_tables import make_graph
@@ -118,7 +118,7 @@ def enqueue_folders(
         DocumentsError: a folder is missing, or holds no document.
         IndexUnusableError: the database cannot be reached or written.
     """
-    request = index_request(docs, index, profile, settings, None, everything=everything)
+    request = note_choice(index_request(docs, index, profile, settings, None, everything=everything))
     return enqueue(request, progress or NoProgress())
 
 

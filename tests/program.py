@@ -71,18 +71,23 @@ def in_terminal(
     cwd: Path,
     env: Mapping[str, str],
     watch: Callable[[subprocess.Popen[bytes], bytes], None] = lambda process, output: None,
+    typed: Iterable[tuple[bytes, bytes]] = (),
 ) -> tuple[int, bytes]:
     """Its exit status, and what a terminal gets: both streams in the order of their coming.
 
-    `watch` is called with the process and all that it has written, whenever it has written something.
+    `watch` is called with the process and all that it has written, whenever it has written something. `typed` are what
+    to wait for, in what is written since the last of them, and what to type then.
     """
     ours, theirs = pty.openpty()
-    output = b""
+    output, seen, waiting = b"", 0, list(typed)
     with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         with contextlib.suppress(OSError):  # Linux says EIO at the end of a terminal
             while part := os.read(ours, 65536):
                 output += part
                 watch(process, output)
+                if waiting and waiting[0][0] in output[seen:]:
+                    seen = len(output)
+                    os.write(ours, waiting.pop(0)[1])
         os.close(ours)
     return process.returncode, output

@@ -252,8 +252,9 @@ class AnswerWriter:
         return generator.name
 
     def _fail(self, error: LanguageModelError, but: str = "") -> None:
-        self._note = f"{but or 'quoted'}: {error}"
         # Whoever has not asked for a model, and runs none, misses nothing.
-        if self._is_asked_for or not isinstance(error, NoGeneratorError):
+        is_missed = self._is_asked_for or not isinstance(error, NoGeneratorError)
+        self._note = f"{but or 'quoted'}: {error}" if is_missed else "quoted from the documents"
+        if is_missed:
             what = f"{but}; " if but else "the documents are quoted; "
             self._degraded.append(Degradation(StageName.ANSWER, f"{what}{error}"))

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +18,6 @@ from retriever.display.json import dump_short_answer
 from retriever.display.phrases import format_doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.query import AskRequest, Scope
-from retriever.settings.schema import merge
 from retriever.trace import Spent
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
 @options.profile
 @options.scope
 @options.conversation
-@click.option("--no-llm", is_flag=True, help="Quote the documents: no language model is asked.")
+@options.no_llm
 @options.as_json
 @click.option("--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers.")
 @options.editor
@@ -61,7 +59,6 @@ def answer(
     conversation: tuple[str, ...],
     editor: str,
     *,
-    no_llm: bool,
     as_json: bool,
     fail_on_none: bool,
 ) -> ExitCode:
@@ -72,8 +69,6 @@ def answer(
     """
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
     question = options.join_question(words, 'answer "how do I ...?"')
-    if no_llm:
-        opening = replace(opening, settings=merge(opening.settings, {"answer": {"kind": "extractive"}}))
     begun = time.perf_counter()
     with opening.open(console) as retriever:
         page = None if as_json else Page.on(sys.stdout, editor)

@@ -1,6 +1,7 @@
 """`ask`: a question, answered with sections; the default command."""
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +15,12 @@ from click.core import ParameterSource
 
 from retriever.command_line import options, suggest_command
 from retriever.command_line.console import STANDARD_STREAM, Console, print_line
-from retriever.command_line.opening import Opening, open_one_or_several
+from retriever.command_line.opening import Opening, can_ask, confirm, open_one_or_several
 from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Form, Output, note_state, print_answer, print_context
 from retriever.display.editors import choose_template
 from retriever.display.phrases import format_refresh_command, pluralize
-from retriever.errors import RetrieverError
+from retriever.errors import CommandHint, RetrieverError, UsageError
 from retriever.invocation import name_program
 from retriever.query import AskRequest, Scope
 from retriever.trace import Spent
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--why-not", "reference", metavar="PATH[#SECTION]", help="Show why this section, or file, is no hit.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
+@options.no_llm
 @options.as_json
 @click.option(
     "--batch", metavar="FILE", help="Answer every question of a JSONL file (id, question); - reads them here."
@@ -125,6 +127,7 @@ def ask(
     "a phrase" (word for word).
     """
     options.refuse_misplaced_command(words)
+    confirm_question(words, console)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
     given = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     if batch is not None:
@@ -200,19 +203,35 @@ def open_asked(
     return opening.open(console, on_words) if on_words else open_one_or_several(opening, console)
 
 
+def confirm_question(words: Sequence[str], console: Console) -> None:
+    """Ask whether a word like a command's, with paths behind it, is a question; UsageError where it is none."""
+    suggestion = find_command(words)
+    if suggestion is None or not words[1:]:
+        return
+    says = f"{words[0]} is no command; did you mean `{suggestion[0]}`?"
+    question = " ".join(words)
+    if can_ask(console) and confirm(f"{says} Search for {question!r} all the same?"):
+        return
+    raise UsageError(says, hint=CommandHint(shlex.join(["ask", question]), "to search for these words, run"))
+
+
+def find_command(words: Sequence[str]) -> tuple[str, bool] | None:
+    """Return the command that a question without a command's name may have been meant as; see `suggest_command`."""
+    is_implied = click.get_current_context().meta.get(options.COMMAND_IMPLIED)
+    if not is_implied or not words or not words[0].isalpha() or not all(map(os.path.exists, words[1:])):
+        return None
+    return suggest_command(words[0], with_paths=len(words) > 1)
+
+
 def note_command(words: Sequence[str], answer: Answer | None, console: Console) -> None:
     """Say which command the question may have been meant as.
 
     Nothing is said where the documents have a word that is only like a command. Without an answer it is said, too:
     where nothing is indexed, a slip in `index` is the likeliest of all.
     """
-    context = click.get_current_context()
-    first, *rest = words
-    if not context.meta.get(options.COMMAND_IMPLIED) or not first.isalpha() or not all(map(os.path.exists, rest)):
-        return
-    suggestion = suggest_command(first, with_paths=bool(rest))
+    suggestion = find_command(words)
     known = {word.casefold() for hit in answer.hits for word in hit.words} if answer else set()
-    if suggestion and (suggestion[1] or first.casefold() not in known):
+    if suggestion and (suggestion[1] or words[0].casefold() not in known):
         name, program = suggestion[0], name_program()
         kind = "" if name.startswith("-") else "the command "
         how = name if name.startswith("-") or " " in name else f"{name} --help"

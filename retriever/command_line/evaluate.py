@@ -54,6 +54,7 @@ NONE = "-"
     help=f"The recall modes to measure: {', '.join(profile_names())}, or YAML files, with commas between.",
 )
 @click.option("--expansions", metavar="FILE", help="Recorded rewordings and passages (JSONL) to search with as well.")
+@options.no_llm
 @options.as_json
 @click.option("--report", metavar="FILE", help="Write one page of HTML: plots, and each question with what was found.")
 @click.option(

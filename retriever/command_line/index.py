@@ -12,7 +12,7 @@ import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_path
-from retriever.command_line.opening import Opening
+from retriever.command_line.opening import Opening, confirm
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
@@ -184,7 +184,7 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
 
         places = [find_named(name) for name in drop]  # a wrong name is said before anything is deleted
         if not yes:
-            confirm(places)
+            confirm_deletion(places)
         dropped = [str(drop_index(name)) for name in drop]
         if as_json:
             print_json({"dropped": dropped})
@@ -203,16 +203,12 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     return ExitCode.OK
 
 
-def confirm(places: Sequence[object]) -> None:
+def confirm_deletion(places: Sequence[object]) -> None:
     """Asks whether to delete; at a terminal alone."""
     if not sys.stdin.isatty():
         raise UsageError("deleting an index is to be confirmed: add --yes")
     named = ", ".join(sanitize_line(str(place)) for place in places)
-    try:
-        is_meant = click.confirm(f"Delete {named}? The documents stay as they are.", default=False, err=True)
-    except click.Abort:
-        raise KeyboardInterrupt from None
-    if not is_meant:
+    if not confirm(f"Delete {named}? The documents stay as they are."):
         raise UsageError("nothing was deleted")
 
 

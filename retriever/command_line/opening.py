@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retriever.command_line.console import Bars, Console
+from retriever.display.sanitize import sanitize
 from retriever.errors import IndexUnusableError, NotIndexedError, RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE
 
@@ -55,16 +56,30 @@ class Opening:
             raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
 
-    def holding(self, reference: str) -> "Opening":
-        """With the index that a reference is of, where none is named: by its name in it, or by a path that it holds."""
-        from retriever.indexes import find_holder, split_reference
+    @contextmanager
+    def open_at(self, reference: str, console: Console) -> "Iterator[Retriever]":
+        """The open retriever that a reference is of, where none is named: by an index's name in it, or a path.
 
-        if self.docs or self.index or not reference:
-            return self
-        store, _ = split_reference(reference)
+        Raises:
+            UsageError: the reference is a path in the index, and in the current folder that of another document.
+        """
+        from retriever.indexes import find_holder, split_reference
+        from retriever.looking.references import refuse_two_files
+
         path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
-        store = store or (find_holder(path) if os.path.lexists(path) else None)
-        return replace(self, index=str(store)) if store else self
+        is_here, opening = os.path.lexists(path), self
+        if not (self.docs or self.index):
+            store, _ = split_reference(reference)
+            store = store or (find_holder(path) if is_here else None)
+            opening = replace(self, index=str(store)) if store else self
+        with opening.open(console) as retriever:
+            if retriever.note:
+                console.note_dim(retriever.note)
+            # A node id is written with `#`; who types a bare path may mean the file that a shell would open.
+            if is_here and "#" not in reference:
+                with retriever.view() as view:
+                    refuse_two_files(view.connection, path)
+            yield retriever
 
     def with_offer(self, console: Console) -> "Opening":
         """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
@@ -141,6 +156,14 @@ def can_ask(console: Console) -> bool:
     return not console.quiet and sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def confirm(question: str, *, default: bool = False) -> bool:
+    """Ask the user at the terminal; Ctrl-C ends the program, as elsewhere."""
+    try:
+        return click.confirm(sanitize(question), default=default, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+
+
 def offer_index(error: NotIndexedError, console: Console) -> str:
     """The folder without an index, when the user at the terminal wants one; otherwise the error."""
     if not can_ask(console):
@@ -154,10 +177,6 @@ def offer_index(error: NotIndexedError, console: Console) -> str:
         f"{error.folder} has no index yet. It holds {files}: until they are found by words it takes {words}, by meaning"
         f" {meaning}, once."
     )
-    try:
-        is_wanted = click.confirm("Index it now?", default=True, err=True)
-    except click.Abort:
-        raise KeyboardInterrupt from None
-    if not is_wanted:
+    if not confirm("Index it now?", default=True):
         raise error
     return str(error.folder)

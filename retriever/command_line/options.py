@@ -19,7 +19,7 @@ from retriever.errors import QuestionError, RetrieverError
 from retriever.invocation import name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.schema import list_settings
+from retriever.settings.schema import list_settings, merge
 
 
 class ExitCode(IntEnum):
@@ -110,6 +110,7 @@ docs = click.option(
     help="A folder of Markdown to index first: only what changed. Repeatable.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+no_llm = click.option("--no-llm", is_flag=True, help="Ask no language model, whatever the profile says.")
 question = click.argument("words", nargs=-1, metavar="QUESTION")
 conversation = click.option(
     "--after",
@@ -159,6 +160,10 @@ def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
     return function
 
 
+# What --no-llm sets.
+WITHOUT_LLM = {"use_llm": False, "answer": {"kind": "extractive"}}
+
+
 class Command(WithHelp):
     """A command whose function is given what its options say together: its `console`, `opening` and `scope`."""
 
@@ -171,6 +176,8 @@ class Command(WithHelp):
             raise click.UsageError("-q and -v are opposites: give one of them")
         given["console"] = Console(quiet, verbose)
         given["console"].follow_logging()
+        if given.pop("no_llm", False):
+            given["settings"] = merge(given["settings"], WITHOUT_LLM)
         if "opening" in wanted:
             given["opening"] = Opening.of(given)
         if "scope" in wanted:

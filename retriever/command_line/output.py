@@ -117,23 +117,22 @@ def print_answer(answer: "Answer", spent: Spent, form: Form, why_not: "WhyNot | 
 
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
     """Say on standard error what to know about an answer; the `footer`, for people alone, what was searched."""
-    log.info("%8.1f ms  opening", spent.opening)
-    for stage in answer.trace.stages:
-        log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
-    state, report = answer.index, answer.expansion
-    several = answer.indexes
+    log_stages(answer, spent)
+    state, several = answer.index, answer.indexes
     if answer.corrections:
         console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
-    understood = [f"understood as: {answer.follow_up.question}"] if answer.follow_up else []
-    for note in (*understood, *(f"note: {item}" for item in (*answer.degraded, *answer.notes))):
-        console.note(note)
-    if report is not None and (report.used or report.gated or report.dropped):
-        console.note_dim(describe_expansion(report))
+    if answer.follow_up:
+        console.note(f"understood as: {answer.follow_up.question}")
+    chosen = "" if footer else state.note
+    for note in filter(None, (*answer.degraded, *answer.notes, chosen)):
+        console.note(f"note: {note}")
+    if expanded := describe_expansion(answer.expansion):
+        console.note_dim(expanded)
     for one in several or (state,):
         if one.stale_files:
             changed = pluralize(one.stale_files, "file")
-            place = one.path if several else index
-            console.note(f"note: {changed} changed, not in this answer; run: {format_refresh_command(one, place)}")
+            refresh = format_refresh_command(one, one.path if several else index)
+            console.note(f"note: {changed} changed, not in this answer; run: {refresh}")
     # The sections of such a file cannot be found, and only this says so.
     if state.skipped_files:
         console.note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
@@ -141,7 +140,15 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     if not answer.hits and (answer.scope is None or answer.scope.sections):
         console.note("nothing found: try other words, or --profile recall")
     if footer:
-        console.note_dim(f"{describe_search(answer)} | {answer.profile} | {spent} | {describe_freshness(state)}")
+        parts = (describe_search(answer), answer.profile, str(spent), describe_freshness(state), state.note)
+        console.note_dim(" | ".join(filter(None, parts)))
+
+
+def log_stages(answer: "Answer", spent: Spent) -> None:
+    """Report how long each stage took."""
+    log.info("%8.1f ms  opening", spent.opening)
+    for stage in answer.trace.stages:
+        log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
 
 
 def describe_search(answer: "Answer") -> str:

@@ -32,7 +32,7 @@ WATCH_S = 2.0  # between two looks at a queue
 @options.as_json
 def tree(console: Console, opening: Opening, reference: str, depth: int | None, *, as_json: bool) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    with opening.holding(reference).open(console) as retriever:
+    with opening.open_at(reference, console) as retriever:
         if as_json:
             nodes = retriever.nodes(reference, depth)
             # Only folders have counts, and to count reads the whole tree.
@@ -58,7 +58,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
-    with opening.holding(reference).open(console) as retriever:
+    with opening.open_at(reference, console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
         print_json(dump(excerpt))
@@ -94,7 +94,7 @@ def similar(
 
     How near is the cosine of the means of their vectors, at most 1. No question is asked, and no other model.
     """
-    with opening.holding(reference).open(console) as retriever:
+    with opening.open_at(reference, console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
     if as_json:
         print_json(dump(found))

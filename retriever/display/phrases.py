@@ -165,8 +165,10 @@ def describe_freshness(state: "IndexState") -> str:
     return ", ".join(words) or "up to date"
 
 
-def describe_expansion(report: "ExpansionReport") -> str:
-    """What was searched with besides the question, or why nothing was."""
+def describe_expansion(report: "ExpansionReport | None") -> str:
+    """What was searched with besides the question, or why nothing was; empty where there was no question of it."""
+    if report is None or not (report.used or report.gated or report.dropped):
+        return ""
     if report.used:
         rewordings = pluralize(len(report.rewordings), "rewording")
         passages = pluralize(len(report.passages), "hypothetical passage")

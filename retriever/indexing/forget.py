@@ -22,6 +22,8 @@ from retriever.store.database import FILE_NAME, transaction
 from retriever.store.reading import StoredFolder
 from retriever.store.store import Store
 
+MAX_NEAR = 5  # documents of that name, in an error
+
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
@@ -114,7 +116,9 @@ def _targets(connection: Connection, store: Store, reference: str) -> list[_Targ
     found = ({target for folder, path in way if (target := _known(connection, store, folder, path))} for way in ways)
     targets = next(filter(None, found), set())
     if not targets:
-        raise UnknownReferenceError(reference)
+        name = f"/{reference.strip('/')}"
+        known = (f"{folder.prefix}{path}" for folder in folders for path in reading.documents(connection, folder.key))
+        raise UnknownReferenceError(reference, [path for path in known if f"/{path}".endswith(name)][:MAX_NEAR])
     places = sorted({str(target.place) for target in targets})
     if len(places) > 1:
         raise UsageError(f"{reference!r} may be any of {', '.join(places)}; write the one in full")

@@ -75,6 +75,22 @@ def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]
     return Names(connection).find(reference)
 
 
+def refuse_two_files(connection: Connection, path: str) -> None:
+    """Raise UsageError where a path is one document of the index, and as the current folder sees it another."""
+    folders = reading.folders(connection)
+    ways = [(folder, path) for folder in folders], [*locate_path(folders, path)]
+    named, here = (
+        {f"{folder.path}/{inside}" for folder, inside in way if _is_document(connection, folder.prefix + inside)}
+        for way in ways
+    )
+    if here and named - here:
+        raise UsageError(f"{path!r} may be any of {', '.join(sorted(named | here))}; write the one in full")
+
+
+def _is_document(connection: Connection, node_id: str) -> bool:
+    return reading.document_of_node(connection, node_id) is not None
+
+
 def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
     """The lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
     first, last = lines
@@ -175,9 +191,6 @@ class Names:
         wikilink = WIKILINK.fullmatch(reference.strip())
         name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
         documents = self._find_documents(name)
-        if wikilink:
-            # Obsidian takes the one with the shortest path, which two folders may hold.
-            documents = [document for document in documents if document.path == documents[0].path]
         if sign and documents and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
             sections = [
                 section for document in documents for section in listing.section_names(self._connection, document.key)

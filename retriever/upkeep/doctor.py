@@ -34,7 +34,7 @@ from retriever.rerank import cross_encoder, endpoint, onnx
 from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
-from retriever.store import reading, text_vectors
+from retriever.store import listing, reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, INDEX_FORMAT
@@ -180,6 +180,10 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
     where, form = (FILE_NAME, f"format {INDEX_FORMAT}, ") if index.keeps_snapshots else ("tables", "")
     yield Finding("index", where, "well", f"{form}{says}; every row can be read")
+    skipped, remarks = len(listing.skipped(connection)), len(listing.warnings(connection))
+    found = ((counts.broken_links, "broken link"), (skipped, "skipped file"), (remarks, "remark"))
+    if named := ", ".join(pluralize(number, noun) for number, noun in found if number):
+        yield Finding("index", "documents", "note", named, CommandHint("status -v", "to see which, run").render())
 
     # Three states that look alike in the counts: no encoder, a first run that goes on, and what is lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""

@@ -316,14 +316,16 @@ def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: 
 
 def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
     shelf.docs = tmp_path / "docs"
-    shelf.write("a.md", "# A\n")
+    shelf.write("a.md", "# A\n\n[gone](gone.md)\n")
     shelf.update(index=tmp_path / "other")
     shelf.index = tmp_path / "other"
     shelf.write("new.md", "# New\n\nword\n")
     shutil.copytree(shelf.index, shelf.index / "draft-x", ignore=shutil.ignore_patterns("snapshot-*"))
     found = examined(shelf)
     assert problems(found) == []
-    assert notes(found).keys() == {"folder", "left over"}
+    assert notes(found).keys() == {"folder", "left over", "documents"}
+    (broken,) = (item for item in found.findings if item.name == "documents")
+    assert (broken.says, broken.cure) == ("1 broken link", "to see which, run: python -m retriever status -v")
     assert "1 file changed" in notes(found)["folder"]
     assert str(shelf.index / "draft-x") in notes(found)["left over"]
     assert all(item.cure for item in found.findings if item.level == "note")

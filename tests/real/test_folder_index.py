@@ -1,14 +1,9 @@
 """The index of the folder where one stands, as a user meets it on the command line."""
 
 import json
-import os
-import pty
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,8 +13,7 @@ from hybrid_retrieve import main
 from retriever.command_line.opening import Opening
 from retriever.command_line.serve import open_served
 from retriever.serving.mcp_server import call_tool, list_tools
-
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+from tests.program import command, environment, in_terminal
 
 PAGES = {
     "notes/keys.md": "# Keys\n\nRotate the keys every year.\n",
@@ -70,7 +64,8 @@ def test_the_index_of_the_current_folder_answers_or_that_of_the_nearest_above(ru
     assert "note:" not in err
     code, out, err = run("notes/sub", "keys")
     assert out.startswith(" 1  ../keys.md:")
-    assert f"{place}/notes/sub is part of {place}/notes" in err
+    assert err.splitlines() == [err.strip()], "it is in the last line, and nowhere else"
+    assert f" | {place}/notes/sub is part of {place}/notes, which is searched" in err
     found = json.loads(run("work", "--json", "keys")[1])
     assert found["index"]["folders"] == [f"{place}/work"]
     assert found["index"]["note"] == ""
@@ -93,11 +88,11 @@ def test_where_nothing_is_to_be_indexed_another_index_answers_and_a_line_says_wh
     assert "nothing has been indexed yet" in run("empty", "keys")[2]
     run("notes", "index", ".")
     _, out, err = run("", "--json", "keys")
-    assert f"{place} has no index of its own; asked the index used last: notes ({place}/notes)" in err
-    assert "asked the index used last" in json.loads(out)["index"]["note"]
+    assert err == f"note: {place} has no index of its own: the index used last is notes ({place}/notes)\n"
+    assert "the index used last is notes" in json.loads(out)["index"]["note"]
     code, out, err = run("empty", "keys")
     assert code == 0
-    assert f"{place}/empty has no index and holds no Markdown; asked the index used last: notes" in err
+    assert f" | {place}/empty has no index and holds no Markdown: the index used last is notes" in err
     assert run("empty", "-q", "keys")[2] == ""
     run("work", "index", ".")
     assert "work/piano.md:" in run("", "keys")[1], "of two that are below, the one used last"
@@ -105,26 +100,14 @@ def test_where_nothing_is_to_be_indexed_another_index_answers_and_a_line_says_wh
 
 @pytest.mark.timeout(200)  # two processes of their own
 def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
-    def at_terminal(reply: str) -> tuple[int, str]:
-        ours, theirs = pty.openpty()
-        command = [sys.executable, str(PROGRAM), "keys"]
-        shown = b""
-        with subprocess.Popen(command, cwd=place / "notes", stdin=theirs, stdout=theirs, stderr=theirs) as process:
-            os.close(theirs)
-            os.write(ours, reply.encode())
-            with suppress(OSError):  # the other end is closed
-                while part := os.read(ours, 4096):
-                    shown += part
-        os.close(ours)
-        return process.returncode, shown.decode().replace("\r\n", "\n")
-
-    code, shown = at_terminal("n\n")
+    question = b"Index it now? [Y/n]"
+    code, shown = in_terminal(command("keys"), place / "notes", environment(), typed=[(question, b"n\n")])
     assert code == 1
-    assert f"{place}/notes has no index yet. It holds 2 Markdown files: until they are found by words" in shown
-    assert "Index it now? [Y/n]" in shown
-    code, shown = at_terminal("\n")
+    asked = f"{place}/notes has no index yet. It holds 2 Markdown files: until they are found by words"
+    assert asked.encode() in shown
+    code, shown = in_terminal(command("keys"), place / "notes", environment(), typed=[(question, b"\n")])
     assert code == 0
-    assert "keys.md:1-3" in shown
+    assert b"keys.md:1-3" in shown
 
 
 def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: Path) -> None:
@@ -163,7 +146,7 @@ def test_a_folder_inside_an_indexed_one_is_not_indexed_twice(run: Ask, place: Pa
     run("notes", "index", ".")
     code, out, err = run("notes/sub", "index", ".")
     assert code == 0
-    assert f"{place}/notes/sub is part of {place}/notes, which is indexed: the index of that is used" in err
+    assert f"{place}/notes/sub is part of {place}/notes, which is indexed as a whole" in err
     assert f"  folder   {place}/notes\n" in out
     (place / "notes/sub/seals.md").write_text("# Seals\n\nSeals bark.\n")  # not yet in the index
     (place / "notes/new").mkdir()

@@ -1,6 +1,7 @@
 """What is written about the command line is true; tests/real/test_examples.py runs every command of the page."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from retriever.settings.layers import load_profile, profile_names
 from retriever.settings.schema import list_settings
 from scripts.write_cli_reference import rewrite
 from tests.answers import answer, hit
-from tests.program import PROJECT, Cli, run_python
+from tests.program import PROGRAM, PROJECT, Cli, environment, in_terminal, run_python
 from tests.sample_library import Sample
 
 COMMANDS = {name: command_line.load_command(name) for name in NAMES}
@@ -94,13 +95,12 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
 
 
 @pytest.mark.parametrize(
-    ("question", "command"),
+    ("question", "name"),
     [
         ("indx", "`index`"),
         ("serach", "`ask`"),
         ("help", "`--help`"),
         ("list", "`tree`"),
-        ("indx docs", "`index`"),
         ("staus", "`status`"),
         ("where is the index", ""),
         ("indx of pages", ""),
@@ -108,14 +108,37 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
     ],
 )
 def test_a_word_that_is_nearly_a_command_is_answered_with_a_hint(
-    question: str, command: str, library: Sample, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
+    question: str, name: str, library: Sample, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("docs").mkdir()
     library.answers = [answer(hit())]
     hint = [line for line in cli(*question.split()).err.splitlines() if line.startswith("did you mean")]
     assert library.asked == [question]
-    assert [command in line for line in hint] == ([True] if command else [])
+    assert [name in line for line in hint] == ([True] if name else [])
+
+
+@pytest.mark.parametrize(("words", "name"), [("indx docs", "index"), ("list docs", "tree"), ("serach .", "ask")])
+def test_a_mistyped_command_with_paths_is_not_searched_for(
+    words: str, name: str, library: Sample, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    first, path = words.split()
+    assert cli(first, path, code=2).err == (
+        f"error: {first} is no command; did you mean `{name}`?; to search for these words, run: "
+        f"python -m retriever ask '{words}'\n"
+    )
+    assert library.asked == []
+    cli("ask", first, path)
+    assert library.asked == [words]
+
+
+def test_a_mistyped_command_is_asked_about_at_a_terminal(tmp_path: Path) -> None:
+    decline = [(b"did you mean `index`? Search for 'indx /tmp' all the same? [y/N]", b"n\n")]
+    code, output = in_terminal([sys.executable, str(PROGRAM), "indx", "/tmp"], tmp_path, environment(), typed=decline)
+    assert code == 2
+    assert b"[y/N]: n\r\nerror: indx is no command" in output
 
 
 def test_a_word_of_the_documents_is_no_slip_and_one_without_an_index_is(library: Sample, cli: Cli) -> None:

@@ -462,7 +462,10 @@ def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: 
 
 def test_no_llm_quotes_and_a_verdict_none_is_an_exit_code(library: Sample, cli: Cli) -> None:
     cli("answer", "how to send an email?", "--no-llm", "--top-k", "3")
-    assert library.opened[-1]["settings"] == {"top_k": 3, "answer": {"kind": "extractive"}}
+    without = {"use_llm": False, "answer": {"kind": "extractive"}}
+    assert library.opened[-1]["settings"] == {"top_k": 3, **without}
+    cli("how to send an email?", "--no-llm", "--profile", "full")
+    assert library.opened[-1]["settings"] == without, "it means the same everywhere"
     library.answers = [answer(verdict="none")]
     cli("answer", "how to send an email?", "--fail-on-none", code=3)
 
