@@ -103,70 +103,46 @@ class Cosines:
     chunks: int
 
 
-def read_background(connection: Connection) -> Background | None:
-    """As the index keeps it; None without vectors."""
-    content = json.loads(reading.meta(connection, "background") or "null")
-    return None if content is None else Background(**content)
-
-
-def read_folder_background(connection: Connection, fingerprint: str) -> Background | None:
-    """That of the folders which a role of PostgreSQL may see; None without vectors of this encoder."""
-    rows = connection.execute("SELECT content FROM backgrounds ORDER BY folder_key").fetchall()
+def read_background(connection: Connection, fingerprint: str) -> Background | None:
+    """Read that of the folders that may be seen; None without vectors of this encoder."""
+    rows = connection.execute("SELECT content FROM backgrounds ORDER BY folder_key")
     found = [Cosines(**json.loads(content)) for (content,) in rows]
     return add_cosines([cosines for cosines in found if cosines.fingerprint == fingerprint])
 
 
 def renew_background(connection: Connection, encoder: Encoder | None) -> None:
-    """Asks them again where the scale may have moved; not while vectors are to come, which would move it again."""
+    """Ask them again of folders where the scale may have moved; not while vectors are to come, which would move it."""
     if text_vectors.pending_count(connection):
         return
-    kept, chunks = read_background(connection), reading.counts(connection).chunks
-    if encoder is None or not chunks:
-        kept = None
-    elif has_drifted(kept, encoder.fingerprint, chunks):
-        questions = read_unrelated(connection, encoder.fingerprint)
-        if questions is None:
-            questions = encode_unrelated(encoder)
-            rows = b64encode(questions.astype("<f4").tobytes()).decode()
-            content = {"fingerprint": encoder.fingerprint, "questions": _QUESTIONS_HASH, "rows": rows}
-            writing.set_meta(connection, "unrelated", json.dumps(content))
-        vectors = text_vectors.chunk_vectors(connection, encoder.fingerprint)[2]
-        kept = measure_background(questions, vectors, encoder.fingerprint)
-    writing.set_meta(connection, "background", "null" if kept is None else json.dumps(asdict(kept)))
-    if connection.hides_folders:
-        renew_folder_backgrounds(connection)
-
-
-def renew_folder_backgrounds(connection: Connection) -> None:
-    """The same for each folder alone, in PostgreSQL, where not all may see all of them."""
-    fingerprint = reading.meta(connection, "fingerprint") or ""
-    questions = read_unrelated(connection, fingerprint)
-    query = (  # the key of a chunk begins with that of its document: see postgres.sql
-        "SELECT folder_key, array_agg(chunk_key), content FROM chunks JOIN documents ON document_key = chunk_key >> 24"
-        " LEFT JOIN backgrounds USING (folder_key) GROUP BY folder_key, content"
-    )
-    found = connection.execute(query).fetchall() if questions is not None else []
-    connection.execute("DELETE FROM backgrounds WHERE folder_key <> ALL(?)", ([row[0] for row in found],))
-    for folder, keys, content in found:
-        if has_drifted(Cosines(**json.loads(content)) if content else None, fingerprint, len(keys)):
-            assert questions is not None
-            vectors = text_vectors.chunk_vectors(connection, fingerprint, keys)[2]
-            cosines = json.dumps(asdict(measure_cosines(questions, vectors, fingerprint)))
+    rows = connection.execute("SELECT folder_key, content FROM backgrounds")
+    known = {folder: Cosines(**json.loads(content)) for folder, content in rows}
+    chunks = reading.chunk_counts(connection) if encoder else {}
+    gone = [(folder,) for folder in known.keys() - chunks.keys()]
+    connection.executemany("DELETE FROM backgrounds WHERE folder_key = ?", gone)
+    for folder, count in chunks.items():
+        assert encoder is not None
+        if has_drifted(known.get(folder), encoder.fingerprint, count):
+            vectors = text_vectors.vectors_of_folder(connection, encoder.fingerprint, folder)
+            cosines = measure_cosines(load_unrelated(connection, encoder), vectors, encoder.fingerprint)
             connection.execute(
                 "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
                 " ON CONFLICT (folder_key) DO UPDATE SET content = excluded.content",
-                (folder, cosines),
+                (folder, json.dumps(asdict(cosines))),
             )
 
 
-def copy_background(source: Connection, target: Connection) -> None:
-    """That of what a role may see, where it has copied no more than that out of PostgreSQL."""
-    if reading.meta(target, "background") is None:
-        found = read_folder_background(source, reading.meta(source, "fingerprint") or "")
-        writing.set_meta(target, "background", "null" if found is None else json.dumps(asdict(found)))
+def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
+    """Return the vectors of the questions, (48, d) unit rows, as the index keeps them or else made anew."""
+    questions = read_unrelated(connection, encoder.fingerprint)
+    if questions is None:
+        questions = encode_unrelated(encoder)
+        rows = b64encode(questions.astype("<f4").tobytes()).decode()
+        content = {"fingerprint": encoder.fingerprint, "questions": _QUESTIONS_HASH, "rows": rows}
+        writing.set_meta(connection, "unrelated", json.dumps(content))
+    return questions
 
 
-def has_drifted(kept: "Background | Cosines | None", fingerprint: str, chunks: int) -> bool:
+def has_drifted(kept: Cosines | None, fingerprint: str, chunks: int) -> bool:
     """Whether what was measured may be another by now."""
     return kept is None or kept.fingerprint != fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT
 

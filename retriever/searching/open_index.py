@@ -329,10 +329,7 @@ class View:
     @cached_property
     def background(self) -> Background | None:
         """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
-        if self.whole is not None:
-            return self.whole.background
-        found = read_background(self.connection)
-        return found if found is not None and found.fingerprint == self.fingerprint else None
+        return self.whole.background if self.whole else read_background(self.connection, self.fingerprint)
 
     @cached_property
     def counts(self) -> reading.Counts:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from retriever.indexing.background import Background, read_folder_background
 from retriever.lexical.table_index import TableLexical, TableSpellings
 from retriever.searching.open_index import View
 from retriever.settings.schema import APPROXIMATE, VectorChoice
@@ -45,11 +44,6 @@ class TableView(View):
             for key, score in self.connection.execute(query, (text, *part, limit)):
                 scores[key] = scores.get(key, 0.0) + weight * score
         return tuple(sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit])
-
-    @cached_property
-    def background(self) -> Background | None:
-        """What unrelated questions find among all, or in the folders that may be seen."""
-        return super().background or read_folder_background(self.connection, self.fingerprint)
 
     @property
     def can_ask_chroma(self) -> bool:

@@ -41,13 +41,18 @@ def _read_meta(connection: Connection) -> None:
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
     json.loads(reading.meta(connection, "index_config") or "null")
-    background = json.loads(reading.meta(connection, "background") or "null")
-    if background is not None:  # as `indexing.background` writes it
-        numbers = {key: value for key, value in background.items() if key != "fingerprint"}
-        if numbers.keys() != {"best", "deviation", "chunks"} or not all(map(isfinite, numbers.values())):
-            raise ValueError(background)
-        if not isinstance(background["fingerprint"], str) or background["deviation"] <= 0:
-            raise ValueError(background)
+
+
+def _read_backgrounds(connection: Connection) -> None:
+    questions = set()
+    for (content,) in connection.execute("SELECT content FROM backgrounds"):
+        match json.loads(content):  # as `indexing.background` writes it
+            case {"best": [*best], "total": sum_, "squares": squares, "fingerprint": str(), "chunks": int() as chunks}:
+                questions.add(len(best))
+                if chunks < 1 or len(questions) > 1 or not all(map(isfinite, (sum_, squares, *best))):
+                    raise ValueError(content)
+            case _:
+                raise ValueError(content)
 
 
 def _read_documents(connection: Connection) -> None:
@@ -127,6 +132,7 @@ def _read_tokens(connection: Connection) -> None:
 # By table, what reads every row of it.
 _READERS: Mapping[str, Callable[[Connection], object]] = {
     "meta": _read_meta,
+    "backgrounds": _read_backgrounds,
     "documents": _read_documents,
     "nodes or chunks": _read_sections,
     "links": lambda connection: [LinkKind(kind) for (kind,) in connection.execute("SELECT DISTINCT kind FROM links")],

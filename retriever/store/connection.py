@@ -5,7 +5,7 @@ Statements are written as both SQLite and PostgreSQL read them. The few words in
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 
 class Rows(Protocol):
@@ -26,9 +26,6 @@ class Rows(Protocol):
 
 class Connection(Protocol):
     """A connection to the rows of an index; one thread at a time."""
-
-    hides_folders: ClassVar[bool]
-    """Whether a reader may be one who sees some folders alone."""
 
     @property
     def in_transaction(self) -> bool:

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
 
 from pageindex.corpus import require_regular
 from retriever.errors import (
@@ -32,8 +31,6 @@ MAX_CHARS = 160
 
 class FileConnection(sqlite3.Connection):
     """A connection to index.sqlite."""
-
-    hides_folders: ClassVar[bool] = False
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return the values as JSON: SQLite takes only 32,766 variables in a statement."""

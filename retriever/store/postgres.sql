@@ -61,9 +61,3 @@ CREATE TABLE words (
     letters bigint NOT NULL,     -- `letters_of` in retriever/lexical/spelling.py
     PRIMARY KEY (word, folder_key, part)
 );
-
--- `background` in `meta`, of each folder alone: who may see some folders has the scale of these.
-CREATE TABLE backgrounds (
-    folder_key bigint PRIMARY KEY REFERENCES folders ON DELETE CASCADE,
-    content text NOT NULL
-);

@@ -225,6 +225,17 @@ def counts(connection: Connection) -> Counts:
     return Counts(*row)
 
 
+def chunk_counts(connection: Connection) -> dict[int, int]:
+    """Return how many chunks each folder has; folders without any are left out."""
+    return dict(
+        connection.execute(
+            "WITH wanted AS (SELECT node_key, count(*) AS own FROM chunks GROUP BY node_key)"
+            " SELECT folder_key, CAST(sum(own) AS bigint) FROM wanted JOIN nodes USING (node_key)"
+            " JOIN documents USING (document_key) GROUP BY folder_key"
+        )
+    )
+
+
 def nodes_of_documents(connection: Connection, document_keys: Iterable[int]) -> Iterator[StoredNode]:
     """All nodes of these documents, document by document, in document order."""
     query = f"{_NODES} WHERE document_key {GIVEN} ORDER BY document_key, node_key"

@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     FOR protected, condition IN VALUES
         ('rights', 'pg_has_role(role, ''USAGE'')'),
-        ('meta', 'key <> ''background'''),
+        ('meta', 'true'),
         ('folders', NULL), ('documents', NULL), ('skipped', NULL), ('forgotten', NULL), ('backgrounds', NULL),
         ('parts', NULL), ('postings', NULL), ('words', NULL), ('queue', NULL),
         -- What belongs to a document is seen with it, by its key; what was made of a text, with any chunk that has it.

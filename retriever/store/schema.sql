@@ -120,6 +120,11 @@ CREATE TABLE skipped (
     PRIMARY KEY (folder_key, path)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE backgrounds (       -- how near unrelated questions come, of each folder alone: who may see some has their scale
+    folder_key INTEGER PRIMARY KEY REFERENCES folders ON DELETE CASCADE,
+    content TEXT NOT NULL        -- JSON: sums of cosines, as retriever/indexing/background.py adds them up
+) STRICT;
+
 CREATE TABLE forgotten (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,          -- relative to the folder; with a slash at its end, everything below it

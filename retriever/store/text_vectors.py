@@ -203,6 +203,12 @@ def vectors_of_nodes(
     return _as_matrix(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
 
 
+def vectors_of_folder(connection: Connection, fingerprint: str, folder_key: int) -> FloatMatrix:
+    """Return the unit vectors (n, d) of all chunks of a folder, by the keys of these."""
+    query = "SELECT node_key FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
+    return _as_matrix(connection.execute(_VECTORS % f"node_key IN ({query})", (fingerprint, folder_key)))[2]
+
+
 def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
     """Return the key of the first chunk of each text whose vector is there, ascending."""
     # It stands for all others where vectors are searched: a graph of near vectors cannot be walked where many are

@@ -26,7 +26,7 @@ from retriever.errors import (
 )
 from retriever.files import require_space, sync, writing_to
 from retriever.indexes import choose_new_place, find_index
-from retriever.indexing.background import copy_background, read_background, renew_folder_backgrounds
+from retriever.indexing.background import read_background
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, absolute, home_folder, name_index, remember
@@ -96,7 +96,6 @@ def export_index(file: str | Path, index: str | Path | None = None, *, replace: 
                 with closing(create_file(database.parent)) as target:
                     with read_transaction(source), transaction(target):
                         copy_rows(source, target)
-                        copy_background(source, target)
                     target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
             else:
                 # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
@@ -229,7 +228,6 @@ def import_rows(draft: Path, store: Store) -> None:
         copy_rows(source, target)
         if reading.snapshot_number(source):
             open_derived(store).renew(target)
-            renew_folder_backgrounds(target)
 
 
 # An archive that may come from anybody: nothing in it is trusted.
@@ -273,7 +271,7 @@ def check_index(file: Path, draft: Path, docs: Sequence[Path], encoder_url: str)
         with translate_sqlite_errors(draft), closing(open_file(draft)) as connection:
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{file} is damaged: {found}")
-            read_background(connection)
+            read_background(connection, reading.meta(connection, "fingerprint") or "")
             settings, folders = reading.index_settings(connection), reading.folders(connection)
             given = collect_settings(DEFAULT_PROFILE, None, settings)
     except IndexVersionError as error:

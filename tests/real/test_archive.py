@@ -244,15 +244,14 @@ def test_a_folder_of_a_stranger_hangs_no_question(shelf: Shelf, tmp_path: Path, 
         retriever.tree()
 
 
-@pytest.mark.parametrize("change", ['{"a": 1}', "[]", '"x"', "7", "$.deviation"])
+@pytest.mark.parametrize("change", ['{"a": 1}', "[]", '"x"', "7", "$.chunks"])
 def test_a_scale_of_confidence_of_a_stranger_ends_no_question_with_a_bug(
     shelf: Shelf, tmp_path: Path, change: str
 ) -> None:
     own = shelf.copied(tmp_path)
     with own.rows() as rows:
-        kept = "UPDATE meta SET value = json_replace(value, ?, 0) WHERE key = 'background' AND value <> 'null'"
-        made = "INSERT OR REPLACE INTO meta VALUES ('background', ?)"
-        rows.execute(kept if change.startswith("$") else made, (change,))
+        kept = "UPDATE backgrounds SET content = json_replace(content, ?, 0)"
+        rows.execute(kept if change.startswith("$") else "UPDATE backgrounds SET content = ?", (change,))
         assert list(find_damage(rows))
     with own.open(**NEVER_REFRESH) as retriever, pytest.raises(RetrieverError, match="doctor --repair"):
         retriever.search(QUESTIONS[0])

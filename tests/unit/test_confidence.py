@@ -193,8 +193,8 @@ def test_without_chunks_or_differences_there_is_no_scale(chunks: FloatMatrix) ->
 
 def kept(shelf: Shelf) -> Any:  # noqa: ANN401 - JSON
     with shelf.rows() as rows:
-        (text,) = rows.execute("SELECT value FROM meta WHERE key = 'background'").fetchone()
-    return json.loads(text)
+        found = rows.execute("SELECT content FROM backgrounds").fetchone()
+    return json.loads(found[0]) if found else None
 
 
 def test_a_small_change_keeps_the_measurement_and_a_large_one_renews_it(tmp_path: Path) -> None:
