@@ -22,8 +22,8 @@ from retriever.embedding.onnx import OnnxEncoder
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
 from retriever.store.database import create_file, transaction
-from retriever.store.writing import put_tokens, put_vectors, text_hash
-from retriever.types import FloatMatrix, TokenBits
+from retriever.store.writing import put_vectors, text_hash
+from retriever.types import FloatMatrix
 
 TURN = 0.1
 """How far a copy's vector is from its original's, of length 1: their cosine is .995."""
@@ -34,8 +34,8 @@ TEXTS_AT_ONCE = 10_000
 _HEADING = re.compile(r"\A(#{1,6} .*?)((?: *\{[^{}]*\})? *)$", re.MULTILINE)
 _EDITION = re.compile(r" \(edition \d+\)")
 
-Vectors = dict[str, tuple[FloatMatrix, TokenBits]]
-"""Texts to their vectors, (d,), and the signs of their tokens."""
+Vectors = dict[str, FloatMatrix]
+"""Texts to their vectors, (d,)."""
 
 
 def documents_of(folder: Path) -> Iterator[Document]:
@@ -85,13 +85,12 @@ def fill_vectors(index: Path, texts: Iterable[str], originals: Vectors, fingerpr
         while some := list(islice(remaining, TEXTS_AT_ONCE)):
             found = [
                 # A few texts of a copy are cut elsewhere, because its headings are longer: they get any text's vector.
-                originals.get(_EDITION.sub("", text)) or others[zlib.crc32(text.encode()) % len(others)]
+                originals.get(_EDITION.sub("", text), others[zlib.crc32(text.encode()) % len(others)])
                 for text in some
             ]
             hashes = [text_hash(text) for text in some]
-            vectors = np.stack([_turned(vector, text) for text, (vector, _) in zip(some, found, strict=True)])
+            vectors = np.stack([_turned(vector, text) for text, vector in zip(some, found, strict=True)])
             put_vectors(connection, fingerprint, hashes, vectors)
-            put_tokens(connection, fingerprint, hashes, [tokens for _, tokens in found])
 
 
 def _in_edition(document: Document, edition: int) -> str:

@@ -54,10 +54,9 @@ def main(folder: Path, questions: Path | None, editions: str) -> None:
 
 
 def embed(folder: Path, encoder: OnnxEncoder) -> Vectors:
-    """The texts of the folder as it is, with their vectors and tokens."""
+    """The texts of the folder as it is, with their vectors."""
     texts = list(texts_of(folder, encoder))
-    vectors, tokens = encoder.encode_documents_and_tokens(texts)
-    return dict(zip(texts, zip(vectors, tokens, strict=True), strict=True))
+    return dict(zip(texts, encoder.encode_documents(texts), strict=True))
 
 
 def measure_size(

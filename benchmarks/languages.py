@@ -27,7 +27,7 @@ NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"
 LANGUAGES = ("de", "fr", "es", "zh", "ja", "th")
 SYSTEMS = (
     System("balanced", "balanced", {}),
-    System("words alone", "balanced", {"semantic_weight": 0.0, "token_match_weight": 0.0}),
+    System("words alone", "balanced", {"semantic_weight": 0.0}),
     System("meaning alone", "balanced", {"keyword_weight": 0.0, "name_weight": 0.0}),
 )
 MEASURES = ("hit@5", "nDCG@10")

@@ -27,8 +27,8 @@ SYSTEMS = (
     System("fast", "fast", {}),
     System("recall", "recall", {}),
     System("classic", "classic", {}),
-    System("semantic alone", "fast", {"keyword_weight": 0.0, "token_match_weight": 0.0}),
-    System("BM25 alone", "fast", {"semantic_weight": 0.0, "token_match_weight": 0.0, "rank_weighting": "constant"}),
+    System("semantic alone", "fast", {"keyword_weight": 0.0}),
+    System("BM25 alone", "fast", {"semantic_weight": 0.0, "rank_weighting": "constant"}),
 )
 EXPANDED = System("balanced, expanded", "balanced", {})
 

@@ -39,7 +39,7 @@ from retriever.types import Candidate
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")
 BLENDS = (0.0, 0.3)
-MARGINS = (0.0, 0.1, 0.15, 0.2)
+MARGINS = (0.0, 0.2, 0.25, 0.3)
 ONCE = {"refresh_seconds": 1e6}
 """The folders are looked at once."""
 

@@ -101,8 +101,8 @@ def measure_indexing(scene: Scene) -> Vectors:
     originals: Vectors = {}
 
     def encode(some: Sequence[str]) -> Cost:
-        (vectors, signs), cost = timed(lambda: scene.encoder.encode_documents_and_tokens(some))
-        originals.update(zip(some, zip(vectors, signs, strict=True), strict=True))
+        vectors, cost = timed(lambda: scene.encoder.encode_documents(some))
+        originals.update(zip(some, vectors, strict=True))
         return cost
 
     first = encode(texts[: len(texts) // 2])

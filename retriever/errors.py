@@ -13,6 +13,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── NoIndexError            there is none yet
 │   │   └── NotIndexedError     there are documents here, and no index covers them
 │   ├── IndexVersionError       it was made by a version with another format
+│   │   └── OldIndexError       by an earlier one: it can be made again, and keeps its vectors
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
@@ -178,6 +179,10 @@ class NotIndexedError(NoIndexError):
 
 class IndexVersionError(IndexUnusableError):
     """The index was made by a version of this program with another format."""
+
+
+class OldIndexError(IndexVersionError):
+    """The index was made by an earlier version; `doctor --repair` makes it again, and keeps what was embedded."""
 
 
 class IndexLockedError(IndexUnusableError):

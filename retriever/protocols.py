@@ -1,9 +1,9 @@
 """What a caller may bring of its own: an embedding model, somebody who watches the progress."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
-from retriever.types import FloatMatrix, TokenBits
+from retriever.types import FloatMatrix
 
 
 class Encoder(Protocol):
@@ -33,25 +33,6 @@ class Encoder(Protocol):
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """As `encode_documents`, for questions (some models want another prefix)."""
-
-
-class TokenEncoder(Encoder, Protocol):
-    """An encoder that can also say what its vectors are made of: one vector for each token, in its context."""
-
-    def encode_documents_and_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[TokenBits]]:
-        """As `encode_documents`, with each text's tokens, for no more work.
-
-        Raises:
-            EncoderError: as `encode_documents`.
-        """
-
-    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits, int]:
-        """As `encode_queries`, of one question, (1, d), with its tokens, and how many at its end are not read."""
-
-
-def as_token_encoder(encoder: Encoder) -> TokenEncoder | None:
-    """The encoder if it gives tokens. Asked by name: to look at a remote one's properties would call its server."""
-    return cast(TokenEncoder, encoder) if hasattr(encoder, "encode_query_and_tokens") else None
 
 
 # Asked before each batch of texts is embedded: the ids of sections that come first, because somebody looks for them.

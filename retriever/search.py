@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from retriever.errors import OutOfTimeError, ScopeError
+from retriever.errors import ScopeError
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
@@ -21,11 +21,9 @@ from retriever.searching.sources import (
     KeywordSettings,
     SemanticResult,
     SemanticSettings,
-    TokenMatchSettings,
     measure_embedded,
     rank_keyword,
     rank_semantic,
-    rank_token_match,
 )
 from retriever.settings.schema import Profile, QueryWeights, RerankStageSettings
 from retriever.trace import Recorder
@@ -130,13 +128,8 @@ def find_candidates(
         rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
         note.text = _count_sections([item for item in rankings if item.source is Source.NEIGHBORS])
     with recorder.stage(StageName.FUSE) as note:
-        # The token match finds what the others rank low, so it is given more than are kept.
-        fused = fuse(rankings, fusion, max(profile.token_match_candidates, cap))
-        note.text = f"{len(fused)} candidates"
-    rankings += match_tokens(
-        view, encoded, queries[0], fused, profile.part(TokenMatchSettings).weaken(embedded), recorder
-    )
-    candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap)
+        candidates = cap_candidates(fuse(rankings, fusion), cap)
+        note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(weigh_rankings(rankings, fusion))
     return candidates, keyword.words
 
@@ -192,35 +185,6 @@ def encode_queries(
         queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
         encoded = encoded.select(are_kept) if encoded else None
     return queries, encoded
-
-
-def match_tokens(
-    view: View,
-    encoded: EncodedQueries | None,
-    question: Query,
-    candidates: Sequence[Candidate],
-    settings: TokenMatchSettings,
-    recorder: Recorder,
-) -> list[Ranking]:
-    """The candidates' ranking by late interaction; none where it is off, has no time, or the encoder has no tokens."""
-    with recorder.stage(StageName.TOKEN_MATCH) as note:
-        if encoded is None or encoded.tokens is None or not settings.token_match_weight:
-            note.skip()
-            return []
-        try:
-            recorder.deadline.seconds_for(StageName.TOKEN_MATCH)
-        except OutOfTimeError as error:
-            recorder.degrade(StageName.TOKEN_MATCH, error)
-            note.skip()
-            return []
-        # It reads the question alone, so beside other wordings it weighs what the question weighs among them.
-        share = encoded.trust * question.semantic_weight
-        ranking, lost = rank_token_match(view, encoded.tokens, candidates, settings, share)
-        if lost and view.embedded_share == 1:
-            text = f"{lost} passages are compared without their tokens, which are lost; index the documents again"
-            recorder.degrade(StageName.TOKEN_MATCH, text)
-        note.text = f"{len(ranking.items)} sections"
-        return [ranking]
 
 
 def gather_signals(

@@ -18,9 +18,6 @@ FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 # (n, d) int8: vectors as an index keeps them, each of a length of its own.
 WholeMatrix: TypeAlias = "npt.NDArray[np.int8]"
 
-# (t, w) uint64: of each token of a text, special ones aside, the signs of its vector, 64 to a word.
-TokenBits: TypeAlias = "npt.NDArray[np.uint64]"
-
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -44,8 +41,6 @@ class Source(StrEnum):
     """The question's words, by BM25."""
     NAME = "name"
     """What bears the question as its title, file name or alias, or holds an identifier letter by letter."""
-    TOKEN_MATCH = "token_match"
-    """Late interaction: the question's tokens beside those of each candidate, by MaxSim."""
     NEIGHBORS = "neighbors"
     """The tree around what the others found."""
     RECENCY = "recency"
@@ -298,7 +293,6 @@ class StageName(StrEnum):
     NAME = "name"
     NEIGHBORS = "neighbors"
     FUSE = "fuse"
-    TOKEN_MATCH = "token_match"
     ROUNDS = "rounds"
     RERANK = "rerank"
     HITS = "hits"

@@ -226,7 +226,6 @@ def write_folder(
     max_tokens: int,
     pooling: str = "mean",
     prefixes: Prefixes | None = None,
-    projection: "torch.nn.Module | None" = None,
 ) -> ModelCard:
     """Make `folder` with all that the encoder reads.
 
@@ -237,10 +236,8 @@ def write_folder(
         max_tokens: how many tokens of a text it reads, special ones included.
         pooling: one of POOLINGS.
         prefixes: what it wants before texts.
-        projection: makes of a token's hidden vector the one that late interaction compares; without it that is the
-            hidden vector itself.
     """
-    write_files(folder, transformer, tokenizer, projection)
+    write_files(folder, transformer, tokenizer)
     card = ModelCard(
         model_sha256=file_sha256(folder / MODEL_NAME),
         tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
@@ -254,9 +251,7 @@ def write_folder(
     return card
 
 
-def write_files(
-    folder: Path, transformer: "torch.nn.Module", tokenizer: str, projection: "torch.nn.Module | None" = None
-) -> None:
+def write_files(folder: Path, transformer: "torch.nn.Module", tokenizer: str) -> None:
     """Make `folder` with all but the card."""
     from tokenizers import Tokenizer
 
@@ -266,24 +261,23 @@ def write_files(
     whole.no_padding()
     whole.save(str(folder / TOKENIZER_NAME), pretty=False)
     transformer.config.to_json_file(folder / "config.json")
-    write_quantised(transformer, projection, folder / MODEL_NAME)
+    write_quantised(transformer, folder / MODEL_NAME)
 
 
-def write_quantised(transformer: "torch.nn.Module", projection: "torch.nn.Module | None", path: Path) -> None:
+def write_quantised(transformer: "torch.nn.Module", path: Path) -> None:
     """The transformer as ONNX, its weights int8 for each channel: for the whole tensor they lose much more."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with TemporaryDirectory() as place:
         exported = Path(place) / "float32.onnx"
-        write_float32(transformer, projection, exported)
+        write_float32(transformer, exported)
         quantize_dynamic(exported, path, per_channel=True, weight_type=QuantType.QInt8)
 
 
-def write_float32(transformer: "torch.nn.Module", projection: "torch.nn.Module | None", path: Path) -> None:
+def write_float32(transformer: "torch.nn.Module", path: Path) -> None:
     """The transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out.
 
-    With a projection there is a second output, `token_vectors` (n, t, k). Of a model that classifies the one output is
-    `logits` (n, classes).
+    Of a model that classifies, the output is `logits` (n, classes).
     """
     import torch
 
@@ -291,21 +285,17 @@ def write_float32(transformer: "torch.nn.Module", projection: "torch.nn.Module |
     if getattr(transformer.config, "type_vocab_size", 0) > 1:
         names.append("token_type_ids")
     classifies = type(transformer).__name__.endswith("ForSequenceClassification")
-    outputs = ["last_hidden_state"] + (["token_vectors"] if projection is not None else [])
-    outputs = ["logits"] if classifies else outputs
+    outputs = ["logits"] if classifies else ["last_hidden_state"]
 
     class Vectors(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
         def __init__(self) -> None:
             super().__init__()
             self.transformer = transformer  # as a part of it, its weights are parameters, not constants
-            self.projection = projection
 
-        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
             output = self.transformer(**dict(zip(names, inputs, strict=True)))
-            if classifies:
-                return (output.logits,)
-            state: torch.Tensor = output.last_hidden_state
-            return (state,) if self.projection is None else (state, self.projection(state))
+            vectors: torch.Tensor = output.logits if classifies else output.last_hidden_state
+            return vectors
 
     example = torch.tensor([[1, 2, 3, 4], [1, 2, 0, 0]])
     known = {"input_ids": example, "attention_mask": (example > 0).long(), "token_type_ids": torch.zeros_like(example)}

@@ -14,9 +14,6 @@ What is learned, in one step, from some sections of one corpus, each with all it
 - the mean vector: each question is nearer to its section (the nearest of its chunks) than to the others of the step
   and to sections that the model itself finds wrongly (InfoNCE: van den Oord, Li and Vinyals, "Representation learning
   with contrastive predictive coding", 2018);
-- the tokens: the same by MaxSim over the signs of the tokens' vectors, as the search compares them (Khattab and
-  Zaharia, SIGIR 2020). A sign has no gradient: that of the vector itself is taken in its place (the straight-through
-  estimator of Bengio, Léonard and Courville, 2013);
 - what the model knew: the cosines between the chunks of a step stay near those of the model that it began as.
 
 That a section's questions share one reading of it makes a step cheap: about 75 tokens a question, where one question
@@ -46,7 +43,7 @@ from transformers import AutoModel
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.embedding.tokenizer import Tokens, sign_bits
+from retriever.embedding.tokenizer import Tokens
 from retriever.types import FloatMatrix
 from scripts.export_model import Agreement, write_folder
 
@@ -75,10 +72,6 @@ class Settings:
     """In a step."""
     temperature: float
     """Of the mean vectors' cosines."""
-    token_temperature: float
-    token_weight: float
-    token_dimension: int
-    """Of the projection of tokens; 0 takes the hidden vectors themselves."""
     keep_weight: float
     """Of the cosines that the base has between chunks."""
     dropout: float
@@ -158,9 +151,6 @@ class Step:
 @click.option("--learning-rate", default=5e-5, show_default=True)
 @click.option("--sections", default=24, show_default=True, help="Sections in a step.")
 @click.option("--temperature", default=0.05, show_default=True)
-@click.option("--token-temperature", default=0.04, show_default=True)
-@click.option("--token-weight", default=0.5, show_default=True)
-@click.option("--token-dimension", default=128, show_default=True)
 @click.option("--keep-weight", default=1.0, show_default=True)
 @click.option("--dropout", default=0.0, show_default=True, help="A quarter slower with it.")
 @click.option("--mine-again", default=2, show_default=True, help="So many times the hard negatives are found anew.")
@@ -274,9 +264,9 @@ def read_data(folders: Sequence[Path], questions: Path, settings: Settings) -> D
 
 
 class Model(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
-    """The transformer, and the projection of its tokens."""
+    """The transformer, and the mean of its tokens."""
 
-    def __init__(self, base: str, token_dimension: int, dropout: float) -> None:
+    def __init__(self, base: str, dropout: float) -> None:
         super().__init__()
         self.transformer = AutoModel.from_pretrained(
             base,
@@ -286,24 +276,13 @@ class Model(torch.nn.Module):  # type: ignore[misc] # its types come with the ex
             add_pooling_layer=False,
             attn_implementation="eager",  # a third faster than PyTorch's own on a CPU, in bf16
         )
-        hidden = self.transformer.config.hidden_size
-        self.projection = torch.nn.Linear(hidden, token_dimension, bias=False) if token_dimension else None
-        if self.projection is not None:
-            torch.nn.init.orthogonal_(self.projection.weight)
 
-    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, t) token numbers, and which are of the text -> unit mean vectors (n, d), token vectors (n, t, k)."""
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """(n, t) token numbers, and which are of the text -> unit mean vectors (n, d)."""
         hidden = self.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
         weights = mask.unsqueeze(-1).to(hidden.dtype)
         mean = (hidden * weights).sum(1) / weights.sum(1)
-        tokens = hidden if self.projection is None else self.projection(hidden)
-        return F.normalize(mean.float(), dim=-1), tokens.float()
-
-
-def straight_signs(vectors: Tensor) -> Tensor:
-    """-1 and 1, with the gradient of the vectors at length sqrt(k), as long as the signs are."""
-    scaled = F.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5
-    return scaled + (torch.where(scaled > 0, 1.0, -1.0) - scaled).detach()
+        return F.normalize(mean.float(), dim=-1)
 
 
 class Trainer:
@@ -313,11 +292,8 @@ class Trainer:
         self.run, self.settings, self.data = run, settings, data
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(settings.seed)
-        self.model = Model(settings.base, settings.token_dimension, settings.dropout).to(self.device)
-        new = [] if self.model.projection is None else [*self.model.projection.parameters()]
-        self.rates = [settings.learning_rate, settings.learning_rate * 20]
-        parts = [[*self.model.transformer.parameters()], new]
-        self.optimizer = torch.optim.AdamW([{"params": part} for part in parts if part], weight_decay=0.01)
+        self.model = Model(settings.base, settings.dropout).to(self.device)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), weight_decay=0.01)
         self.tokens = Tokens.in_file(Path(settings.base) / "tokenizer.json")
         self.random = random.Random(settings.seed)
         self.step, self.seconds, self.mined_times = 0, 0.0, 0
@@ -397,16 +373,14 @@ class Trainer:
         share = self.progress
         warm = self.settings.warm_up
         factor = share / warm if share < warm else (1 - share) / (1 - warm)
-        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=False):
-            group["lr"] = rate * max(factor, 0.01)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * max(factor, 0.01)
         bf16 = self.device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16):
             questions = self.encode(step.questions)
             chunks = self.encode([self.data.texts[chunk] for chunk in step.chunks])
         losses = self.losses(step, questions, chunks)
-        total = (
-            losses["mean"] + self.settings.token_weight * losses["tokens"] + self.settings.keep_weight * losses["keep"]
-        )
+        total = losses["mean"] + self.settings.keep_weight * losses["keep"]
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -414,22 +388,21 @@ class Trainer:
         return {name: float(value.detach()) for name, value in losses.items()}, questions.count + chunks.count
 
     def losses(self, step: Step, questions: "Encoded", chunks: "Encoded") -> dict[str, Tensor]:
-        """Of the mean vectors, of the tokens, and of what has to stay."""
+        """Of the mean vectors, and of what has to stay."""
         settings = self.settings
         answer = torch.tensor(step.answer, device=self.device)
         owner = torch.tensor(step.owner, device=self.device)
         cosines = questions.means @ chunks.means.T
         mean = F.cross_entropy(best_of(cosines, owner) / settings.temperature, answer)
-        tokens = F.cross_entropy(token_similarities(questions, chunks, owner) / settings.token_temperature, answer)
         before = torch.from_numpy(self.base_vectors[step.chunks]).to(self.device)
         keep = F.mse_loss(chunks.means @ chunks.means.T, before @ before.T) * 10
-        return {"mean": mean, "tokens": tokens, "keep": keep}
+        return {"mean": mean, "keep": keep}
 
     def encode(self, texts: Sequence[str]) -> "Encoded":
         """The texts by length, some at a time, so that little is padding."""
         ids = [row[: CHUNK_TOKENS - 1] + row[-1:] if len(row) > CHUNK_TOKENS else row for row in self.tokens.ids(texts)]
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
-        means, tokens, owners = [], [], []
+        means = []
         for begin in range(0, len(order), 16):
             places = order[begin : begin + 16]
             width = len(ids[places[-1]])
@@ -439,13 +412,9 @@ class Trainer:
             mask = torch.tensor(
                 [[1] * len(ids[place]) + [0] * (width - len(ids[place])) for place in places], device=self.device
             )
-            mean, token = self.model(padded, mask)
-            means.append(mean)
-            for row, place in enumerate(places):
-                tokens.append(token[row, 1 : len(ids[place]) - 1])
-                owners.append(torch.full((len(ids[place]) - 2,), place, device=self.device))
+            means.append(self.model(padded, mask))
         back = torch.tensor(np.argsort(order), device=self.device)
-        return Encoded(torch.cat(means)[back], straight_signs(torch.cat(tokens)), torch.cat(owners), sum(map(len, ids)))
+        return Encoded(torch.cat(means)[back], sum(map(len, ids)))
 
     # What a step is made of.
 
@@ -537,10 +506,6 @@ class Encoded:
 
     means: Tensor
     """(n, d) unit vectors."""
-    tokens: Tensor
-    """(all tokens of all texts, k) signs; the texts in any order."""
-    owner: Tensor
-    """Of each token: its text."""
     count: int
     """How many tokens were read, special ones included."""
 
@@ -551,53 +516,40 @@ def best_of(similarities: Tensor, owner: Tensor) -> Tensor:
     return best.scatter_reduce(1, owner.expand_as(similarities), similarities, "amax")
 
 
-def token_similarities(questions: Encoded, chunks: Encoded, owner: Tensor) -> Tensor:
-    """(q, sections): the mean over a question's tokens of the greatest similarity with a token of the section."""
-    similar = questions.tokens @ chunks.tokens.T / questions.tokens.shape[1]
-    nearest = best_of(similar, owner[chunks.owner])
-    summed = nearest.new_zeros((len(questions.means), nearest.shape[1])).index_add(0, questions.owner, nearest)
-    return summed / torch.bincount(questions.owner, minlength=len(questions.means)).unsqueeze(1)
-
-
 def write_model(folder: Path, model: Model, settings: Settings) -> None:
     """The model folder; of a text as many tokens are read as the base reads."""
     base = Path(settings.base)
     limit = json.loads((base / "sentence_bert_config.json").read_text())["max_seq_length"]
     tokenizer = (base / "tokenizer.json").read_text(encoding="utf-8")
-    write_folder(folder, model.transformer, tokenizer, limit, projection=model.projection)
+    write_folder(folder, model.transformer, tokenizer, limit)
 
 
 def export(trainer: Trainer, share: float) -> None:
     """The model with this share of the tuned weights, the rest the base's (WiSE-FT: Wortsman et al., CVPR 2022)."""
     settings = trainer.settings
-    mixed = Model(settings.base, settings.token_dimension, 0.0)
+    mixed = Model(settings.base, 0.0)
     tuned = trainer.model.state_dict()
     with torch.no_grad():
         for name, value in mixed.state_dict().items():
             if value.is_floating_point():
-                value.copy_(tuned[name] if name.startswith("projection") else value.lerp(tuned[name].cpu(), share))
+                value.copy_(value.lerp(tuned[name].cpu(), share))
     folder = trainer.run / f"model-{share:g}"
     rmtree(folder, ignore_errors=True)
     write_model(folder, mixed.eval(), settings)
     texts = random.Random(settings.seed).sample(trainer.data.texts, min(COMPARED, len(trainer.data.texts)))
-    agreement, signs = compare(mixed, OnnxEncoder(folder), trainer.tokens, texts)
-    print(f"{folder}: {share:g} of the tuned weights; {agreement}; {signs:.1%} of the tokens' signs agree", flush=True)
+    agreement = compare(mixed, OnnxEncoder(folder), trainer.tokens, texts)
+    print(f"{folder}: {share:g} of the tuned weights; {agreement}", flush=True)
 
 
-def compare(model: Model, quantised: OnnxEncoder, tokens: Tokens, texts: Sequence[str]) -> tuple[Agreement, float]:
-    """How near the int8 model's mean vectors are to the float32 model's, and which share of the tokens' signs agree."""
-    cosines, signs, agreeing = [], 0, 0
+def compare(model: Model, quantised: OnnxEncoder, tokens: Tokens, texts: Sequence[str]) -> Agreement:
+    """How near the int8 model's mean vectors are to the float32 model's."""
+    cosines = []
     for text in texts:
         piece = tokens.cut(text, quantised.max_tokens)
         with torch.no_grad():
-            mean, vectors = model(torch.tensor([piece.ids]), torch.ones(1, len(piece.ids), dtype=torch.long))
-        encoded, bits = quantised.encode_documents_and_tokens([piece.text])
-        content = [False, *map(tokens.is_content, piece.ids[1:-1]), False]
-        expected = sign_bits(vectors[0].numpy()[content])
-        cosines.append(float(mean[0].numpy() @ encoded[0]))
-        signs += expected.nbytes * 8
-        agreeing += expected.nbytes * 8 - int(np.bitwise_count(expected ^ bits[0]).sum())
-    return Agreement(len(texts), float(np.mean(cosines)), min(cosines)), agreeing / max(signs, 1)
+            mean = model(torch.tensor([piece.ids]), torch.ones(1, len(piece.ids), dtype=torch.long))
+        cosines.append(float(mean[0].numpy() @ quantised.encode_documents([piece.text])[0]))
+    return Agreement(len(texts), float(np.mean(cosines)), min(cosines))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ FIRST_RANKS = 5  # of a source, that are shown
 # Why a source that does not look at every section did not look at this one.
 ABSENT = {
     Source.NEIGHBORS: "not a neighbor of a hit",
-    Source.TOKEN_MATCH: "was no candidate, so it was not read",
     Source.ROUNDS: "was not what the language model asked for",
     Source.NAME: "is called otherwise",
 }

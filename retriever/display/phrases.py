@@ -54,7 +54,6 @@ SOURCES = {
     "semantic": "semantic",
     "keyword": "keyword",
     "name": "name",
-    "token_match": "token match",
     "neighbors": "neighbors",
     "recency": "recency",
     "rounds": "rounds",

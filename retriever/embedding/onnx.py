@@ -15,10 +15,10 @@ import numpy as np
 from pageindex.corpus import read_file
 from retriever.embedding import BUNDLED_MODEL, CARD_NAME, MAX_CARD_BYTES
 from retriever.embedding.prefixes import choose_prefixes
-from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, sign_bits, unit_rows
+from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
-from retriever.types import FloatMatrix, TokenBits
+from retriever.types import FloatMatrix
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -196,10 +196,6 @@ class OnnxEncoder:
         Raises:
             EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
         """
-        return self.encode_documents_and_tokens(texts)[0]
-
-    def encode_documents_and_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[TokenBits]]:
-        """As `encode_documents`, with the signs of each token's vector, which the model computes anyway."""
         self.verify()
         ids = self._tokens.ids([self._prefixes.document + text for text in texts])
         refuse_longer(map(len, ids), self._limit)
@@ -211,13 +207,7 @@ class OnnxEncoder:
         Raises:
             EncoderError: the model cannot be used.
         """
-        return self._vectors([self._tokens.cut(self._prefixes.query + text, self._limit).ids for text in texts])[0]
-
-    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits, int]:
-        """As `encode_queries` for one question, (1, d), with its tokens' signs, and how many tokens are not read."""
-        question = self._tokens.cut(self._prefixes.query + text, self._limit)
-        vectors, tokens = self._vectors([question.ids])
-        return vectors, tokens[0], question.unread
+        return self._vectors([self._tokens.cut(self._prefixes.query + text, self._limit).ids for text in texts])
 
     def verify(self) -> None:
         """Compare the model's files with their SHA-256, once; `encode_documents` does it by itself.
@@ -234,22 +224,22 @@ class OnnxEncoder:
         """One thread inside ONNX Runtime: several texts at once keep the cores busier than one text on all of them."""
         return open_session(self._folder / MODEL_NAME, threads=1)
 
-    def _vectors(self, ids: Sequence[Sequence[int]]) -> tuple[FloatMatrix, list[TokenBits]]:
+    def _vectors(self, ids: Sequence[Sequence[int]]) -> FloatMatrix:
         if not ids:
-            return np.empty((0, self.dimension), dtype=np.float32), []
+            return np.empty((0, self.dimension), dtype=np.float32)
         try:
             self._session  # noqa: B018 - loaded here, not by every thread at once
             if len(ids) == 1:
-                read = [self._one(ids[0])]
+                rows = [self._one(ids[0])]
             else:
                 with ThreadPoolExecutor(self._threads) as pool:
-                    read = list(pool.map(self._one, ids))
+                    rows = list(pool.map(self._one, ids))
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
-        return unit_rows([row for row, _ in read], len(ids), str(self._folder)), [bits for _, bits in read]
+        return unit_rows(rows, len(ids), str(self._folder))
 
-    def _one(self, ids: Sequence[int]) -> tuple[FloatMatrix, TokenBits]:
-        """Return (d,), not yet a unit vector, and those of its tokens that say something by themselves."""
+    def _one(self, ids: Sequence[int]) -> FloatMatrix:
+        """Return (d,), not yet a unit vector."""
         numbers = np.array([ids], dtype=np.int64)
         known = {
             "input_ids": numbers,
@@ -257,12 +247,11 @@ class OnnxEncoder:
             "token_type_ids": np.zeros_like(numbers),
         }
         wanted = {item.name: known[item.name] for item in self._session.get_inputs()}
-        # A model trained for it has a second output: shorter vectors of the tokens, for late interaction.
-        hidden, *projected = (output[0] for output in self._session.run(None, wanted))
+        # The first output; the bundled model was trained with a second one, of its tokens, which nothing reads.
+        output = self._session.get_outputs()[0].name
+        hidden: FloatMatrix = self._session.run([output], wanted)[0][0]
         pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
-        # Without stop words and punctuation: half of the tokens, which change nDCG@10 by less than .003.
-        is_said = [False, *map(self._tokens.is_content, ids[1:-1]), False]
-        return pooled, sign_bits((projected[0] if projected else hidden)[is_said])
+        return pooled
 
 
 def open_session(path: Path, threads: int) -> "InferenceSession":

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError
-from retriever.lexical.languages import STOP_WORDS
-from retriever.types import FloatMatrix, TokenBits
+from retriever.types import FloatMatrix
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -79,17 +78,6 @@ class Tokens:
     def is_word(self, word: str) -> bool:
         """Return whether a word in lower case is one token: the model has seen it often."""
         return self._tokenizer.token_to_id(word) is not None
-
-    @cached_property
-    def is_content(self) -> Callable[[int], bool]:
-        """Tells, of a token's number, whether it says something by itself: no punctuation, no English stop word."""
-
-        @cache
-        def is_content(number: int) -> bool:
-            piece = self._tokenizer.id_to_token(number) or ""
-            return piece not in STOP_WORDS["english"] and any(map(str.isalnum, piece))
-
-        return is_content
 
     def measure_known(self, text: str, *, in_english: bool = True) -> float:
         """Which share of a text the model knows, 0 to 1: of its pieces, those in a script that it has been taught.
@@ -271,16 +259,3 @@ def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix
 def fingerprint(parts: Sequence[str | int]) -> str:
     """Return the first 16 hex digits of the SHA-256 over everything that decides a vector."""
     return sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
-
-
-# The signs of each token's vector, which late interaction compares: 48 bytes in place of 1,536, and they rank as well.
-
-BITS_OF_A_WORD = 64
-
-
-def sign_bits(vectors: FloatMatrix) -> TokenBits:
-    """(t, d) -> (t, ceil(d / 64)): a bit for each number, 1 where it is above 0; what fills the last word is 0."""
-    signs = np.packbits(vectors > 0, axis=1)
-    filled = np.zeros((len(signs), -(-vectors.shape[1] // BITS_OF_A_WORD) * 8), dtype=np.uint8)
-    filled[:, : signs.shape[1]] = signs
-    return filled.view(np.uint64)

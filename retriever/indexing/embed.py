@@ -9,13 +9,13 @@ from retriever.embedding import bundled_counter
 from retriever.embedding.tokenizer import checked_rows
 from retriever.indexing.background import renew_background
 from retriever.indexing.chunk import chunk_nodes
-from retriever.protocols import Encoder, Likely, Progress, as_token_encoder
+from retriever.protocols import Encoder, Likely, Progress
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
-from retriever.types import Chunk, FloatMatrix, TokenBits
+from retriever.types import Chunk, FloatMatrix
 
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
 LIKELY_AT_ONCE = 64  # who asks waits for a batch, and then for these
@@ -46,14 +46,13 @@ def hash_texts(chunks: Sequence[Chunk]) -> dict[bytes, str]:
 
 
 def find_missing(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> dict[bytes, str]:
-    """Those of the texts that lack a vector of the model, or its tokens if it gives any."""
-    with_tokens = as_token_encoder(encoder) is not None
-    known = text_vectors.known_hashes(connection, encoder.fingerprint, texts, with_tokens=with_tokens)
+    """Return those of the texts that lack a vector of the model."""
+    known = text_vectors.known_hashes(connection, encoder.fingerprint, texts)
     return {key: text for key, text in texts.items() if key not in known}
 
 
 def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], progress: Progress) -> None:
-    """Stores the vectors of texts, by hash, and their tokens if any; each batch in a transaction of its own."""
+    """Store the vectors of texts, by hash; each batch in a transaction of its own."""
     keys = list(texts)
     progress.start("embedding", len(keys), "texts")
     for start in range(0, len(keys), TEXTS_AT_ONCE):
@@ -94,18 +93,12 @@ class EncodedTexts:
 
     keys: list[bytes]
     vectors: FloatMatrix
-    tokens: list[TokenBits] | None  # None for an encoder that gives none
 
 
 def encode_texts(encoder: Encoder, texts: Mapping[bytes, str]) -> EncodedTexts:
-    """The vectors of a few texts, and their tokens if any."""
-    keys, batch, tokens = list(texts), list(texts.values()), None
-    token_encoder = as_token_encoder(encoder)
-    if token_encoder is not None:
-        vectors, tokens = token_encoder.encode_documents_and_tokens(batch)
-    else:
-        vectors = encoder.encode_documents(batch)
-    return EncodedTexts(keys, checked_rows(vectors, len(keys), encoder.dimension), tokens)
+    """Return the vectors of a few texts."""
+    vectors = encoder.encode_documents(list(texts.values()))
+    return EncodedTexts(list(texts), checked_rows(vectors, len(texts), encoder.dimension))
 
 
 def encode_missing(
@@ -121,8 +114,6 @@ def encode_missing(
 def put_encoded(connection: Connection, encoder: Encoder, batch: EncodedTexts) -> int:
     """Stores them, inside a transaction; how many of the texts were pending."""
     writing.put_vectors(connection, encoder.fingerprint, batch.keys, batch.vectors)
-    if batch.tokens is not None:
-        writing.put_tokens(connection, encoder.fingerprint, batch.keys, batch.tokens)
     if encoder.fingerprint != reading.meta(connection, "fingerprint"):  # of a model that is not in force yet
         return 0
     return connection.executemany("DELETE FROM pending WHERE text_hash = ?", ((key,) for key in batch.keys)).rowcount

@@ -58,7 +58,7 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
         with transaction(connection):
             removed = sum(_remove(connection, request.store, target) for target in targets)
             # What was made of texts that no document has any more: earlier versions of these may be among them.
-            for table in ("vectors", "tokens", "pending"):
+            for table in ("vectors", "pending"):
                 connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
             remove_unread_summaries(connection)
             number = 0  # nothing was ever searched here

@@ -212,7 +212,7 @@ def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:
 
 
 def has_lost_texts(connection: Connection, request: IndexRequest) -> bool:
-    """Return whether chunks lack a vector or tokens that they had: what is there is not made again."""
+    """Return whether chunks lack a vector that they had: what is there is not made again."""
     fingerprint = reading.meta(connection, "fingerprint")
     return bool(request.docs and fingerprint and text_vectors.count_lost(connection, fingerprint))
 

@@ -21,7 +21,7 @@ from retriever.types import Candidate, Evidence, Source, StageName
 
 SCALE = "reranked"
 CONTEXT_SENTENCES = 5  # before a short section, and after it: enough to say what it is about
-SURE = 3  # so many of the first candidates are read whatever token match says of them
+SURE = 3  # so many of the first candidates are read however far their texts are from the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,16 @@ def rerank(
 
 
 def choose_pool(candidates: Sequence[Candidate], margin: float) -> tuple[Candidate, ...]:
-    """Return the candidates without those whose token match is more than `margin` below the best one's; 0 keeps all.
+    """Return the candidates without those whose chunks are more than `margin` farther than the best one's; 0 keeps all.
 
-    The first `SURE` stay, for they may have been found by other words than the question's, and so do those that token
-    match has not read.
+    The first `SURE` stay, for they may have been found by other words than the question's, and so do those that words
+    alone have found.
     """
     similarity = {
         item.node_id: evidence.score
         for item in candidates
         for evidence in item.evidence
-        if evidence.source is Source.TOKEN_MATCH
+        if evidence.source is Source.SEMANTIC
     }
     least = max(similarity.values(), default=0.0) - margin
     return tuple(

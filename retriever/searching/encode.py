@@ -10,10 +10,10 @@ import numpy as np
 from retriever.embedding import measure_known, unread_tokens
 from retriever.embedding.tokenizer import checked_rows
 from retriever.errors import EncoderError
-from retriever.protocols import Encoder, as_token_encoder
+from retriever.protocols import Encoder
 from retriever.query import Query
 from retriever.trace import Recorder
-from retriever.types import FloatMatrix, StageName, TokenBits
+from retriever.types import FloatMatrix, StageName
 
 LEAST_KNOWN = 0.1  # of a question: with less, its vector says nothing
 UNDERSTOOD_FROM = 0.3  # with less, its nearest chunk says nothing about an answer
@@ -35,8 +35,6 @@ class EncodedQueries:
     encoder: Encoder
     vectors: FloatMatrix
     """(n, d); a row of zeros for a query without weight in the semantic search."""
-    tokens: "TokenBits | None"
-    """Of the question alone; None when the encoder gives none."""
     known: float = 1.0
     """Which share of the question the encoder knows, 0 to 1."""
 
@@ -50,14 +48,14 @@ class EncodedQueries:
         return replace(self, vectors=self.vectors[list(are_kept)])
 
 
-# The question that was embedded last, by the model's fingerprint and its text: vector, tokens, tokens not read.
-LastQuestion: TypeAlias = dict[tuple[str, str], tuple[FloatMatrix, "TokenBits | None", int]]
+# The question that was embedded last, by the model's fingerprint and its text: its vector, and the tokens not read.
+LastQuestion: TypeAlias = dict[tuple[str, str], tuple[FloatMatrix, int]]
 
 
 def encode(
     encoder: Encoder, queries: Sequence[Query], recorder: Recorder, last: LastQuestion, *, in_english: bool = True
 ) -> EncodedQueries | None:
-    """The question, whatever it weighs, with its tokens; one batch of the other questions, and one of passages.
+    """Encode the question, whatever it weighs, and the other questions in one batch, and passages in another.
 
     Args:
         encoder: of the vectors in force.
@@ -77,13 +75,10 @@ def encode(
     passages = [place for place in weighing if queries[place].is_hypothetical]
     try:
         vectors = np.zeros((len(queries), encoder.dimension), np.float32)
-        tokens, unread = None, {}
+        unread = {}
         key = (encoder.fingerprint, queries[0].text)
         if key in last:
-            vectors[:1], tokens, unread[0] = last[key]
-        elif (token_encoder := as_token_encoder(encoder)) is not None:
-            vector, tokens, unread[0] = token_encoder.encode_query_and_tokens(queries[0].text)
-            vectors[:1] = checked_rows(vector, 1, encoder.dimension)
+            vectors[:1], unread[0] = last[key]
         else:
             questions.insert(0, 0)
         for places, encode_texts in ((questions, encoder.encode_queries), (passages, encoder.encode_documents)):
@@ -92,7 +87,7 @@ def encode(
                 unread |= dict(zip(places, unread_tokens(encoder, texts), strict=True))
                 vectors[places] = checked_rows(encode_texts(texts), len(places), encoder.dimension)
         last.clear()
-        last[key] = vectors[:1].copy(), tokens, unread[0]
+        last[key] = vectors[:1].copy(), unread[0]
     except EncoderError as error:
         recorder.degrade(StageName.SEMANTIC, error)
         return None
@@ -100,4 +95,4 @@ def encode(
         if count:
             text = f"expanded text {place}" if place else "question"
             recorder.degrade(StageName.EMBED, f"the last {count} tokens of the {text} are more than the model reads")
-    return EncodedQueries(encoder, vectors, tokens, known)
+    return EncodedQueries(encoder, vectors, known)

@@ -146,20 +146,18 @@ def weigh_rankings(rankings: Sequence[Ranking], settings: Fusion) -> tuple[Ranki
 def share_weights(rankings: Sequence[Ranking], weights: Mapping[Source, float]) -> tuple[Ranking, ...]:
     """The rankings of one kind share its weight in proportion to their own; once more changes nothing.
 
-    A token match that weighs as much as the semantic list takes half of what both have. A ranking of weight 0 gives no
-    evidence, and its share to the others.
+    A ranking of weight 0 gives no evidence, and its share to the others.
 
     Args:
         rankings: with the weights that they have in a fusion by ranks.
-        weights: of each kind; the token match is of the semantic one.
+        weights: of each kind.
     """
-    kinds = [Source.SEMANTIC if item.source is Source.TOKEN_MATCH else item.source for item in rankings]
     totals: dict[Source, float] = {}
-    for kind, ranking in zip(kinds, rankings, strict=True):
-        totals[kind] = totals.get(kind, 0.0) + ranking.weight
+    for ranking in rankings:
+        totals[ranking.source] = totals.get(ranking.source, 0.0) + ranking.weight
     return tuple(
-        replace(ranking, weight=weights[kind] * (ranking.weight / totals[kind])) if ranking.weight else ranking
-        for kind, ranking in zip(kinds, rankings, strict=True)
+        replace(item, weight=weights[item.source] * (item.weight / totals[item.source])) if item.weight else item
+        for item in rankings
     )
 
 
@@ -183,7 +181,7 @@ def cap_candidates(
     first, rest = [], []  # places: direct hits and the neighbors within their share, and the other neighbors
     neighbors_left = int(cap * neighbor_share)
     for place, candidate in enumerate(candidates):
-        is_direct = any(item.source not in (Source.NEIGHBORS, Source.TOKEN_MATCH) for item in candidate.evidence)
+        is_direct = any(item.source is not Source.NEIGHBORS for item in candidate.evidence)
         if is_direct or neighbors_left:
             first.append(place)
             neighbors_left -= not is_direct

@@ -256,13 +256,10 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
         titles: of the sections that brought others in, by node id.
     """
     reasons: dict[str, None] = {}
-    has_vector = any(item.source is Source.SEMANTIC for item in evidence)
     for item in evidence:
         match item.source:
             case Source.SEMANTIC:
                 reasons["nearest in meaning" if item.rank == 1 else "near in meaning"] = None
-            case Source.TOKEN_MATCH if not has_vector:
-                reasons["near in meaning, word by word"] = None
             case Source.NEIGHBORS if item.via is not None:
                 title = titles.get(item.via.node_id) or item.via.node_id
                 reasons[f'{RELATIONS[item.via.kind]} "{cut(title, MAX_TITLE_CHARS)}"'] = None

@@ -1,4 +1,4 @@
-"""The rankings of a search: by vectors, by words, by tokens. Neighbors and recency are modules of their own.
+"""The rankings of a search: by vectors and by words. Neighbors and recency are modules of their own.
 
 With several texts to search with, the semantic and the keyword search each give one list for all of them, or one list
 for each text (`semantic_per_query`, `keyword_per_query`).
@@ -14,7 +14,6 @@ from retriever.lexical.bm25 import LexicalResult
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.encode import EncodedQueries
-from retriever.searching.late_interaction import max_similarities
 from retriever.searching.mapping import first_of_each, rank_by_distance_and_rank, rank_by_two_chunks, sort_ranked
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
@@ -22,7 +21,7 @@ from retriever.searching.question_words import choose_telling, cut_words, measur
 from retriever.settings.schema import FusionSettings, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.text_vectors import NearText
-from retriever.types import Candidate, QuestionForm, Ranked, Ranking, Source, TokenBits
+from retriever.types import QuestionForm, Ranked, Ranking, Source
 
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
@@ -237,48 +236,6 @@ def search_words(
         covered = view.lexical.coverage(words[query.text], keys)
         coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
     return replace(result, ranking=tuple(ranking)), coverage, shown
-
-
-# By tokens
-
-TOKEN_MATCH_CHUNKS = 20  # of a candidate, from its first: of a longer text the rest is seldom what answers
-
-
-@dataclass(frozen=True, slots=True)
-class TokenMatchSettings:
-    """How late interaction ranks: fields of a profile, by their names there."""
-
-    token_match_weight: float
-    rank_weighting: RankWeighting
-    page_prior: float
-
-    def weaken(self, share: float) -> "TokenMatchSettings":
-        """The same with that share of its weight, 0 to 1."""
-        return replace(self, token_match_weight=self.token_match_weight * share)
-
-
-def rank_token_match(
-    view: View, question: TokenBits, candidates: Sequence[Candidate], settings: TokenMatchSettings, share: float
-) -> tuple[Ranking, int]:
-    """Rank the candidates by late interaction with the question; the evidence of each is its score beside the best's.
-
-    Args:
-        view: the index.
-        question: its tokens.
-        candidates: sections.
-        settings: what the ranking weighs.
-        share: of that weight, what the ranking gets, 0 to 1.
-
-    Returns:
-        The ranking, and how many of the candidates' chunks have no tokens.
-    """
-    ids = [candidate.node_id for candidate in candidates]
-    # One read for all candidates: sixty single ones would take longer than the comparison.
-    tokens, lost = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
-    scores = max_similarities(question, [found[:TOKEN_MATCH_CHUNKS] for found in tokens.values()])
-    items = penalize_boilerplate(map(Ranked, tokens, scores), view.tree.boilerplate(ids), settings.page_prior)
-    items = weigh_evidence(items, settings.rank_weighting)
-    return Ranking(Source.TOKEN_MATCH, "MaxSim", settings.token_match_weight * share, items), lost
 
 
 # What several of them do

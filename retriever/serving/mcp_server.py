@@ -41,6 +41,7 @@ NEXT_STEPS: dict[type[Exception], str] = {
     errors.NotIndexedError: "the folder that the server was started in is not indexed; ask the user to run there: "
     "{program} index . (or to start it with --index NAME)",
     errors.NoIndexError: "nothing is indexed; ask the user to run: {program} index FOLDER",
+    errors.OldIndexError: "the index is of an older version; ask the user to run: {program} doctor --repair",
     errors.IndexVersionError: "the index is of a newer version; ask the user to update hybrid-retrieve",
     errors.IndexLockedError: "another process is writing to the index; call again in a moment",
     errors.IndexUnusableError: "the index cannot be read; ask the user to run: {program} status",

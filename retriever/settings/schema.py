@@ -195,9 +195,9 @@ class RerankSettings:
     )
     seconds: Seconds = setting(10.0, "The longest wait for that server.")
     margin: Share = setting(
-        0.15,
-        "A candidate whose token match is so far below the best one's is not read, unless it is among the first three; "
-        "0 reads all.",
+        0.25,
+        "A candidate whose semantic score is so far below the best one's is not read, unless it is among the first "
+        "three; 0 reads all.",
     )
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     blend: Share = setting(
@@ -313,12 +313,6 @@ class Profile:
         3.0, "The weight of sections that are called what is asked, or hold an identifier that is asked; 0: off."
     )
     exact: bool = setting(False, "Do not correct typos.")
-    token_match_weight: Weight = setting(
-        1.0, "The weight of token match, which compares the candidates with the question token by token; 0: off."
-    )
-    token_match_candidates: Count = setting(
-        60, "How many fused sections token match compares; candidate_cap of them are kept."
-    )
     rank_weighting: Literal["evidence", "constant"] = setting(
         "evidence",
         "evidence: a rank counts for as much as its source found for the section; constant: all count as one.",
@@ -339,7 +333,7 @@ class Profile:
     )
     budget: Duration = setting(
         "",
-        "The longest time for an answer, such as 800ms or 2s: what of expansion, token match and reranking cannot "
+        "The longest time for an answer, such as 800ms or 2s: what of expansion and reranking cannot "
         "finish is skipped; empty: no limit.",
     )
     vector_search: VectorChoice = setting(

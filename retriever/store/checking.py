@@ -37,7 +37,6 @@ def find_damage(connection: Connection) -> Iterator[str]:
 
 def _read_meta(connection: Connection) -> None:
     reading.snapshot_number(connection)
-    text_vectors.token_words(connection, "")
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
     json.loads(reading.meta(connection, "index_config") or "null")
@@ -120,15 +119,6 @@ def _read_vectors(connection: Connection) -> None:
         text_vectors.chunk_vectors(connection, fingerprint)
 
 
-def _read_tokens(connection: Connection) -> None:
-    fingerprint = reading.meta(connection, "fingerprint") or ""
-    width = 8 * text_vectors.token_words(connection, fingerprint)
-    for owner, bits in connection.execute("SELECT fingerprint, bits FROM tokens"):
-        is_odd = width and owner == fingerprint and len(bits) % width != text_vectors.CHECKSUM
-        if is_odd or not text_vectors.is_as_written(bits):
-            raise ValueError("it is not as it was written")
-
-
 # By table, what reads every row of it.
 _READERS: Mapping[str, Callable[[Connection], object]] = {
     "meta": _read_meta,
@@ -137,6 +127,5 @@ _READERS: Mapping[str, Callable[[Connection], object]] = {
     "nodes or chunks": _read_sections,
     "links": lambda connection: [LinkKind(kind) for (kind,) in connection.execute("SELECT DISTINCT kind FROM links")],
     "vectors": _read_vectors,
-    "tokens": _read_tokens,
     "queries": lambda connection: [json.loads(text) for (text,) in connection.execute("SELECT record FROM queries")],
 }

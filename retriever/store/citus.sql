@@ -16,7 +16,6 @@ DROP POLICY by_folder ON names;
 DROP POLICY by_folder ON links;
 DROP POLICY by_folder ON chunks;
 DROP POLICY by_folder ON vectors;
-DROP POLICY by_folder ON tokens;
 DROP POLICY by_folder ON pending;
 DROP POLICY by_folder ON postings;
 DROP POLICY by_folder ON queue;
@@ -51,7 +50,6 @@ ALTER TABLE links ADD CONSTRAINT links_source_key_fkey FOREIGN KEY (source_key) 
 
 -- By text: a vector is compared, and its chunks are named, where it stands.
 SELECT create_distributed_table('vectors', 'text_hash');
-SELECT create_distributed_table('tokens', 'text_hash', colocate_with => 'vectors');
 SELECT create_distributed_table('chunks', 'text_hash', colocate_with => 'vectors');
 SELECT create_distributed_table('pending', 'text_hash', colocate_with => 'vectors');
 SELECT create_distributed_table('summaries', 'text_hash', colocate_with => 'vectors');

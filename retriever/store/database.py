@@ -4,7 +4,7 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pageindex.corpus import require_regular
@@ -14,6 +14,7 @@ from retriever.errors import (
     IndexLockedError,
     IndexVersionError,
     NoIndexError,
+    OldIndexError,
     StorageError,
 )
 from retriever.store.connection import Connection
@@ -23,7 +24,7 @@ BUSY_TIMEOUT_S = 10.0
 MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps at most; what is beyond is read
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
-INDEX_FORMAT = 4
+INDEX_FORMAT = 5
 OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not replaced
 MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
 MAX_CHARS = 160
@@ -85,7 +86,7 @@ def create_file(folder: Path) -> "FileConnection":
             raise StorageError(f"the index {folder} cannot be written: {error.strerror}") from error
         with _closed_on_failure(_connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw")) as connection:
             if _is_empty(connection):
-                # Rows with vectors and tokens have 400 to 2,000 bytes: pages of 4,096 would be a quarter empty.
+                # Rows with vectors have 400 to 2,000 bytes: pages of 4,096 would be a quarter empty.
                 connection.execute("PRAGMA page_size = 16384")
                 connection.execute("PRAGMA journal_mode = WAL")
                 make_schema(connection)
@@ -137,15 +138,12 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if not found:
         raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")
-    if found != INDEX_FORMAT:
-        listed = "FOLDER"
-        with suppress(sqlite3.Error, UnicodeDecodeError):  # another format may have no such table
-            rows = connection.execute("SELECT path FROM folders ORDER BY folder_key").fetchall()
-            listed = " ".join(shlex.quote(path) for (path,) in rows) or listed
-        raise IndexVersionError(
-            f"the index {folder} has format {found}, this version reads format {INDEX_FORMAT}",
-            hint=CommandHint(f"index {listed} --index {shlex.quote(str(folder))}", "remove that folder, then run"),
-        )
+    says = f"the index {folder} has format {found}, this version reads format {INDEX_FORMAT}"
+    if found > INDEX_FORMAT:
+        raise IndexVersionError(says, hint="update this program, or name another folder with --index")
+    if found < INDEX_FORMAT:
+        command = f"doctor --repair --index {shlex.quote(str(folder))}"
+        raise OldIndexError(says, hint=CommandHint(command, "to make it again, without embedding any text again, run"))
 
 
 def is_index(folder: Path) -> bool:

@@ -7,7 +7,6 @@ CREATE INDEX links_to ON links (target_id);
 -- stands on, and what an exact cosine is computed from.
 ALTER TABLE vectors DROP COLUMN vector_key, ALTER COLUMN vector TYPE halfvec USING CAST(NULL AS halfvec);
 ALTER TABLE vectors ALTER COLUMN vector SET STORAGE PLAIN;
-ALTER TABLE tokens ALTER COLUMN bits SET STORAGE EXTERNAL;  -- signs of numbers do not compress
 ALTER TABLE pending ADD COLUMN place bigint GENERATED ALWAYS AS IDENTITY;  -- SQLite's rowid
 ALTER TABLE queries ADD COLUMN role regrole NOT NULL DEFAULT CAST(quote_ident(current_user) AS regrole);  -- who asked it
 

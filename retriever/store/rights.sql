@@ -24,7 +24,6 @@ BEGIN
         ('links', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = source_key >> 24)'),
         ('chunks', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = chunk_key >> 24)'),
         ('vectors', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = vectors.text_hash)'),
-        ('tokens', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = tokens.text_hash)'),
         ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)'),
         ('summaries', 'false'), ('opened', 'false'), ('queries', 'false')
     LOOP

@@ -97,13 +97,6 @@ CREATE TABLE vectors (
     UNIQUE (fingerprint, text_hash)
 ) STRICT;
 
-CREATE TABLE tokens (
-    fingerprint TEXT NOT NULL,
-    text_hash BLOB NOT NULL,
-    bits BLOB NOT NULL,          -- of each token the signs of its vector, in words of 64 bits, as `pack_tokens` writes them
-    PRIMARY KEY (fingerprint, text_hash)
-) STRICT;
-
 CREATE TABLE pending (           -- texts of chunks whose vector is to be made: until then words alone find their sections
     text_hash BLOB PRIMARY KEY,
     text TEXT NOT NULL           -- what the encoder reads

@@ -1,18 +1,16 @@
-"""What is kept by the text that the encoder read: vectors and tokens, and which chunks share a text."""
+"""What is kept by the text that the encoder read: vectors, and which chunks share a text."""
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from retriever.store.connection import Connection
-from retriever.store.reading import GIVEN, StoredChunk, meta, read_chunk, select
-from retriever.types import FloatMatrix, TokenBits, WholeMatrix
+from retriever.store.reading import GIVEN, StoredChunk, read_chunk, select
+from retriever.types import FloatMatrix, WholeMatrix
 
 # A vector is kept as whole numbers of [-127, 127], a quarter of its size. Its direction alone is compared, and changes
 # by a cosine of less than .0001: a hundredth of what the model's own int8 weights have lost.
@@ -40,14 +38,8 @@ def add_checksum(numbers: bytes) -> "PackedVector":
 
 
 def is_as_written(packed: object) -> bool:
-    """Return whether these are bytes as `pack_vectors` or `pack_tokens` wrote them."""
+    """Return whether these are bytes as `pack_vectors` wrote them."""
     return isinstance(packed, bytes) and crc32(packed[:-CHECKSUM]).to_bytes(CHECKSUM, "little") == packed[-CHECKSUM:]
-
-
-def pack_tokens(tokens: TokenBits) -> bytes:
-    """Return the words of all tokens, little-endian, and their CRC-32."""
-    bits = tokens.astype("<u8").tobytes()
-    return bits + crc32(bits).to_bytes(CHECKSUM, "little")
 
 
 def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
@@ -71,36 +63,23 @@ def check_vector(vector: bytes, length: int) -> None:
         raise sqlite3.DatabaseError("a vector is not as it was written")
 
 
-def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes], *, with_tokens: bool) -> set[bytes]:
-    """Return those of the hashes whose texts have a vector, and tokens where the encoder gives any."""
-    tables = ("vectors", "tokens") if with_tokens else ("vectors",)
-    found: dict[str, set[bytes]] = {table: set() for table in tables}
+def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
+    """Return those of the hashes whose texts have a vector."""
+    found: set[bytes] = set()
     listed = list(hashes)
     for start in range(0, len(listed), HASHES_AT_ONCE):
         some = listed[start : start + HASHES_AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        for table in tables:
-            query = f"SELECT text_hash FROM {table} WHERE fingerprint = ? AND text_hash IN ({marks})"
-            found[table].update(row[0] for row in connection.execute(query, (fingerprint, *some)))
-    return set.intersection(*found.values())
-
-
-def token_words(connection: Connection, fingerprint: str) -> int:
-    """Return how many words of bits each token of this encoder has; 0 for one that gives no tokens."""
-    owner, words = json.loads(meta(connection, "tokens") or '["", 0]')
-    if not isinstance(words, int) or words < 0:
-        raise ValueError(f"tokens of {words} words")
-    return words if owner == fingerprint else 0
+        query = f"SELECT text_hash FROM vectors WHERE fingerprint = ? AND text_hash IN ({', '.join('?' * len(some))})"
+        found.update(key for (key,) in connection.execute(query, (fingerprint, *some)))
+    return found
 
 
 def count_lost(connection: Connection, fingerprint: str) -> int:
-    """Return how many chunks lack what the encoder made of their texts, and do not wait for it either."""
-    tables = ["vectors", "tokens"] if token_words(connection, fingerprint) else ["vectors"]
-    made = "SELECT count(*) FROM chunks JOIN {0} ON {0}.text_hash = chunks.text_hash"
+    """Return how many chunks have no vector, and do not wait for one either."""
     (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
-    (waiting,) = connection.execute(made.format("pending")).fetchone()
-    found = (connection.execute(f"{made.format(table)} AND fingerprint = ?", (fingerprint,)) for table in tables)
-    return int(max(0, chunks - waiting - min(rows.fetchone()[0] for rows in found)))
+    waiting = "SELECT count(*) FROM chunks JOIN pending ON pending.text_hash = chunks.text_hash"
+    (pending,) = connection.execute(waiting).fetchone()
+    return int(max(0, chunks - pending - vector_count(connection, fingerprint)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,27 +219,6 @@ def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int
     matrix = np.frombuffer(numbers, np.int8).reshape(len(keys), length + CHECKSUM)[:, :length]
     order = np.argsort(keys)
     return np.array(keys, np.int64)[order].tolist(), matrix[order]
-
-
-def tokens_of_nodes(
-    connection: Connection, fingerprint: str, node_ids: Iterable[str], width: int
-) -> tuple[dict[str, list[TokenBits]], int]:
-    """Return node ids to the tokens of their chunks, (t, width) each, in their order; and how many chunks lack them."""
-    # CROSS JOIN is SQLite's word for "in this order": it would begin with the tokens of all texts, 250 ms for 60,000.
-    query = (
-        "WITH wanted AS (SELECT node_key, node_id, CAST(? AS text) AS fingerprint FROM nodes"
-        f" WHERE node_id {GIVEN}) SELECT chunk_key, node_id, bits FROM wanted CROSS JOIN chunks USING (node_key)"
-        " LEFT JOIN tokens ON tokens.text_hash = chunks.text_hash AND tokens.fingerprint = wanted.fingerprint"
-    )
-    rows = select(connection, query, node_ids, fingerprint)
-    found: dict[str, list[TokenBits]] = {}
-    lost = 0
-    for _, node_id, bits in sorted(rows, key=itemgetter(0)):  # SQLite, to sort, would copy half a megabyte of bits
-        if bits is None or len(bits) % (8 * width) != CHECKSUM:  # checked when read: a stranger's have any length
-            lost += 1
-        else:
-            found.setdefault(node_id, []).append(np.frombuffer(bits[:-CHECKSUM], dtype="<u8").reshape(-1, width))
-    return found, lost
 
 
 # As in `reading`: some rows first. A text's vector comes with its first chunk alone: thousands may have it.

@@ -10,8 +10,8 @@ from pageindex.corpus import Skipped
 from pageindex.summary import boilerplate
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredDocument, StoredFolder, keys_of_nodes
-from retriever.store.text_vectors import pack_tokens, pack_vectors
-from retriever.types import Chunk, FloatMatrix, TokenBits
+from retriever.store.text_vectors import pack_vectors
+from retriever.types import Chunk, FloatMatrix
 
 if TYPE_CHECKING:
     from pageindex.document import Document, Placed
@@ -227,18 +227,7 @@ def put_pending(connection: Connection, fingerprint: str, texts: Mapping[bytes, 
 
 def remove_other_models(connection: Connection, fingerprint: str) -> None:
     """Removes what other models than this one made of the texts."""
-    for table in ("vectors", "tokens"):
-        connection.execute(f"DELETE FROM {table} WHERE fingerprint <> ?", (fingerprint,))
-
-
-def put_tokens(connection: Connection, fingerprint: str, hashes: Sequence[bytes], tokens: Sequence[TokenBits]) -> None:
-    """The tokens of texts by the hashes of the texts; those that are there already stay as they are."""
-    if len(tokens):
-        set_meta(connection, "tokens", json.dumps([fingerprint, tokens[0].shape[1]]))  # by which a lost one is missed
-    rows = ((fingerprint, key, pack_tokens(bits)) for key, bits in zip(hashes, tokens, strict=True))
-    connection.executemany(
-        "INSERT INTO tokens (fingerprint, text_hash, bits) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows
-    )
+    connection.execute("DELETE FROM vectors WHERE fingerprint <> ?", (fingerprint,))
 
 
 # The summaries that a language model wrote, by the text that it read, and which of them nodes have.

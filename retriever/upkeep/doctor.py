@@ -194,7 +194,7 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
         says = f"{embedded:,} of {counts.chunks:,} chunks have a vector; the others are found by words alone"
         yield Finding("index", "vectors", "note", says, CommandHint("index FOLDER", "to go on, run").render())
     elif lost := text_vectors.count_lost(connection, fingerprint):
-        says = f"of {lost:,} of {counts.chunks:,} chunks the vector or its tokens are lost"
+        says = f"of {lost:,} of {counts.chunks:,} chunks the vector is lost"
         yield Finding("index", "vectors", "problem", says, CommandHint("index FOLDER").render())
     else:
         unused = "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"

@@ -5,7 +5,7 @@ one step. A repair that is killed before that step leaves the damaged index and 
 removes.
 
 Kept are what no document can give back (folders, settings, recorded questions, what was forgotten and opened) and, by
-the hashes of their texts, what would take long to make: vectors, their tokens and written summaries. Each table is read
+the hashes of their texts, what would take long to make: vectors and written summaries. Each table is read
 up to the first row that cannot be read.
 """
 
@@ -20,7 +20,14 @@ from typing import Any
 from retriever.arguments import check_arguments
 from retriever.display.phrases import pluralize
 from retriever.embedding import open_encoder
-from retriever.errors import CommandHint, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
+from retriever.errors import (
+    CommandHint,
+    IndexDamagedError,
+    IndexLockedError,
+    NoIndexError,
+    OldIndexError,
+    RetrieverError,
+)
 from retriever.files import sync, writing_to
 from retriever.indexes import find_index
 from retriever.indexing.consent import (
@@ -35,7 +42,7 @@ from retriever.indexing.report import IndexReport
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
 from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
-from retriever.protocols import Encoder, Progress, as_token_encoder
+from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, text_vectors, writing
 from retriever.store.checking import find_damage
@@ -61,7 +68,6 @@ SAVED = {
     "queries": "recorded question",
     "opened": "opened section",
     "vectors": "vector",
-    "tokens": "token list",
     "summaries": "summary text",
 }
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the second where an error message quotes a damaged schema
@@ -132,7 +138,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
                 put_in_place(draft, index)
             finally:
                 forget_named(FolderStore(draft))
-    yield "a new index took the place of the damaged one"
+    yield "a new index took the place of the old one"
     yield saved
     if report is None:
         command = CommandHint(f"index {shlex.join(folders) or 'FOLDER'} --index {shlex.quote(str(index))}")
@@ -143,14 +149,14 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
 
 
 def has_lost_rows(index: Path) -> bool:
-    """Return whether index.sqlite is damaged, or lacks vectors or tokens that it had."""
+    """Return whether index.sqlite is damaged, of an earlier format, or lacks vectors that it had."""
     try:
         with closing(open_file(index)) as connection:
             if next(find_damage(connection), None) is not None:
                 return True
             fingerprint = reading.meta(connection, "fingerprint")
             return bool(fingerprint and text_vectors.count_lost(connection, fingerprint))
-    except IndexDamagedError:
+    except (IndexDamagedError, OldIndexError):
         return True
     except NoIndexError:  # a first indexing was killed before it made the tables
         return False
@@ -175,12 +181,6 @@ def fill_draft(
         own = drop_widening_settings(FolderStore(index), reading.index_settings(connection))
         given = collect_settings(DEFAULT_PROFILE, None, own)
         encoder = encoder or open_encoder(given.profile().encoder)
-        if encoder is not None and as_token_encoder(encoder) is not None:  # one comes with the other
-            words = text_vectors.token_words(connection, encoder.fingerprint)
-            of_words = f"length(bits) % {8 * words} = {text_vectors.CHECKSUM}" if words else "false"
-            connection.execute(f"DELETE FROM tokens WHERE NOT ({of_words})")
-            kept = "SELECT fingerprint, text_hash FROM tokens"
-            connection.execute(f"DELETE FROM vectors WHERE (fingerprint, text_hash) NOT IN ({kept})")
     request = IndexRequest(FolderStore(draft), docs, given.profile(), given.for_index(), encoder)
     # The draft may look at what this user has named for the index, not at all that its database names.
     known = read_named_folders(FolderStore(index))
@@ -238,10 +238,6 @@ def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
                 writing.set_meta(target, "settings", str(settings))
             except (*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
                 broken.append("settings")
-            with suppress(*UNREADABLE, ValueError, TypeError):  # without it all tokens are made again
-                (tokens,) = source.execute(meta, ("tokens",)).fetchone()
-                fingerprint, words = json.loads(tokens)
-                writing.set_meta(target, "tokens", json.dumps([str(fingerprint), int(words)]))
             for table, name in SAVED.items():
                 before = target.total_changes
                 if not copy_table(source, target, table):
@@ -251,7 +247,7 @@ def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
         folders = tuple(folder.path for folder in reading.folders(target))
     counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
     lost = f"; not all could be read of: {', '.join(broken)}" if broken else ""
-    return folders, f"saved of the damaged one: {counts}{lost}"
+    return folders, f"saved of the old one: {counts}{lost}"
 
 
 def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> bool:
@@ -261,7 +257,7 @@ def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: st
     is_whole = True
     try:
         for row in source.execute(f"SELECT {', '.join(columns)} FROM {table}"):
-            if table in {"vectors", "tokens"} and not text_vectors.is_as_written(row[-1]):
+            if table == "vectors" and not text_vectors.is_as_written(row[-1]):
                 is_whole = False
                 continue
             try:

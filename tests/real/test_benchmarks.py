@@ -35,7 +35,7 @@ def test_speed(tmp_path: Path) -> None:
         "cold ask, `--vector-search chroma`", "index again, nothing changed", "index again, one file changed",
         "warm search, 12 sections", "warm search, 12 sections: beside its parts", "cold ask, 12 sections: memory",
         "stage of a warm search", "refresh, when the last look is a second old",
-        "embed", "semantic", "keyword", "name", "neighbors", "fuse", "token_match", "rerank", "hits",
+        "embed", "semantic", "keyword", "name", "neighbors", "fuse", "rerank", "hits",
     ]  # fmt: skip
 
 

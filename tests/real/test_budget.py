@@ -1,9 +1,7 @@
 """A question with a budget: what cannot finish is skipped and named, and the answer is the one without it."""
 
 import itertools
-import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +14,7 @@ from retriever.trace import Deadline
 from retriever.types import StageName
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, ScriptedServer, delayed, help_and_reverse, silence
-from tests.real.served import indexed
-from tests.shelf import PAGES, Shelf, found
+from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
@@ -109,17 +106,6 @@ def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(shelf:
     assert hits == plain
     assert [item.partition(",")[0] for item in degraded] == ["expand: skipped", "rerank: skipped"]
     assert len(ollama.asked) == 1
-
-
-def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, cli: Cli) -> None:
-    """With the bundled model, whose stage it is."""
-    index = indexed(tmp_path, PAGES)
-    asked = ["ask", "tomatoes in a wet summer", "--index", str(index), "--json"]
-    without = json.loads(cli(*asked, "--token-match-weight", "0").out)
-    hurried = json.loads(cli(*asked, "--budget", "1ms").out)
-    hits, others = ([(hit["node_id"], hit["score"]) for hit in found["hits"]] for found in (hurried, without))
-    assert hits == others
-    assert (hurried["degraded"], without["degraded"]) == (["token_match: skipped, the budget is used up"], [])
 
 
 def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedServer) -> None:

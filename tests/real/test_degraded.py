@@ -54,7 +54,6 @@ CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
     ("question: only its first", "stamp " * 2000, {}, none),
     ("embed: the last", "stamp " * 400, {}, none),
     ("refresh: ", QUESTION, {}, without_documents),
-    ("token_match: skipped", QUESTION, {"budget": "1ms"}, none),
     ("expand: ", QUESTION, {**NOBODY, "hyde": {"gate": "always"}}, none),
     ("expand: the language model is switched off", QUESTION, {"use_llm": False, "hyde": {"gate": "always"}}, none),
     ("rerank: ", QUESTION, {**NOBODY, "rerank": {"kind": "llm"}}, none),

@@ -9,14 +9,13 @@ import signal
 import sqlite3
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from retriever.api import check_up, index_folders, open_retriever
+from retriever.api import check_up
 from retriever.command_line.options import ExitCode
-from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
+from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError, OldIndexError
 from retriever.indexing.consent import forget_named
 from retriever.store.checking import find_damage
 from retriever.store.database import INDEX_FORMAT
@@ -26,7 +25,7 @@ from retriever.store.store import open_store
 from retriever.upkeep.doctor import CheckUp
 from tests.program import Cli, run_python, slow
 from tests.scenarios import chapter_pages
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 
 @pytest.fixture(scope="module")
@@ -126,51 +125,6 @@ def test_a_question_that_meets_such_a_row_names_the_repair(shelf: Shelf, harm: s
         rows.execute("UPDATE nodes SET breadcrumb = '[oops'") if "JSON" in harm else None
     with pytest.raises(IndexDamagedError, match="doctor --repair --index"):
         shelf.ask(QUESTIONS[0], **NEVER_REFRESH)
-
-
-@pytest.fixture(scope="module")
-def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of some pages by the bundled encoder, which gives tokens."""
-    place = tmp_path_factory.mktemp("tokens")
-    write_pages(place / "docs", PAGES)
-    index_folders([place / "docs"], place / "index")
-    return place
-
-
-def lose_tokens(index: Path, *, how: str) -> None:
-    with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
-        if how == "rows":
-            rows.execute("DELETE FROM tokens WHERE rowid % 2")
-        elif how == "a bit":
-            rows.execute("UPDATE tokens SET bits = zeroblob(length(bits) + 2) WHERE rowid % 2")
-        else:
-            rows.execute("DELETE FROM tokens")
-
-
-@pytest.mark.parametrize(("how", "repair"), [("rows", "doctor"), ("a bit", "doctor"), ("all", "index")])
-def test_tokens_that_are_lost_are_told_and_made_again(
-    with_tokens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, repair: str
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    index, docs = tmp_path / "index", with_tokens / "docs"
-    shutil.copytree(with_tokens / "index", index)
-    index_folders([docs], index)  # names the folder
-    with open_retriever(index=index) as retriever:
-        before = [found(retriever.search(question)) for question in QUESTIONS]
-    lose_tokens(index, how=how)
-    with open_retriever(index=index) as retriever:
-        answers = [retriever.search(question) for question in QUESTIONS]
-    assert all("token_match: " in " ".join(map(str, answer.degraded)) for answer in answers)
-    assert "are lost" in problems(check_up(index))[0] or how == "a bit"
-    if repair == "doctor":
-        check_up(index, repair=True)
-    else:
-        index_folders([docs], index)
-    assert problems(check_up(index)) == []
-    with open_retriever(index=index) as retriever:
-        answers = [retriever.search(question) for question in QUESTIONS]
-    assert all(same_hits(found(answer), was) for answer, was in zip(answers, before, strict=True))
-    assert [answer.degraded for answer in answers] == [()] * len(answers)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -347,13 +301,25 @@ def test_another_format_is_refused_and_left_alone(shelf: Shelf, number: int) -> 
         rows.execute(f"PRAGMA user_version = {number}")
         rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = (shelf.index / "index.sqlite").read_bytes()
-    command = re.escape(f"run: python -m retriever index {shelf.docs} --index {shelf.index}")
     for use in (lambda: shelf.ask("word"), shelf.update, lambda: examined(shelf, repair=True)):
-        with pytest.raises(IndexVersionError, match=f"has format {number}, this version reads format .*{command}"):
+        with pytest.raises(IndexVersionError, match=f"has format {number}, this version reads format .*update this"):
             use()
     (seen,) = [item for item in examined(shelf).findings if item.name == "index.sqlite"]
     assert (seen.level, f"format {number}" in seen.says) == ("problem", True)
     assert (shelf.index / "index.sqlite").read_bytes() == before
+
+
+def test_an_earlier_format_is_made_again_without_embedding(shelf: Shelf, good: Shelf) -> None:
+    with shelf.rows() as rows:
+        rows.execute("CREATE TABLE tokens (fingerprint, text_hash, bits)")
+        rows.execute(f"PRAGMA user_version = {INDEX_FORMAT - 1}")
+    command = re.escape(f"doctor --repair --index {shelf.index}")
+    for use in (lambda: shelf.ask("word"), shelf.update):
+        with pytest.raises(OldIndexError, match=f"has format {INDEX_FORMAT - 1}, .* without embedding .*{command}"):
+            use()
+    repaired = examined(shelf, repair=True)
+    assert (problems(repaired), shelf.encoder.encoded) == ([], 0)
+    assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
 def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, cli: Cli) -> None:

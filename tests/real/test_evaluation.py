@@ -50,7 +50,7 @@ def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
 
 
 def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
-    broken = System("balanced", "balanced", {"keyword_weight": 0.0, "semantic_weight": 0.0, "token_match_weight": 0.0})
+    broken = System("balanced", "balanced", {"keyword_weight": 0.0, "semantic_weight": 0.0})
     changes = compare_to_baseline(measured(index, broken), read_baseline(BASELINE))
     assert any(change.is_fall for change in changes)
 
@@ -119,15 +119,3 @@ def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:
     assert f"Lost at the end: #{below['rank']} of the candidates, and top_k is 5." in page
     assert f"; the last hit has {below['top_score']:.5f}\n" in page
     cli(*ask, "configuration.md#nonsense", code=2)
-
-
-def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(index: str) -> None:
-    asked = Asked(QUESTIONS, index=index)
-    with open_system(System("balanced", "balanced", {"hyde": {"gate": "always"}}), asked) as retriever:
-        answers = (
-            retriever.search("lost disk"),
-            retriever.search(AskRequest("lost disk", expansion=Expansion(("broken drive",)))),
-        )
-    alone, expanded = ({item.source: item.weight for item in answer.trace.rankings} for answer in answers)
-    assert expanded[Source.TOKEN_MATCH] == pytest.approx(alone[Source.TOKEN_MATCH] / 2)
-    assert expanded[Source.SEMANTIC] == alone[Source.SEMANTIC]

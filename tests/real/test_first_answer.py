@@ -56,7 +56,6 @@ def rows_of(index: Path) -> dict[str, list[tuple[Any, ...]]]:
         "chunks": "SELECT * FROM chunks ORDER BY chunk_key",
         "nodes": "SELECT * FROM nodes ORDER BY node_key",
         "vectors": "SELECT fingerprint, text_hash, vector FROM vectors ORDER BY fingerprint, text_hash",
-        "tokens": "SELECT * FROM tokens ORDER BY text_hash",
         "pending": "SELECT * FROM pending",
         "meta": "SELECT * FROM meta ORDER BY key",
     }

@@ -60,14 +60,6 @@ def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) ->
             assert view.fingerprint == open_fingerprint(str(folder)) != open_fingerprint("")
 
 
-def test_the_tokens_of_a_text_are_those_that_say_something() -> None:
-    """Two words of four tokens, without the stop words and the full stop; 16 bytes each (128 numbers)."""
-    trained = OnnxEncoder()
-    _, (tokens,) = trained.encode_documents_and_tokens(["The lifetimes of the borrows."])
-    assert tokens.nbytes == 16 * (trained.count_tokens(["lifetimes borrows"])[0] - 2)
-    assert trained.encode_documents_and_tokens(["of the."])[1][0].shape == (0, 2)
-
-
 def test_a_text_has_as_many_tokens_as_its_words_together() -> None:
     tokens, chance = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json"), random.Random(7)
     signs = [

@@ -163,7 +163,7 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
             for table in ("queue", "forgotten", "skipped", "pending", "opened", "summaries"):
                 connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
     assert all(len(whole[name]) > len(seen[name]) for name in names if name not in ("meta", "queries", "writer"))
-    both = "folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "tokens", "parts"
+    both = "folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "parts"
     for name in (*both, "postings", "words"):
         assert len(seen[name]) == alone[name], name
     assert [len(seen[name]) for name in ("queue", "forgotten", "skipped", "rights", "backgrounds")] == [1] * 5

@@ -51,7 +51,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(run: Path, base: Path, data: Path, *options: str) -> Any:  # noqa: ANN401 - click's result
-    own = ["--data", str(data), "--questions", str(data / "questions"), "--sections", "4", "--token-dimension", "16"]
+    own = ["--data", str(data), "--questions", str(data / "questions"), "--sections", "4"]
     arguments = [str(run), "--base", str(base), *own, "--minutes", "5", "--learning-rate", "1e-3", *options]
     return CliRunner().invoke(train_encoder.main, arguments)
 
@@ -62,16 +62,13 @@ def test_a_run_learns_is_taken_up_again_and_gives_a_model(base: Path, data: Path
     assert result.exit_code == 0, result.output
     assert "24 questions of 12 sections" in result.output
     assert "over 24 chunks: mean" in result.output
-    agreeing = float(result.output.split("; ")[-1].partition("%")[0])
-    assert 80 < agreeing <= 100, "a model of two layers is coarser in int8 than one of six"
     rows = [json.loads(line) for line in (run / "curve.jsonl").read_text().splitlines()]
     losses = [row["mean"] for row in rows if "mean" in row]
     assert losses[-1] < losses[0] / 2
     assert sum("mined" in row for row in rows) == 2
     encoder = OnnxEncoder(run / "model-1")
-    vectors, tokens = encoder.encode_documents_and_tokens(["a text about boats"])
+    vectors = encoder.encode_documents(["a text about boats"])
     assert vectors.shape == (1, 32)
-    assert tokens[0].shape == (2, 1)  # two words that say something; 16 signs in one word of 64 bits
     again = train(run, base, data, "--steps", "40", "--mine-again", "1", "--average", "1")
     assert "going on after step 40" in again.output
     np.testing.assert_array_equal(OnnxEncoder(run / "model-1").encode_documents(["a text about boats"]), vectors)

@@ -100,10 +100,10 @@ def test_blended_sums_done_by_hand() -> None:
     assert (piece.source, piece.rank, piece.score, round(piece.share, 9)) == ("semantic", 1, 0.8, 0.55)
 
 
-def test_late_interaction_and_the_dense_list_share_the_semantic_weight() -> None:
+def test_two_lists_of_one_kind_share_its_weight() -> None:
     rankings = [
         scored(Source.SEMANTIC, a=1.0, b=0.0),
-        scored(Source.TOKEN_MATCH, weight=3.0, b=1.0, a=0.0),
+        scored(Source.SEMANTIC, weight=3.0, b=1.0, a=0.0),
         scored(Source.KEYWORD, c=1.0),
     ]
     assert [piece.weight for piece in share_weights(rankings, WEIGHTS)] == pytest.approx([0.55 / 4, 0.55 * 3 / 4, 0.30])

@@ -32,11 +32,9 @@ def test_a_word_that_was_put_right_is_named_as_the_text_has_it() -> None:
 
 def test_what_else_speaks_for_a_hit() -> None:
     near = Evidence(Source.SEMANTIC, 1, 0.7, "cosine", 0.02)
-    match = Evidence(Source.TOKEN_MATCH, 2, 0.6, "MaxSim", 0.01)
     words = Evidence(Source.KEYWORD, 2, 7.0, "bm25", 0.01)
     tree = Evidence(Source.NEIGHBORS, 3, 0.01, "rrf", 0.01, via=Relation(RelationKind.SIBLING, "a.md#install"))
-    assert list_reasons((near, match, words), {}) == ("nearest in meaning",)
-    assert list_reasons((match,), {}) == ("near in meaning, word by word",)
+    assert list_reasons((near, words), {}) == ("nearest in meaning",)
     assert list_reasons((words, tree), {"a.md#install": "Install"}) == ('beside "Install"',)
     assert because(("vacation days", "leave"), ("near in meaning",)) == "*vacation days*, *leave*; near in meaning"
     assert because((), ()) == "words of the question"

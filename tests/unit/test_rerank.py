@@ -43,14 +43,15 @@ def test_values_of_ranks_by_hand() -> None:
     assert [round(rank_value(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
 
 
-def test_what_token_match_finds_far_off_is_not_read() -> None:
+def test_what_is_far_from_the_question_in_meaning_is_not_read() -> None:
     def matched(node_id: str, similarity: float) -> Candidate:
-        return Candidate(node_id, 0.1, (Evidence(Source.TOKEN_MATCH, 1, similarity, "MaxSim", 0.1),))
+        return Candidate(node_id, 0.1, (Evidence(Source.SEMANTIC, 1, similarity, "cosine", 0.1),))
 
-    pool = (matched("a", 0.1), matched("b", 0.5), candidate("c"), matched("d", 0.3), matched("e", 0.36), candidate("f"))
+    words = [candidate(name, Source.KEYWORD) for name in "cf"]
+    pool = (matched("a", 0.1), matched("b", 0.5), words[0], matched("d", 0.3), matched("e", 0.36), words[1])
     assert [item.node_id for item in choose_pool(pool, 0.15)] == ["a", "b", "c", "e", "f"]
     assert choose_pool(pool, 0) == pool
-    assert choose_pool((candidate("a"), candidate("b")), 0.15) == (candidate("a"), candidate("b"))
+    assert choose_pool(tuple(words), 0.15) == tuple(words)
 
 
 def test_a_blend_by_hand() -> None:
@@ -103,7 +104,7 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
 def test_neighbours_take_their_share_and_what_would_stay_empty() -> None:
     mixed = [
         candidate("a"),
-        *(candidate(f"n{i}", Source.NEIGHBORS, Source.TOKEN_MATCH) for i in range(4)),
+        *(candidate(f"n{i}", Source.NEIGHBORS) for i in range(4)),
         candidate("b", Source.KEYWORD),
     ]
     mixed += [candidate("c")]

@@ -123,10 +123,7 @@ TEXTS = [
     ("badge-ink", "badge"),
     ("accent-ink", "accent"),
 ]
-SIGNS = [
-    (sign, "paper")
-    for sign in ("edge", "accent", "badge", "semantic", "keyword", "token_match", "neighbors", "recency")
-]
+SIGNS = [(sign, "paper") for sign in ("edge", "accent", "badge", "semantic", "keyword", "neighbors", "recency")]
 
 
 @pytest.mark.parametrize("face", [0, 1], ids=["light", "dark"])
