@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from retriever.display.phrases import pluralize
+from retriever.expansion.prompt import MAX_ENTITIES
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
 from retriever.settings.schema import ExpansionSettings
@@ -40,7 +41,6 @@ _QUESTION = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-MAX_ENTITIES = 5
 
 
 def find_exact_names(text: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """What the language model is asked: the question, the documents' vocabulary, and what the user adds."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ MAX_TERMS = 60
 MAX_CONTEXT_CHARS = 2_000
 MAX_FOCUS = 10
 MAX_FOCUS_CHARS = 100
+MAX_PASSAGE_CHARS = 1_000  # more are a document
+MAX_ENTITIES = 5
 
 INTENTS: Mapping[str, str] = {
     "DEFINITION": "what something is",
@@ -41,7 +44,7 @@ _FENCE = "of the question"
 _INSTRUCTIONS = """\
 You prepare a question for a search engine over a folder of documents. You do not answer it for a person.
 
-Write one JSON object:
+Write these fields:
 {fields}
 
 Keep to the question. Every name, path, symbol, quoted text and number of it stays in each text exactly as it is \
@@ -60,6 +63,13 @@ _FIELDS: Mapping[str, str] = {
     "that answers the question as a whole.",
     "intent": "one of {intents}.",
     "entities": "up to 5 names of things that the question speaks of, as it writes them.",
+}
+_EXAMPLE: Mapping[str, object] = {  # for `how long does bread keep in the freezer?`
+    "queries": ["how many months can frozen bread be kept?", "storing bread in the freezer"],
+    "hyde": ["Bread keeps for up to three months in the freezer. Wrap it well, and let it thaw at room temperature."],
+    "hyde_answer": "Bread keeps for up to three months in the freezer, if it is wrapped well.",
+    "intent": "STUDY_DETAIL",
+    "entities": ["freezer"],
 }
 # (rewordings, passages) of those that are asked for, from all of them to the least, where there is no time for more
 PLANS = ((99, 99), (99, 1), (99, 0), (2, 0), (1, 0))
@@ -177,12 +187,20 @@ def list_fields(settings: ExpansionSettings) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=32)
-def shape_of(fields: tuple[str, ...]) -> type[WrittenExpansion]:
-    """Return the object with these fields alone in its JSON schema; others are read if they come."""
+def shape_of(fields: tuple[str, ...], rewordings: int = 3, passages: int = 3) -> type[WrittenExpansion]:
+    """Return the object with these fields alone in its JSON schema, each bounded; what comes besides is read."""
+    # Without bounds a small model writes one list, or one text, until it is stopped.
+    counts = {"queries": rewordings, "hyde": passages, "entities": MAX_ENTITIES}
+    chars = {"queries": 200, "hyde": MAX_PASSAGE_CHARS, "entities": 60}
 
     def keep(schema: dict[str, Any]) -> None:
-        schema["properties"] = {name: schema["properties"][name] for name in fields}
-        schema["required"] = list(fields)
+        properties = {name: schema["properties"][name] for name in fields}
+        for name, bounded in properties.items():
+            if name in counts:
+                bounded |= {"maxItems": max(1, counts[name]), "items": {"type": "string", "maxLength": chars[name]}}
+            elif name != "intent":
+                bounded["maxLength"] = MAX_PASSAGE_CHARS if name == "hyde_answer" else 300
+        schema["properties"], schema["required"] = properties, list(fields)
 
     named = {"model_config": ConfigDict(json_schema_extra=keep), "__module__": __name__, "__doc__": None}
     return cast("type[WrittenExpansion]", type("WrittenExpansion", (WrittenExpansion,), named))
@@ -227,9 +245,10 @@ def build_task(question: str, grounding: Grounding, settings: ExpansionSettings)
     return Task(
         instructions=build_instructions(settings),
         material=build_material(question, grounding),
-        answer=shape_of(list_fields(settings)),
+        answer=shape_of(list_fields(settings), settings.rewordings, settings.hyde_variants),
         max_tokens=count_answer_tokens(settings),
         temperature=settings.hyde_temperature,
+        example=json.dumps({name: _EXAMPLE[name] for name in list_fields(settings)}),
     )
 
 

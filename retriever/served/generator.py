@@ -171,23 +171,36 @@ class ServedGenerator:
         # A model that is not loaded gets longer, but a task's own limit always holds.
         seconds = self._settings.seconds + (0 if model.is_loaded else self._settings.load_seconds)
         deadline = started + min(seconds, math.inf if task.seconds is None else task.seconds)
-        problem = ""
+        problem, is_schema_to_blame = "", False
         for is_second_try in (False, True):
-            self.reply = reply = self._generate(task, model, deadline, shows_shape=is_second_try)
+            self.reply = reply = self._generate(task, model, deadline, with_schema=not is_second_try)
             if (reply.prompt_tokens or 0) >= window:
                 raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
             self._model, self._looked_up_at = replace(model, is_loaded=True), time.monotonic()
             try:
-                return read_answer(reply.text, task.answer)
+                written = read_answer(reply.text, task.answer, is_cut=reply.cut is not None)
             except WrongAnswerError as error:
-                problem = str(error)
-                if reply.is_thoughts and self.server.has_schema:
-                    # Some thinking models write nothing under a schema; what they write without one is read as well.
-                    self.server.has_schema, problem = False, "nothing under a JSON schema"
-        self.server.has_schema = True
+                if reply.cut and not reply.is_endless:
+                    raise reply.cut from error
+                problem = "the same again and again" if reply.is_endless else str(error)
+                # Under a schema some models write nothing but thoughts, and some loop.
+                is_schema_to_blame = is_schema_to_blame or reply.is_thoughts or reply.is_endless
+                continue
+            if reply.cut and not task.keeps_cut:
+                raise reply.cut
+            if is_second_try and is_schema_to_blame:
+                self._remember_schema(has_schema=False)
+            return written
         raise WrongAnswerError(f"{self.name} wrote {problem}, and so it did when asked again: try another llm.model")
 
-    def _generate(self, task: Task[Any], model: ModelInfo, deadline: float, *, shows_shape: bool) -> Reply:
+    def _remember_schema(self, *, has_schema: bool) -> None:
+        """Remember whether the model writes under a schema, also in the user's cache folder."""
+        self.server.has_schema = has_schema
+        if self.speed is not None and self.speed.has_schema != has_schema:
+            self.__dict__["speed"] = replace(self.speed, has_schema=has_schema)
+            self._speeds.write(self._speed_key, self.speed)
+
+    def _generate(self, task: Task[Any], model: ModelInfo, deadline: float, *, with_schema: bool) -> Reply:
         """Return the answer, by which the speed is learned; nothing is asked where reading would take too long."""
         left = deadline - time.monotonic()
         prompt, speed = task.instructions + task.material, self.speed
@@ -199,7 +212,9 @@ class ServedGenerator:
         about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
         progress.info("asking %s%s%s", self.name, ", which has to be loaded" if model.is_loaded is False else "", about)
         try:
-            reply = self.server.generate(task, left, shows_shape=shows_shape)
+            if speed is not None and not speed.has_schema:
+                self.server.has_schema = False
+            reply = self.server.generate(task, left, with_schema=with_schema)
         except LanguageModelTimeoutError:
             if model.is_loaded and not self.server.has_begun:  # it read until the end: it is slower than that
                 tokens = max(LEAST_READ, size(prompt) // BYTES_PER_TOKEN)

@@ -1,7 +1,7 @@
 """A model of Ollama, asked by Ollama's own client."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,7 +9,7 @@ import httpx
 import numpy.typing as npt
 
 from retriever.errors import NoModelError
-from retriever.served.server import CONNECT_S, LOOK_UP_S, ModelInfo, ModelServer, Reply, served_window
+from retriever.served.server import CONNECT_S, LOOK_UP_S, ModelInfo, ModelServer, Piece, Reply, served_window
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -97,43 +97,34 @@ class OllamaServer(ModelServer):
             context_length=context_length,
         )
 
-    def _generate(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
-        llm, max_tokens = self._llm, task.max_tokens + self.thought_tokens
+    def _generate(self, task: Task[Any], seconds: float, *, with_schema: bool) -> Reply:
+        llm, max_tokens, started = self._llm, task.max_tokens + self.thought_tokens, time.monotonic()
         options = {"num_ctx": llm.num_ctx, "num_predict": max_tokens, "temperature": task.temperature, "seed": 7}
         # Each token comes as a line of JSON of some 130 bytes.
-        limits = Limits(CONNECT_S, seconds, idle_s=llm.idle_seconds, max_bytes=2**15 + 512 * max_tokens)
+        limits = Limits(CONNECT_S, seconds, llm.idle_seconds, lambda: self.has_begun, 2**15 + 512 * max_tokens)
         with self._client(limits) as client:
             stream = client.chat(
                 self.model,
-                self._write_messages(task, shows_shape=shows_shape or not self.has_schema),
+                self._write_messages(task, with_schema=with_schema),
                 stream=True,
                 think=cast("Any", self.think),  # the client's own type does not know every level that a server has
-                format=task.answer.model_json_schema() if self.has_schema else None,
+                format=task.answer.model_json_schema() if with_schema else None,
                 options=options,
                 keep_alive=llm.keep_alive_seconds,
             )
             with closing(cast("Stream[ChatResponse, None, None]", stream)) as parts:
-                return self._read(parts, task.on_text)
+                return self._collect(self._read(parts), task, started)
 
-    def _read(self, parts: "Iterator[ChatResponse]", on_text: Callable[[str], None] | None) -> Reply:
-        started, first = time.monotonic(), 0.0
-        text, thoughts, last = [], [], None
-        self.has_begun = False
+    def _read(self, parts: "Iterator[ChatResponse]") -> Iterator[Piece]:
         for part in parts:
-            first = first if self.has_begun else time.monotonic() - started
-            self.has_begun = True
-            text.append(part.message.content or "")
-            thoughts.append(part.message.thinking or "")
-            if on_text is not None and part.message.content:
-                on_text("".join(text))
-            last = part
-            if part.done:
-                break
-        whole, is_thoughts = self._finish(last.done_reason if last and last.done else None, text, thoughts)
-        assert last is not None
-        read_s, written_s = (last.prompt_eval_duration or 0) / 1e9, (last.eval_duration or 0) / 1e9
-        measured = Measured(last.prompt_eval_count or 0, read_s, last.eval_count or 0, written_s)
-        return Reply(whole, is_thoughts, last.prompt_eval_count, first, measured)
+            text, thought = part.message.content or "", part.message.thinking or ""
+            if not part.done:
+                yield Piece(text, thought)
+                continue
+            read_s, written_s = (part.prompt_eval_duration or 0) / 1e9, (part.eval_duration or 0) / 1e9
+            measured = Measured(part.prompt_eval_count or 0, read_s, part.eval_count or 0, written_s)
+            yield Piece(text, thought, part.done_reason, part.prompt_eval_count, measured)
+            return
 
     def _adapt(self, error: ServedError) -> bool:
         if isinstance(error, RefusedError) and error.status == 400 and self.think is not None and "think" in str(error):

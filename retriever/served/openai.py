@@ -8,7 +8,7 @@ comments by which a server shows that it is alive; what is left of it here is th
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -16,9 +16,9 @@ import httpx
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
-from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
+from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
 from retriever.served.address import explain_key, is_this_machine
-from retriever.served.server import CONNECT_S, ModelInfo, ModelServer, Reply
+from retriever.served.server import CONNECT_S, ModelInfo, ModelServer, Piece, Reply
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -55,7 +55,6 @@ class _Choice(BaseModel):
 
 class _Usage(BaseModel):
     prompt_tokens: int = 0
-    completion_tokens: int = 0
 
 
 class _Timings(BaseModel):
@@ -101,8 +100,6 @@ class OpenAIServer(ModelServer):
         """Name the server, as `ModelServer`."""
         super().__init__(model, url, key, llm)
         self._manner = self._good_manner = 0  # of MANNERS: the one that is tried, and the one that was answered last
-        self._has_answered = False
-        self._thought_aloud = False  # whether the last answer was stopped although it had thoughts
         self._connect_s = CONNECT_S
         if not is_this_machine(url):
             self._connect_s = self.look_up_s = FAR_S
@@ -172,19 +169,17 @@ class OpenAIServer(ModelServer):
             raise self.explain_unhealthy(error, seconds) from error
         return [model for model in models if isinstance(model.get("id"), str)]
 
-    def _generate(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
+    def _generate(self, task: Task[Any], seconds: float, *, with_schema: bool) -> Reply:
         deadline = time.monotonic() + seconds
-        try:
-            return self._ask(task, seconds, shows_shape=shows_shape)
-        except CutAnswerError:
-            if not self._thought_aloud or self.think:
-                raise
+        reply = self._ask(task, seconds, with_schema=with_schema)
+        if reply.cut and reply.is_thoughts and reply.text and not self.think:
             self.think = True  # it thinks although it was told not to: it gets room for that
-        return self._ask(task, deadline - time.monotonic(), shows_shape=shows_shape)
+            reply = self._ask(task, deadline - time.monotonic(), with_schema=with_schema)
+        return reply
 
-    def _ask(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
-        max_tokens = task.max_tokens + self.thought_tokens
-        left_out = self._left_out
+    def _ask(self, task: Task[Any], seconds: float, *, with_schema: bool) -> Reply:
+        max_tokens, started = task.max_tokens + self.thought_tokens, time.monotonic()
+        left_out = (*MANNERS[self._manner], *(() if with_schema else ("response_format",)))
         schema = {"name": "answer", "schema": task.answer.model_json_schema()}
         options: dict[str, Any] = {
             # Templates pass over names that they do not know.
@@ -198,18 +193,17 @@ class OpenAIServer(ModelServer):
         body = {name: value for name, value in options.items() if name not in left_out}
         if "max_tokens" in left_out:
             body["max_completion_tokens"] = max_tokens
-        messages = self._write_messages(task, shows_shape=shows_shape or "response_format" in left_out)
+        messages = self._write_messages(task, with_schema="response_format" not in left_out)
         body |= {"model": self.model, "messages": messages, "stream": True}
         # Each token comes as an event of some 250 bytes.
-        limits = Limits(self._connect_s, seconds, idle_s=self._llm.idle_seconds, max_bytes=2**15 + 1024 * max_tokens)
+        max_bytes = 2**15 + 1024 * max_tokens
+        limits = Limits(self._connect_s, seconds, self._llm.idle_seconds, lambda: self.has_begun, max_bytes)
         with open_response(f"{self.url}/chat/completions", limits, body, self._key) as response:
-            return self._read(response, task)
+            reply = self._collect(self._read(response), task, started)
+        self._good_manner = self._manner
+        return reply
 
-    def _read(self, response: httpx.Response, task: Task[Any]) -> Reply:
-        started, first = time.monotonic(), 0.0
-        text, thoughts, reason = [], [], None
-        usage, timings = None, None
-        self.has_begun = False
+    def _read(self, response: httpx.Response) -> Iterator[Piece]:
         for data in read_events(response):
             try:
                 chunk = _Chunk.model_validate_json(data)
@@ -217,25 +211,15 @@ class OpenAIServer(ModelServer):
                 raise StrangeAnswerError(str(error.errors(include_url=False, include_input=False)[0]["msg"])) from error
             if chunk.error is not None:
                 raise RefusedError(-1, find_message(data.decode("utf-8", "replace")))
-            usage, timings = chunk.usage or usage, chunk.timings or timings
             for choice in chunk.choices or ():
-                text.append(choice.delta.content or "")
-                thoughts.append(choice.delta.reasoning_content or choice.delta.reasoning or "")
-                reason = choice.finish_reason or reason
-                if not self.has_begun and (text[-1] or thoughts[-1]):
-                    self.has_begun, first = True, time.monotonic() - started
-                if task.on_text is not None and text[-1]:
-                    task.on_text("".join(text))
-        self._thought_aloud = reason == "length" and any(thoughts)
-        whole, is_thoughts = self._finish(reason, text, thoughts)
-        measured = Measured(0, 0.0, 0, 0.0)
-        if timings:
-            read_s, written_s = timings.prompt_ms / 1e3, timings.predicted_ms / 1e3
-            measured = Measured(timings.prompt_n, read_s, timings.predicted_n, written_s)
-        elif usage and self._has_answered:  # by the clock here; with the first answer, the model may have been loaded
-            measured = Measured(usage.prompt_tokens, first, usage.completion_tokens, time.monotonic() - started - first)
-        self._has_answered, self._good_manner = True, self._manner
-        return Reply(whole, is_thoughts, usage.prompt_tokens if usage else None, first, measured)
+                delta = choice.delta
+                yield Piece(delta.content or "", delta.reasoning_content or delta.reasoning or "", choice.finish_reason)
+            timings, measured = chunk.timings, None
+            if timings:
+                read_s, written_s = timings.prompt_ms / 1e3, timings.predicted_ms / 1e3
+                measured = Measured(timings.prompt_n, read_s, timings.predicted_n, written_s)
+            if chunk.usage or timings:
+                yield Piece(prompt_tokens=chunk.usage.prompt_tokens if chunk.usage else None, measured=measured)
 
     def _adapt(self, error: ServedError) -> bool:
         if not isinstance(error, RefusedError) or error.status not in {400, 415, 422, 501}:
@@ -246,12 +230,8 @@ class OpenAIServer(ModelServer):
             self._manner = self._good_manner
             return False
         self._manner += 1
-        progress.info("%s refuses a request: asking without %s", self.url, ", ".join(self._left_out))
+        progress.info("%s refuses a request: asking without %s", self.url, ", ".join(MANNERS[self._manner]))
         return True
-
-    @property
-    def _left_out(self) -> tuple[str, ...]:
-        return (*MANNERS[self._manner], *(() if self.has_schema else ("response_format",)))
 
     @property
     def manner(self) -> str:

@@ -3,7 +3,7 @@
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,8 +18,8 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.served.speed import Measured
-from retriever.served.task import Task
+from retriever.served.speed import BYTES_PER_TOKEN, Measured, size
+from retriever.served.task import Task, is_endless
 from retriever.served.transport import (
     BrokenError,
     Limits,
@@ -60,7 +60,20 @@ class Reply:
     is_thoughts: bool  # whether it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
     first_token_s: float  # from the request to the first piece of the answer
-    measured: Measured  # how long the server says that it took
+    measured: Measured  # how long the server says that it took, else by the clock
+    cut: LanguageModelError | None = None  # why it is not whole; what is whole of it may be enough
+    is_endless: bool = False  # whether it said the same again and again, or was stopped at its longest
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What comes with one event of a stream."""
+
+    text: str = ""
+    thought: str = ""
+    reason: str | None = None  # why the model stopped, once it did
+    prompt_tokens: int | None = None
+    measured: Measured | None = None
 
 
 def served_window(context_length: int | None, settings: LlmSettings) -> int:
@@ -97,6 +110,7 @@ class ModelServer(ABC):
         self.think: bool | str | None = False
         self.look_up_s = LOOK_UP_S
         self.has_begun = False  # whether the last answer began
+        self._has_answered = False  # else the model may have been loaded with the first answer
         self.has_schema = True  # whether the server is given the schema; without, it stands in the instructions
 
     @property
@@ -129,23 +143,24 @@ class ModelServer(ABC):
         """Return what the server says of the model, without running it; LanguageModelError."""
 
     @abstractmethod
-    def _generate(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
+    def _generate(self, task: Task[Any], seconds: float, *, with_schema: bool) -> Reply:
         """Return the answer to one request; ServedError or LanguageModelError."""
 
     @abstractmethod
     def _adapt(self, error: ServedError) -> bool:
         """Leave out what the server refused in a request; return whether one without it is worth a try at once."""
 
-    def generate(self, task: Task[Any], seconds: float, *, shows_shape: bool = False) -> Reply:
+    def generate(self, task: Task[Any], seconds: float, *, with_schema: bool = True) -> Reply:
         """Return what the model writes for a task, unchecked; LanguageModelError.
 
-        A connection that breaks is tried once more in the same time. With `shows_shape`, or where the server has no
-        schemas, the shape of the answer stands in the prompt.
+        A connection that breaks is tried once more in the same time. Without a schema, or where the server has none,
+        the shape of the answer and an example stand in the prompt.
         """
         deadline, has_failed = time.monotonic() + seconds, False
         while True:
             try:
-                return self._generate(task, deadline - time.monotonic(), shows_shape=shows_shape)
+                self.has_begun = False
+                return self._generate(task, deadline - time.monotonic(), with_schema=with_schema and self.has_schema)
             except ServedError as error:
                 pause = 0.0
                 if not self._adapt(error):
@@ -157,13 +172,14 @@ class ModelServer(ABC):
             time.sleep(pause)
 
     @staticmethod
-    def _write_messages(task: Task[Any], *, shows_shape: bool) -> list[dict[str, str]]:
+    def _write_messages(task: Task[Any], *, with_schema: bool) -> list[dict[str, str]]:
         instructions = task.instructions
-        if shows_shape:
+        if not with_schema:
             shape = json.dumps(task.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+            example = f" For another question it could be: {task.example}\n" if task.example else ""
             instructions += (
                 "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, "
-                f"no code fence. It must match this JSON schema: {shape}"
+                f"no code fence.{example} It must match this JSON schema: {shape}"
             )
         return [
             # A lone surrogate, which the name of a file may hold, cannot be sent.
@@ -171,19 +187,64 @@ class ModelServer(ABC):
             for role, text in (("system", instructions), ("user", task.material))
         ]
 
-    def _finish(self, reason: str | None, text: Sequence[str], thoughts: Sequence[str]) -> tuple[str, bool]:
-        """Return the whole answer, and whether it is thoughts alone; CutAnswerError unless it ended by itself."""
-        where, written = f"{self.model} at {self.url}", "".join(text).strip()
-        if reason == "stop":
-            return written or "".join(thoughts), not written
-        if reason is None:
-            raise CutAnswerError(f"{where} ended its answer in the middle")
-        if reason == "length" and not written and any(thoughts):
-            what = f"{where} thought aloud until it was stopped, and wrote no answer"
-            raise CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
-        if reason == "length":
-            raise CutAnswerError(f"{where} wrote more than it may, and was stopped")
-        raise CutAnswerError(f"{where} stopped before its answer was complete ({reason})")
+    def _collect(self, pieces: Iterable[Piece], task: Task[Any], started: float) -> Reply:
+        """Return the answer of a stream; one that comes to no end is left, one that is late is given as far as it is.
+
+        Args:
+            pieces: of the stream.
+            task: what was asked.
+            started: when, by the monotonic clock.
+        """
+        text, thoughts, written, first = "", "", 0, 0.0
+        reason, prompt_tokens, measured = None, None, None
+        late: ServedError | None = None
+        try:
+            for piece in pieces:
+                text, thoughts = text + piece.text, thoughts + piece.thought
+                reason, measured = piece.reason or reason, piece.measured or measured
+                prompt_tokens = piece.prompt_tokens or prompt_tokens
+                if piece.text or piece.thought:
+                    first = first if self.has_begun else time.monotonic() - started
+                    self.has_begun, written = True, written + 1  # nearly always, an event is a token
+                if piece.text and task.on_text is not None:
+                    task.on_text(text)
+                if piece.text and is_endless(text):
+                    reason = "endless"
+                    break
+        except (OverdueError, SilentError) as error:
+            if not self.has_begun:
+                raise
+            late = error
+        if measured is None and self._has_answered:
+            read = prompt_tokens or round(size(task.instructions + task.material) / BYTES_PER_TOKEN)
+            measured = Measured(read, first, written, time.monotonic() - started - first)
+        self._has_answered, text = True, text.strip()
+        return Reply(
+            text=text or thoughts,
+            is_thoughts=not text,
+            prompt_tokens=prompt_tokens,
+            first_token_s=first,
+            measured=measured or Measured(0, 0.0, 0, 0.0),
+            cut=self.explain(late) if late else self._explain_end(reason, text, thoughts),
+            is_endless=reason == "endless" or (reason == "length" and bool(text or not thoughts)),
+        )
+
+    def _explain_end(self, reason: str | None, text: str, thoughts: str) -> LanguageModelError | None:
+        """Return what is wrong with an answer that ended for a reason; None where it is whole."""
+        where = f"{self.model} at {self.url}"
+        match reason:
+            case "stop":
+                return None
+            case None:
+                return CutAnswerError(f"{where} ended its answer in the middle")
+            case "length" if thoughts and not text:
+                what = f"{where} thought aloud until it was stopped, and wrote no answer"
+                return CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
+            case "length":
+                return CutAnswerError(f"{where} wrote more than it may, and was stopped")
+            case "endless":
+                return CutAnswerError(f"{where} wrote the same again and again, and was stopped")
+        return CutAnswerError(f"{where} stopped before its answer was complete ({reason})")
 
     @property
     def thought_tokens(self) -> int:

@@ -34,6 +34,7 @@ class Speed:
 
     reads: float
     writes: float
+    has_schema: bool = True  # whether the model writes what is asked for under a JSON schema; some write nothing
 
     def seconds(self, read: str | int, written: int) -> float:
         """Return about how long a task takes that has this text (or so many bytes) and an answer of so many tokens."""
@@ -70,6 +71,7 @@ class Measured:
         return Speed(
             NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
             NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
+            before.has_schema,
         )
 
 
@@ -89,16 +91,16 @@ class SpeedFile:
         entry = self._content().get(key)
         if not isinstance(entry, list) or not all(isinstance(number, int | float) for number in entry):
             return None
-        reads, writes, measured_at = (*entry, 0, 0, 0)[:3]
+        reads, writes, measured_at, has_schema = (*entry, *(0, 0, 0, 1)[len(entry) :])[:4]
         is_young = time.time() - measured_at < MAX_AGE_S
-        return Speed(reads, writes) if is_young and 0 < reads < 1e6 and 0 < writes < 1e6 else None
+        return Speed(reads, writes, bool(has_schema)) if is_young and 0 < reads < 1e6 and 0 < writes < 1e6 else None
 
     def write(self, key: str, speed: Speed) -> None:
         """Keep the speed of a model."""
         if self._path is None or (os.path.lexists(self._path) and not self._content()):  # it is not ours
             return
         entries = dict(list(self._content().items())[-50:]) | {
-            key: [round(speed.reads, 1), round(speed.writes, 1), round(time.time())]
+            key: [round(speed.reads, 1), round(speed.writes, 1), round(time.time()), int(speed.has_schema)]
         }
         try:
             make_private_folder(self._path.parent)

@@ -14,7 +14,7 @@ Whatever goes wrong is a ServedError, so that no error of httpx leaves this modu
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -66,7 +66,9 @@ class Limits:
 
     connect_s: float  # until the server accepts the connection
     total_s: float  # until the answer is complete
-    idle_s: float | None = None  # the longest silence after the answer has begun; None: only `total_s` counts
+    idle_s: float | None = None  # the longest silence after the first data; None: only `total_s` counts
+    # Whether the first data has come. Not the first bytes: llama.cpp sends its headers before it reads the prompt.
+    has_begun: Callable[[], bool] = bool
     max_bytes: int = 64 * 2**20  # of an answer; by default some fifty times the vectors of a batch
 
 
@@ -88,8 +90,8 @@ class _Meter:
     def read(self, stream: httpcore.NetworkStream, max_bytes: int) -> bytes:
         """Read what comes next; an error when that takes too long or is too much."""
         left = self.left()
-        # Before the first byte, a model loads and reads: that silence may be as long as the whole time.
-        idle = (self._limits.idle_s if self._received else None) or left
+        # Before the first data, a model loads and reads: that silence may be as long as the whole time.
+        idle = (self._limits.idle_s if self._limits.has_begun() else None) or left
         try:
             part = stream.read(max_bytes, min(left, idle))
         except httpcore.ReadTimeout as error:

@@ -300,13 +300,17 @@ class ModelHandler(LoopbackHandler):
 
     def write(self, asked: Asked, text: str, *, thinking: str = "", reason: str = "") -> None:
         """The model writes the text, as far as it may."""
-        if self.script.waits:
-            self.script.ended.wait(asked.prompt_tokens / self.script.reads)
         thoughts, pieces = _pieces(thinking), _pieces(text)
         whole = [*((piece, True) for piece in thoughts), *((piece, False) for piece in pieces)]
         # Ollama's own limit does not cut thoughts here; OpenAI's does.
         most = asked.num_predict + len(thoughts) * asked.is_ollama
-        self.begin(asked)
+        # llama.cpp sends its headers at once, and then nothing until it has read the prompt; Ollama sends them late.
+        if not asked.is_ollama:
+            self.begin(asked)
+        if self.script.waits:
+            self.script.ended.wait(asked.prompt_tokens / self.script.reads)
+        if asked.is_ollama:
+            self.begin(asked)
         for piece, is_thought in whole[:most]:
             if self.script.waits:
                 self.script.ended.wait(1 / self.script.writes)

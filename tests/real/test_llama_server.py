@@ -9,17 +9,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import BaseModel, Field
 
+from retriever.answering.write import WrittenAnswer
 from retriever.embedding import open_encoder
 from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
+from retriever.expansion import prompt as expansion
+from retriever.expansion.follow_up import build_rewriting
+from retriever.indexing.summaries import WrittenSummary
+from retriever.query import Turn
+from retriever.rerank.llm import ListwiseReranker
+from retriever.rerank.reranker import RerankInput
+from retriever.searching.rounds import Plan as Actions
 from retriever.served.check import check_llm
 from retriever.served.generator import ServedGenerator
 from retriever.served.task import Task
-from retriever.settings.schema import EncoderSettings, LlmSettings
+from retriever.settings.layers import load_profile
+from retriever.settings.schema import EncoderSettings, ExpansionSettings, LlmSettings
 from scripts.llama_server import MissingServerError, running_server
 
 
@@ -72,6 +82,41 @@ def test_it_writes_under_a_schema_as_it_comes(writer: str) -> None:
     assert 1 <= len(written.queries) <= 3
     assert len(heard) > 3
     assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
+
+
+class Numbers(BaseModel):
+    numbers: list[int]
+
+
+def test_a_list_without_end_is_left_and_what_is_whole_of_it_is_kept(writer: str) -> None:
+    generator = open_generator(writer)
+    numbers = generator.write(Task("Count.", "How many?", Numbers, 3000)).numbers
+    assert 10 < len(numbers) < 200
+    assert generator.reply
+    assert generator.reply.is_endless
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.3])
+def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temperature: float) -> None:
+    settings = load_profile("full").part(ExpansionSettings)
+    tasks: list[Task[Any]] = [
+        expansion.build_task("how are two rankings fused?", expansion.Grounding(), settings),
+        build_rewriting("and the old ones?", [Turn("how are keys rotated?", "")]),
+        Task("Choose sections.", "How are rankings fused?", Actions, 300),
+        Task("Summarize.", "How are rankings fused?", WrittenSummary, 256),
+        Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
+    ]
+    for task in tasks:
+        generator = open_generator(writer)
+        generator.write(replace(task, temperature=temperature))
+        assert generator.reply
+        assert generator.reply.cut is None
+
+
+def test_candidates_are_ordered_by_numbers_that_exist(writer: str) -> None:
+    inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]
+    scores = ListwiseReranker(open_generator(writer)).score("how are rankings fused?", inputs).scores
+    assert len(set(scores)) == 12
 
 
 def test_four_questions_at_once(writer: str) -> None:

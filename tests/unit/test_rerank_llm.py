@@ -84,7 +84,7 @@ def test_the_candidates_come_in_the_models_order() -> None:
     assert "0123abcd" in task.instructions
     assert QUESTION not in task.instructions
     schema = task.answer.model_json_schema()["properties"]["best_first"]
-    assert (schema["items"], schema["maxItems"]) == ({"type": "integer"}, 4)
+    assert (schema["items"], schema["maxItems"]) == ({"type": "integer", "minimum": 1, "maximum": 4}, 4)
     (first, *_) = candidates_of(task.material)
     assert first == {"number": 1, "titles": "Page > Section 0", "passage": "Some passage. 0"}
 
