@@ -10,6 +10,7 @@ docs/internals/ranking.md that of names of programs.
 """
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,10 +22,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import Retriever, open_retriever
+from retriever.lexical.languages import STOP_WORDS
 from retriever.lexical.names import list_members, list_names, spell_code, spell_name
 
 TITLES = 120
 """Drawn from each set, or as many as there are."""
+HALVES = 30
+"""Half-typed words, likewise."""
 SETTINGS: dict[str, dict[str, Any]] = {"as it is": {}, "names and slips off": {"name_weight": 0.0, "exact": True}}
 QUESTIONS = Path(__file__).with_suffix(".jsonl")
 
@@ -51,6 +55,17 @@ def draw_titles(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...
         yield "title of a page, and of sections elsewhere", page.title, (page.id,)
 
 
+def draw_halves(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Words of titles, cut to 60 % as while they are typed; right is each section whose title has the word."""
+    titled: dict[str, set[str]] = {}
+    for node in retriever.nodes():
+        for word in re.findall(r"[a-z]{5,}", node.title.lower()) if node.kind.value == "section" else ():
+            titled.setdefault(word, set()).add(node.id)
+    words = sorted(titled.keys() - STOP_WORDS["english"])
+    for word in Random(7).sample(words, min(HALVES, len(words))):
+        yield "word of a title, cut to 60 %", word[: round(0.6 * len(word))], tuple(sorted(titled[word]))
+
+
 def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Names of programs that one section alone bears and whose title is longer, by themselves and in a question."""
     nodes = [node for node in retriever.nodes() if node.kind.value == "section"]
@@ -74,7 +89,7 @@ def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]
 def measure(name: str, folder: str, index: str) -> None:
     """Prints a row for each kind of question and each setting."""
     with open_retriever([folder], index) as retriever:
-        questions = [*read_questions(name), *draw_titles(retriever), *draw_names(retriever)]
+        questions = [*read_questions(name), *draw_titles(retriever), *draw_halves(retriever), *draw_names(retriever)]
     for setting, values in SETTINGS.items():
         with open_retriever([folder], index, settings={"top_k": 5, **values}) as retriever:
             for kind in dict.fromkeys(kind for kind, _, _ in questions):

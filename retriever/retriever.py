@@ -333,7 +333,8 @@ class Retriever(Closing):
             plain = settle_question(read, view, exact=self.profile.exact)
         # Other threads ask while the model writes.
         written = self._models.expander.expand(replace(request, question=plain.question), self.view, recorder)
-        return replace(written, asked=plain.asked, scope=plain.scope, notes=plain.notes, corrections=plain.corrections)
+        own = {name: getattr(plain, name) for name in ("asked", "scope", "notes", "corrections", "half_typed")}
+        return replace(written, **own)
 
     def _answer(
         self,

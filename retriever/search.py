@@ -116,7 +116,9 @@ def find_candidates(
     embedded = measure_embedded(view, keyword.rankings[0].items)
     direct = [*semantic.weaken(embedded).rankings, *keyword.rankings]
     with recorder.stage(StageName.NAME) as note:
-        named = rank_names(view, queries[0].text, keyword.rankings[0].items, profile.part(NameSettings))
+        named = rank_names(
+            view, queries[0].text, expanded.half_typed, keyword.rankings[0].items, profile.part(NameSettings)
+        )
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out

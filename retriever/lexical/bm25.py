@@ -32,7 +32,7 @@ from retriever.lexical.postings import (
 from retriever.lexical.spelling import count_edits, letters_of, slip_cost
 from retriever.store.columns import load_column, save_column
 
-FORMAT = 1  # rises when the files change
+FORMAT = 2  # rises when the files change
 _STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
 
 SHORTEST_SLIP, LONGEST_SLIP = 5, 40  # letters of a term that may be a slip; below that everything is near something

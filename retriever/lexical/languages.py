@@ -71,7 +71,7 @@ def detect_language(text: str) -> str:
         name = max(found, key=lambda name: found[name])
         if found[name] > len([word for word in words if word < "\u0e00"]):
             return name
-    votes = count_votes(words, tuple(STOP_WORDS))
+    votes = _count_votes(words, tuple(STOP_WORDS))
     (most, name), (second, _) = sorted(((number, name) for name, number in votes.items()), reverse=True)[:2]
     is_long = most >= max(LEAST_WORDS, LEAST_SHARE * len(words))
     is_short = most >= max(LEAST_WORDS_SHORT, LEAST_SHARE_SHORT * len(words))
@@ -86,7 +86,7 @@ def detect_question(question: str, languages: Sequence[str]) -> tuple[str, ...]:
         languages: of `READ_APART`.
     """
     stemmed = tuple(name for name in languages if name in STEMMED)
-    votes = count_votes(_WORD.findall(question.lower()), ("english", *stemmed))
+    votes = count_function_words(question, ("english", *stemmed))
     most = max(votes.values())
     has_han = not question.isascii() and bool(re.search(_SCRIPTS["chinese"], question))
     return tuple(name for name in languages if (has_han if name in SINGLED else votes[name] == most))
@@ -97,8 +97,12 @@ def mark_language(name: str) -> str:
     return f"={name}"
 
 
-def count_votes(words: Sequence[str], languages: tuple[str, ...]) -> dict[str, float]:
-    """Return how many of the words are function words of each language; one of several languages counts in parts."""
+def count_function_words(text: str, languages: tuple[str, ...]) -> dict[str, float]:
+    """Return how many words of a text are function words of each language; one of several languages counts in parts."""
+    return _count_votes(_WORD.findall(text.lower()), languages)
+
+
+def _count_votes(words: Sequence[str], languages: tuple[str, ...]) -> dict[str, float]:
     speakers = _speakers(languages)
     votes = dict.fromkeys(languages, 0.0)
     for word, times in Counter(words).items():

@@ -1,21 +1,29 @@
-"""Words as they are written in the documents, and the one that was probably meant by a word that is not among them.
+"""Words as they are written in the documents, and what was probably meant by a word that is not among them.
+
+A word that begins one of theirs is half typed: `catal`. In languages that write compounds, one that ends a word of
+theirs is a part of it: `Gratin` of `Kartoffelgratin`. Any other may be a slip, or a right word that they lack.
 
 A slip of the hand is one edit away from the word (a letter added, dropped or changed, or two neighbours swapped: four
 fifths of all by Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964), or two in
 a longer word. Of several such words the likelier slip is meant, then the word of more sections. A word that any section
-holds is never taken for a slip.
+holds is never taken for a slip, and neither is a common word of the language of the question or of the documents. Where
+nothing says in which language a word is, one of any language stays, unless it is a very likely slip.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from math import inf
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import SnapshotError
 from retriever.files import writing_to
+from retriever.lexical.common_words import COMPOUNDING, is_common, split_languages
 from retriever.lexical.postings import (
     Postings,
     load_postings,
@@ -23,23 +31,38 @@ from retriever.lexical.postings import (
     no_postings,
     save_postings,
 )
-from retriever.lexical.tokens import plain_words, remove_accents
+from retriever.lexical.tokens import plain_words, remove_accents, stem_word
 from retriever.query import Correction
 from retriever.store.columns import load_column, save_column
 
 SHORTEST, LONGEST = 4, 40  # letters of a word that may be a slip; below that everything is near something
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
+SHORTEST_PREFIX, MOST_COMPLETED = 3, 3  # letters of a half-typed word; words that it may be the beginning of
+FREQUENT = 5  # sections that hold a word of which a word of another language is taken for the beginning
+TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 TWO_EDITS_FROM = 8  # letters of a word that may be two edits away
 MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
 
 # What an edit of a kind weighs against a plain one: hands and ears make these more often.
 SWAPPED, DOUBLED, NEAR_KEY, SAME_SOUND, FIRST_LETTER = 0.7, 0.6, 0.8, 0.6, 1.4
+# What a slip may weigh that is likelier than a word of a language that nothing else speaks for, by the least letters:
+# short words of two languages are often alike, long ones mean the same where they are.
+LIKELY = ((12, inf), (9, 1.0), (0, 0.7))
 
 _TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SOUNDS = ("aeiouy", "ckqs", "sz", "gj", "fv", "td", "mn", "bp")
+
+
+class Unsure(NamedTuple):
+    """A word of a question."""
+
+    typed: re.Match[str]
+    lower: str
+    plain: str
+    """In lower case, without accents."""
 
 
 class Spellings:
@@ -69,11 +92,12 @@ class Spellings:
     def look_up(self, words: Iterable[str], unsure: Iterable[str]) -> None:
         """It will be asked which of these words it holds, and for the nearest of those of `unsure` that it does not."""
 
-    def nearest(self, word: str) -> str | None:
+    def nearest(self, word: str, most: float = inf) -> str | None:
         """The word of the documents that was probably meant by one that they do not hold; None where none is near.
 
         Args:
             word: in lower case, without accents.
+            most: what the slip may weigh.
         """
         if not may_be_mended(word):
             return None
@@ -83,10 +107,40 @@ class Spellings:
             if len(word) < CHANGED_FROM and sorted(word) != sorted(other):
                 continue
             cost = slip_cost(word, other, edits)
-            if cost is not None:
+            if cost is not None and cost <= most:
                 found = (cost, -sections, other)
                 best = found if best is None else min(best, found)
         return best[2] if best else None
+
+    def complete(self, word: str, *, as_part: bool, least: int = 1) -> list[str]:
+        """Return words of the documents that begin with this one, one of each stem, those of most sections first.
+
+        Its own forms (`packages` of `package`), and words of fewer sections than hold it, are left out.
+
+        Args:
+            word: in lower case, without accents.
+            as_part: whether words that end with it, as compounds do, are returned as well.
+            least: how many sections hold each.
+        """
+        longer = self._find_longer(word, as_part and len(word) >= SHORTEST)
+        found = sorted((-sections, other) for other, sections in longer if sections >= least)
+        by_stem = {stem_word(word, "english"): ""}
+        for _, other in takewhile(lambda item: item[1] != word, found):
+            if len(other) > len(word) + 1:
+                by_stem.setdefault(stem_word(other, "english"), other)
+        return [*filter(None, by_stem.values())]
+
+    def _find_longer(self, word: str, as_part: bool) -> Iterator[tuple[str, int]]:
+        """Yield the words that begin with this one, or end with it, and how many sections hold each."""
+        wanted, starts = word.encode(), self._postings.term_starts
+        numbers = [*range(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))]
+        if as_part:
+            vocabulary = self._postings.vocabulary.tobytes()
+            ends = (found.end() for found in re.finditer(wanted, vocabulary))
+            numbers += [number - 1 for end in ends if int(starts[number := int(np.searchsorted(starts, end))]) == end]
+        for number in dict.fromkeys(numbers):
+            sections = int(self._postings.starts[number + 1] - self._postings.starts[number])
+            yield self._postings.term(number).decode(), sections
 
     def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
         """Yield words of nearly the same length and letters, and how many sections hold each."""
@@ -124,40 +178,73 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
     _save(target, merge_postings(load_postings(source), removed, list_words(added)))
 
 
-def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool]) -> tuple[str, tuple[Correction, ...]]:
-    """Return the question with its slips mended, and what was mended; all else in it stays as it is.
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A question as it is searched for."""
+
+    text: str
+    corrections: tuple[Correction, ...] = ()
+    half_typed: str = ""
+    """The last word of the question, where words of the documents begin with it; in lower case, without accents."""
+
+
+def correct(
+    question: str, spellings: Spellings, is_english: Callable[[str], bool], documents: tuple[str, ...] = ()
+) -> Mended:
+    """Return the question with its slips mended and half-typed words completed; all else in it stays as it is.
 
     Args:
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
             as it is written.
         spellings: of the documents.
-        is_word: whether a word in lower case is one of the language: who asks for a `padlock` means no `paddock`,
+        is_english: whether a word in lower case is an English one: who asks for a `padlock` means no `paddock`,
             whatever the documents are about.
+        documents: their languages, beside English.
     """
-    corrections = []
-    mended = question
-    lowered = [typed[0].lower() for typed in _TYPED.finditer(question) if typed[0].isalpha()]
-    plains = [remove_accents(word) for word in lowered]
+    # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
+    words = [
+        Unsure(typed, typed[0].lower(), remove_accents(typed[0].lower()))
+        for typed in _TYPED.finditer(question)
+        if typed[0].isalpha() and len(typed[0]) >= SHORTEST_PREFIX and not any(map(str.isupper, typed[0][1:]))
+    ]
     spellings.look_up(
-        (form for word, plain in zip(lowered, plains, strict=True) for form in (word, *find_forms(plain))),
-        (plain for plain in plains if not any(map(is_word, find_forms(plain)))),
+        (form for word in words for form in (word.lower, *find_forms(word.plain))),
+        (word.plain for word in words if not any(map(is_english, find_forms(word.plain)))),
     )
+    own, others = split_languages(question, documents)
+
+    as_part = any(name in COMPOUNDING for name in documents)
+    corrections, mended, half_typed = [], question, ""
     # From the end, so that what is replaced moves nothing that is still to come.
-    for typed in reversed(list(_TYPED.finditer(question))):
-        wrote, lower = typed[0], typed[0].lower()
-        # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
-        if not wrote.isalpha() or any(sign.isupper() for sign in wrote[1:]):
+    for typed, lower, plain in reversed(words):
+        is_last = typed.end() == len(question) and question.count(" ") < TYPED_WORDS
+        is_held = spellings.holds(lower)
+        if not is_last and (is_held or len(plain) < SHORTEST):
             continue
-        plain = remove_accents(lower)
-        if len(plain) < SHORTEST or spellings.holds(lower):
+        is_own = is_held or is_english(plain) or any(is_common(lower, name) for name in own)
+        is_foreign = not is_own and any(is_common(lower, name) for name in others)
+        longer = spellings.complete(plain, as_part=as_part, least=FREQUENT if is_foreign else 1)
+        if is_last and longer:
+            half_typed = plain
+        if is_own:
+            # It stays, beside what it may be a part of: `Kartoffel` of `Kartoffelgratin`.
+            likely = [other for other in longer if is_last or (as_part and len(other) >= len(plain) + SHORTEST)]
+            mended = " ".join((mended[: typed.end()], *likely[:MOST_COMPLETED])) + mended[typed.end() :]
             continue
-        # A right word that the documents do not have is no slip: to change it would answer another question.
-        if any(spellings.holds(form) or is_word(form) for form in find_forms(plain)):
-            continue
-        if meant := spellings.nearest(plain):
-            mended = mended[: typed.start()] + meant + mended[typed.end() :]
-            corrections.append(Correction(wrote, meant))
-    return mended, tuple(reversed(corrections))
+        forms = find_forms(plain)
+        if longer:
+            meant = longer[:MOST_COMPLETED]
+        # A right word that the documents have in another form is no slip: to change it would answer another question.
+        elif any(spellings.holds(form) or is_english(form) for form in forms):
+            meant = []
+        else:
+            most = next(weight for letters, weight in LIKELY if len(plain) >= letters)
+            nearest = spellings.nearest(plain, most if is_foreign else inf)
+            meant = [nearest] if nearest else []
+        if meant:
+            mended = mended[: typed.start()] + " ".join(meant) + mended[typed.end() :]
+            corrections.append(Correction(typed[0], ", ".join(meant)))
+    return Mended(mended, tuple(reversed(corrections)), half_typed)
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")
@@ -189,18 +276,16 @@ def slip_cost(wrote: str, meant: str, most: int) -> float | None:
     for at, letter in enumerate(wrote, start=1):
         above, row, before_above = row, [(at, float(at))], before
         for to, there in enumerate(meant, start=1):
-            if letter == there:
-                best = above[to - 1]
-            else:
-                dropped = DOUBLED if at > 1 and wrote[at - 2] == letter else 1.0
-                added = DOUBLED if to > 1 and meant[to - 2] == there else 1.0
-                best = min(
-                    _plus(above[to - 1], _change_cost(letter, there)),
-                    _plus(above[to], dropped),
-                    _plus(row[-1], added),
-                )
-                if at > 1 and to > 1 and letter == meant[to - 2] and wrote[at - 2] == there:
-                    best = min(best, _plus(before_above[to - 2], SWAPPED))
+            dropped = DOUBLED if at > 1 and wrote[at - 2] == letter else 1.0
+            added = DOUBLED if to > 1 and meant[to - 2] == there else 1.0
+            # Also where both are the same: of two equal letters the second one is left out, not the first.
+            best = min(
+                above[to - 1] if letter == there else _plus(above[to - 1], _change_cost(letter, there)),
+                _plus(above[to], dropped),
+                _plus(row[-1], added),
+            )
+            if at > 1 and to > 1 and letter == meant[to - 2] and wrote[at - 2] == there:
+                best = min(best, _plus(before_above[to - 2], SWAPPED))
             row.append(best)
         if min(row)[0] > most:
             return None

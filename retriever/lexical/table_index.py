@@ -179,6 +179,10 @@ class TableLexical(LexicalIndex):
 
 
 READ_KNOWN = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
+READ_LONGER = (
+    "SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE word >= ? AND word < ?"
+    " OR ? AND right(encode(word, 'escape'), ?) = ? GROUP BY word HAVING sum(sections) > 0"
+)
 READ_ALIKE = (
     "SELECT asked.word, near.word, near.sections FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bigint[]),"
     " CAST(? AS bigint[])) AS given(word, letters, edits)"
@@ -223,6 +227,12 @@ class TableSpellings(Spellings):
         encoded = [word.encode() for word in words]
         edits = [count_edits(word) for word in words]
         return self._connection.execute(READ_ALIKE, (encoded, list(map(signed_letters, encoded)), edits))
+
+    def _find_longer(self, word: str, as_part: bool) -> Iterator[tuple[str, int]]:
+        own = word.encode()
+        given = (own, own + b"\xff", as_part, len(word), word)
+        for other, sections in self._connection.execute(READ_LONGER, given):
+            yield other.decode(), sections
 
     def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
         if word not in self._alike:

@@ -137,7 +137,7 @@ def _hump_stems(subword: str) -> list[str]:
 def plain_words(text: str) -> Iterator[str]:
     """The words of a text that are letters alone, in lower case; of a word with accents its form without them too."""
     for word in set(_SUBWORD.findall(" ".join(_split(text)).replace(" ", "-"))):
-        if 4 <= len(word) <= 40:
+        if 3 <= len(word) <= 40:
             yield from _plain_forms(word)
 
 
@@ -282,11 +282,12 @@ def _stem(term: str, language: str = "english") -> str:
     """The Snowball stem of a word; in English a term that holds anything but ASCII letters is a name, kept as it is."""
     if language == "english" and not (term.isascii() and term.isalpha()):
         return term
-    return _stem_word(term, language)
+    return stem_word(term, language)
 
 
 @lru_cache(maxsize=65_536)
-def _stem_word(term: str, language: str) -> str:
+def stem_word(term: str, language: str) -> str:
+    """Return the Snowball stem of a word in lower case."""
     with _stemming:
         stem: str = _stemmer(language).stemWord(term)
         return stem

@@ -26,12 +26,15 @@ class NameSettings:
     name_weight: float
 
 
-def rank_names(view: View, question: str, found: Sequence[Ranked], settings: NameSettings) -> Ranking | None:
+def rank_names(
+    view: View, question: str, half_typed: str, found: Sequence[Ranked], settings: NameSettings
+) -> Ranking | None:
     """The sections that the question names; None where it names none, or names are switched off.
 
     Args:
         view: the index.
         question: as it is searched for.
+        half_typed: its last word, where that may be the beginning of one of a name; empty where it is not.
         found: by keywords, best first: where an identifier is looked for.
         settings: what the ranking weighs.
     """
@@ -43,6 +46,8 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
         for word in find_codes(question):
             for node_id, share in find_code(view, word).items():
                 named.setdefault(node_id, share * IN_QUESTION)
+    for node_id, name in reading.nodes_called(view.connection, half_typed, MOST_NAMESAKES) if half_typed else ():
+        named.setdefault(node_id, 0.5 + 0.5 * len(half_typed) / len(name))
     items = [Ranked(node_id, share, share) for node_id, share in named.items()]
     if is_identifier(question):
         texts = reading.texts_of_nodes(view.connection, [item.node_id for item in found[:MOST_READ]])

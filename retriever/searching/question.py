@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.embedding import is_english_word
 from retriever.errors import QuestionError
-from retriever.lexical.spelling import correct
-from retriever.query import EVERYWHERE, Correction, Scope
+from retriever.lexical.spelling import Mended, correct
+from retriever.query import EVERYWHERE, Scope
 from retriever.searching.queries import ExpandedQuery
 from retriever.searching.scope import find_flags
 from retriever.trace import Recorder
@@ -146,11 +146,18 @@ def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> 
         flags = find_flags(view, read.doubtful)
     text, within = read.settle(flags)
     # Filters are read before slips are mended: a tag is meant as it is written.
-    corrections: tuple[Correction, ...] = ()
+    mended = Mended(text)
     if not exact and view is not None and view.number and (spellings := view.spellings) is not None:
-        text, corrections = correct(text, spellings, is_english_word)
+        mended = correct(text, spellings, is_english_word, view.lexical.read_apart)
     notes = (*map(phrase_flag, flags), *map(phrase_quoted, read.quoted))
-    return ExpandedQuery(text, asked=read.asked, scope=within, notes=notes, corrections=corrections)
+    return ExpandedQuery(
+        mended.text,
+        asked=read.asked,
+        scope=within,
+        notes=notes,
+        corrections=mended.corrections,
+        half_typed=mended.half_typed,
+    )
 
 
 def phrase_flag(word: str) -> str:

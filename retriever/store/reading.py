@@ -300,6 +300,16 @@ def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str
     return [(node_id, len(read_titles(breadcrumb))) for node_id, breadcrumb in rows]
 
 
+def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[str, str]]:
+    """(id that a search shows, its name) of the nodes whose name has this part, letters alone, the shortest first."""
+    rows = connection.execute(
+        "SELECT coalesce(holder_id, node_id), name FROM names JOIN nodes USING (node_key) WHERE name LIKE ?"
+        " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY length(name), name, level, node_key LIMIT ?",
+        (f"%{part}%", limit),
+    )
+    return [(node_id, name) for node_id, name in rows]
+
+
 def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
     """Node ids to title and own text; ids that are not there are left out."""
     query = f"SELECT node_id, title || ? || text FROM nodes WHERE node_id {GIVEN}"

@@ -1,5 +1,6 @@
 """Words of a question that no section holds, and what was probably meant."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
-from retriever.lexical.spelling import Spellings, build_spellings, correct, patch_spellings
+from retriever.lexical.spelling import Mended, Spellings, build_spellings, correct, patch_spellings
+from retriever.lexical.tokens import remove_accents
 
 TEXTS = {
     1: "Severance package and severance pay. Vacation days.",
@@ -41,9 +43,9 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
     ],
 )
 def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:
-    mended, corrections = correct(question, spellings, is_english_word)
-    assert mended == meant
-    assert [item.wrote for item in corrections] == [
+    found = correct(question, spellings, is_english_word)
+    assert found.text == meant
+    assert [item.wrote for item in found.corrections] == [
         own for own, other in zip(question.strip("?").split(), meant.strip("?").split(), strict=True) if own != other
     ]
 
@@ -68,7 +70,50 @@ def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str
     ],
 )
 def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
-    assert correct(question, spellings, is_english_word) == (question, ())
+    assert correct(question, spellings, is_english_word) == Mended(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("rollb", "rollback"),  # the last word while it is typed
+        ("kubec rollback", "kubectl rollback"),  # and any other
+        ("depl", "deployment"),
+        ("a roll", "a roll rollback"),  # a word by itself stays beside what it may begin
+    ],
+)
+def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, question: str, meant: str) -> None:
+    assert correct(question, spellings, is_english_word).text == meant
+
+
+def test_a_part_of_a_compound_is_no_slip(tmp_path: Path) -> None:
+    spellings = opened(tmp_path / "all", {1: "Kartoffelgratin aus dem Ofen", 2: "Granit, Kartons"})
+    for word in ("Gratin", "Kartoffel"):
+        assert correct(f"Rezept für {word}?", spellings, is_english_word, ("german",)).text.endswith("kartoffelgratin?")
+
+
+NOTES = Path(__file__).parents[1] / "data/languages"
+SETS = json.loads((NOTES.parent / "words.json").read_text(encoding="utf-8"))
+CODES = {"de": "german", "fr": "french", "es": "spanish"}
+
+
+@pytest.mark.parametrize("notes", [("de",), ("fr",), ("es",), ("de", "fr", "es"), ("docs",)])
+def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -> None:
+    """Fifty everyday words of each of five languages, and what is wrong by a letter or two in some thirty."""
+    folders = [NOTES.parents[2] / "docs" if name == "docs" else NOTES / name for name in notes]
+    files = sorted(file for folder in folders for file in folder.rglob("*.md"))
+    spellings = opened(tmp_path / "all", {key: file.read_text(encoding="utf-8") for key, file in enumerate(files)})
+    documents = tuple(CODES[name] for name in notes if name in CODES)
+
+    for words in SETS["words"].values():
+        asked = [word for word in words if not spellings.holds(word.lower())]
+        changed = [word for word in asked if correct(word, spellings, is_english_word, documents).corrections]
+        assert len(changed) <= 2, changed  # of 50
+    for name in CODES.keys() & set(notes):
+        slips = [(wrote, meant) for wrote, meant in SETS["slips"][name] if spellings.holds(meant.lower())]
+        found = [correct(wrote, spellings, is_english_word, documents).text for wrote, _ in slips]
+        right = [remove_accents(meant.lower()) == text for (_, meant), text in zip(slips, found, strict=True)]
+        assert sum(right) >= 0.75 * len(slips) > 15
 
 
 def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
