@@ -1,15 +1,24 @@
 """What searches need beside the rows of an index: a snapshot's files, or tables of the same database."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from retriever.indexing.snapshot import DerivedFiles, NodeChanges
 from retriever.protocols import Progress
+from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.store import Store
 from retriever.trace import NoProgress
 
 NO_PROGRESS = NoProgress()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanges:
+    """Keys of the nodes that went and came since the state before."""
+
+    removed: Sequence[int]
+    added: Sequence[int]
 
 
 class Derived(Protocol):
@@ -36,7 +45,7 @@ class Derived(Protocol):
             connection: in the transaction that names the state.
             fingerprint: of the encoder; empty without vectors.
             difference: what is new since the state in force; None to derive everything anew.
-            with_graph: whether the graph of near vectors is brought up to date as well.
+            with_graph: whether the graph of near vectors, if it is made of files, is brought up to date as well.
             progress: told how far it is.
 
         Raises:
@@ -46,6 +55,8 @@ class Derived(Protocol):
 
     def renew(self, connection: Connection) -> int:
         """Derive everything anew from the rows as they are; return the number of the new state."""
+        fingerprint = reading.meta(connection, "fingerprint") or ""
+        return self.build(connection, fingerprint, None, with_graph=True)
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Bring the graph of near vectors to the state in force, outside of a transaction."""
@@ -55,6 +66,7 @@ class Derived(Protocol):
 
     def list_old(self, current: int) -> list[str]:
         """Return the files that may still hold what was deleted, because another process reads them."""
+        return []
 
     def mark_unusable(self, number: int) -> None:
         """Mark a state as unusable, so that the next writer makes another."""
@@ -66,12 +78,15 @@ class Derived(Protocol):
             is_asked: searches by these settings ask it.
             is_due: this writer would do it for others as well.
         """
+        return is_asked or is_due
 
 
 def open_derived(store: Store) -> Derived:
     """Return what is derived from the rows of a store."""
     if store.keeps_snapshots:
-        return DerivedFiles(store)
+        from retriever.indexing.snapshot import DerivedFiles
+
+        return DerivedFiles(store.folder)
     from retriever.indexing.derived_tables import DerivedTables  # an index in a folder loads nothing of databases
 
     return DerivedTables()

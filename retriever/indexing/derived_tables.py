@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from retriever.indexing.snapshot import NO_PROGRESS, NodeChanges, read_texts, tokenize_texts
+from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
+from retriever.indexing.snapshot import read_texts, tokenize_texts
 from retriever.lexical import tokens as tokenizer
 from retriever.lexical.bm25 import FORMAT
 from retriever.lexical.postings import Postings, merge_postings, no_postings
@@ -122,8 +123,8 @@ def merge_parts(connection: Connection) -> None:
 _RANKABLE = "SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key"
 
 
-class DerivedTables:
-    """The postings and the graph of an index in PostgreSQL, as `derived.Derived`."""
+class DerivedTables(Derived):
+    """The postings and the graph of an index in PostgreSQL."""
 
     def is_whole(self, connection: Connection) -> bool:
         """Return whether the postings were made by the rules of this version."""
@@ -151,24 +152,10 @@ class DerivedTables:
         writing.set_meta(connection, "fingerprint", fingerprint)
         return number_state(connection)
 
-    def renew(self, connection: Connection) -> int:
-        """Make all postings anew."""
-        return self.build(connection, reading.meta(connection, "fingerprint") or "", None, with_graph=False)
-
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Make the graph where there is none; the server keeps it up to date."""
         if not text_vectors.pending_count(connection):
             make_graph(connection)
-
-    def remove_old(self, current: int) -> None:
-        """Do nothing: rows are of the state in force."""
-
-    def list_old(self, current: int) -> list[str]:
-        """Return nothing: no file is read."""
-        return []
-
-    def mark_unusable(self, number: int) -> None:
-        """Do nothing: there is no file that could be damaged."""
 
     def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
         """Return whether it is asked: in a database it costs memory."""

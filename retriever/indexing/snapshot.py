@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pageindex.corpus import read_file
 from retriever.errors import SnapshotError, StorageError
 from retriever.files import sync, writing_to
+from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
 from retriever.lexical.spelling import Spellings, build_spellings, patch_spellings
@@ -44,8 +45,6 @@ from retriever.store.checksums import (
 from retriever.store.connection import Connection
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.own_files import holds_others, list_snapshots, make_draft, next_snapshot, remove_snapshot
-from retriever.store.store import Store
-from retriever.trace import NoProgress
 from retriever.vectors.chroma import VectorIndex, build_vectors, patch_vectors
 from retriever.vectors.exact import ChunkVectors
 from retriever.vectors.manifest import VectorsManifest
@@ -59,7 +58,6 @@ SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles 
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress
-NO_PROGRESS = NoProgress()
 CHROMA = "chroma"  # the folder in a snapshot
 Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
 
@@ -78,14 +76,6 @@ class Manifest:
             return cls(content["fingerprint"], content["nodes"], content["files"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"{folder / MANIFEST_NAME} is damaged") from error
-
-
-@dataclass(frozen=True, slots=True)
-class NodeChanges:
-    """Keys of the nodes that went and came since the snapshot before."""
-
-    removed: Sequence[int]
-    added: Sequence[int]
 
 
 class Snapshot:
@@ -209,56 +199,6 @@ def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PR
     return tokens
 
 
-def build_snapshot(
-    connection: Connection,
-    index: Path,
-    fingerprint: str,
-    difference: NodeChanges | None,
-    *,
-    with_chroma: bool,
-    progress: Progress = NO_PROGRESS,
-) -> int:
-    """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
-
-    In the transaction that names the new snapshot. `difference` is what is new since the one in force; None to build
-    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. Raises
-    StorageError; SnapshotError when what was built does not add up.
-    """
-    current = reading.snapshot_number(connection)
-    number = max(current + 1, next_snapshot(index))  # a name that nothing has
-    folder, previous = locate_snapshot(index, number), locate_snapshot(index, current)
-    with writing_to(folder):
-        folder.mkdir(mode=0o700)
-        (folder / READERS_NAME).touch(mode=0o600)
-    try:
-        if difference is None:
-            raise SnapshotError("there is nothing to patch")
-        manifest = Manifest.read(previous)
-        if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
-            raise SnapshotError("too much has changed")
-        check_contents(previous, manifest.files)  # or the new checksums would approve the damage of the older files
-        added = read_texts(connection, difference.added)
-        patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
-        written = {key: item.text for key, item in added.items()}
-        patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
-    except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
-        for part in ("lexical", "spellings"):
-            shutil.rmtree(folder / part, ignore_errors=True)
-        build_words(connection, folder, progress)
-    with writing_to(folder):
-        files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
-        manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
-        (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
-        manifest_hash = hash_manifest(folder)
-    if with_chroma and fingerprint and not text_vectors.pending_count(connection):
-        source = previous / CHROMA if difference else None
-        make_chroma(connection, source, folder / CHROMA, fingerprint, manifest_hash)
-    settle(folder)
-    for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
-        writing.set_meta(connection, key, value)
-    return number
-
-
 def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
     """The spellings and the postings of all sections."""
     texts = read_texts(connection)
@@ -268,12 +208,6 @@ def build_words(connection: Connection, folder: Path, progress: Progress) -> Non
     tokens = tokenize_texts(texts, progress)
     del texts  # as large as the documents, and what is made of the tokens is larger
     build_lexical(folder / "lexical", tokens)
-
-
-def renew_snapshot(connection: Connection, index: Path) -> int:
-    """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; as `build_snapshot`."""
-    fingerprint = reading.meta(connection, "fingerprint") or ""
-    return build_snapshot(connection, index, fingerprint, difference=None, with_chroma=True)
 
 
 def make_chroma(
@@ -303,20 +237,6 @@ def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
         return False
 
 
-def update_chroma(connection: Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
-    """Bring ChromaDB to the snapshot in force; for the one writer, outside of a transaction."""
-    number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
-    fingerprint = reading.meta(connection, "fingerprint") or ""
-    if not number or not fingerprint or text_vectors.pending_count(connection):  # they would lack the vectors to come
-        return
-    folder = locate_snapshot(index, number) / CHROMA
-    if folder.parent.is_dir() and not has_chroma(index, number, manifest_hash):
-        progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
-        with _replace(folder) as draft:
-            make_chroma(connection, folder, draft, fingerprint, manifest_hash)
-        progress.finish("ordering")
-
-
 @contextlib.contextmanager
 def _replace(folder: Path) -> Iterator[Path]:
     """A folder to be made in place of an older one, which nobody has open in this snapshot."""
@@ -339,36 +259,11 @@ def settle(folder: Path) -> None:
             sync(path)
 
 
-def mark_unusable(index: Path, number: int) -> None:
-    """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
-    snapshot = locate_snapshot(index, number)
-    for folder in (snapshot, snapshot / CHROMA) if snapshot in list_snapshots(index) else ():
-        with contextlib.suppress(OSError):
-            if not folder.is_symlink():  # which leads out of the index
-                (folder / MANIFEST_NAME).unlink()
+class DerivedFiles(Derived):
+    """The snapshots of an index in a folder."""
 
-
-def remove_old_snapshots(index: Path, current: int) -> None:
-    """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
-    folder = locate_snapshot(index, current)
-    for older in list_snapshots(index):
-        if older == folder or is_read(older):
-            continue
-        has_vectors = (older / CHROMA).exists() and not holds_others(older, CHROMA)
-        if has_vectors and folder.exists() and not (folder / CHROMA).exists():
-            # The vectors of the same encoder go into the snapshot that has none, to be patched later.
-            with contextlib.suppress(OSError, SnapshotError):
-                if VectorsManifest.read(older / CHROMA).fingerprint == Manifest.read(folder).fingerprint:
-                    (older / CHROMA).rename(folder / CHROMA)
-        with contextlib.suppress(OSError):
-            remove_snapshot(older)
-
-
-class DerivedFiles:
-    """The snapshots of an index in a folder, as `derived.Derived`."""
-
-    def __init__(self, store: Store) -> None:
-        self._folder = store.folder
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def is_whole(self, connection: Connection) -> bool:
         """Return whether the snapshot in force can be opened."""
@@ -379,9 +274,6 @@ class DerivedFiles:
             return False
         return True
 
-    def withdraw(self, connection: Connection, node_keys: Sequence[int]) -> None:
-        """Do nothing: a new snapshot leaves out what has gone."""
-
     def build(
         self,
         connection: Connection,
@@ -391,31 +283,77 @@ class DerivedFiles:
         with_graph: bool,
         progress: Progress = NO_PROGRESS,
     ) -> int:
-        """Make the next snapshot."""
-        return build_snapshot(
-            connection, self._folder, fingerprint, difference, with_chroma=with_graph, progress=progress
-        )
-
-    def renew(self, connection: Connection) -> int:
-        """Make the next snapshot from scratch."""
-        return renew_snapshot(connection, self._folder)
+        """Make the next snapshot, out of the one in force where most of that can stay."""
+        current = reading.snapshot_number(connection)
+        number = max(current + 1, next_snapshot(self._folder))  # a name that nothing has
+        folder, previous = locate_snapshot(self._folder, number), locate_snapshot(self._folder, current)
+        with writing_to(folder):
+            folder.mkdir(mode=0o700)
+            (folder / READERS_NAME).touch(mode=0o600)
+        try:
+            if difference is None:
+                raise SnapshotError("there is nothing to patch")
+            manifest = Manifest.read(previous)
+            if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
+                raise SnapshotError("too much has changed")
+            check_contents(previous, manifest.files)  # or the new checksums would approve the damage of older files
+            added = read_texts(connection, difference.added)
+            patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
+            written = {key: item.text for key, item in added.items()}
+            patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
+        except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
+            for part in ("lexical", "spellings"):
+                shutil.rmtree(folder / part, ignore_errors=True)
+            build_words(connection, folder, progress)
+        with writing_to(folder):
+            files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
+            manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
+            (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
+            manifest_hash = hash_manifest(folder)
+        if with_graph and fingerprint and not text_vectors.pending_count(connection):
+            source = previous / CHROMA if difference else None
+            make_chroma(connection, source, folder / CHROMA, fingerprint, manifest_hash)
+        settle(folder)
+        for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
+            writing.set_meta(connection, key, value)
+        return number
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
-        """Make the ChromaDB of the snapshot in force."""
-        update_chroma(connection, self._folder, progress)
+        """Bring ChromaDB to the snapshot in force."""
+        number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+        fingerprint = reading.meta(connection, "fingerprint") or ""
+        if not number or not fingerprint or text_vectors.pending_count(connection):  # it would lack the ones to come
+            return
+        folder = locate_snapshot(self._folder, number) / CHROMA
+        if folder.parent.is_dir() and not has_chroma(self._folder, number, manifest_hash):
+            progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
+            with _replace(folder) as draft:
+                make_chroma(connection, folder, draft, fingerprint, manifest_hash)
+            progress.finish("ordering")
 
     def remove_old(self, current: int) -> None:
-        """Remove every snapshot but this one, unless somebody reads it."""
-        remove_old_snapshots(self._folder, current)
+        """Remove every snapshot but the current one, unless somebody reads it: the next writer tries again."""
+        folder = locate_snapshot(self._folder, current)
+        for older in list_snapshots(self._folder):
+            if older == folder or is_read(older):
+                continue
+            has_vectors = (older / CHROMA).exists() and not holds_others(older, CHROMA)
+            if has_vectors and folder.exists() and not (folder / CHROMA).exists():
+                # The vectors of the same encoder go into the snapshot that has none, to be patched later.
+                with contextlib.suppress(OSError, SnapshotError):
+                    if VectorsManifest.read(older / CHROMA).fingerprint == Manifest.read(folder).fingerprint:
+                        (older / CHROMA).rename(folder / CHROMA)
+            with contextlib.suppress(OSError):
+                remove_snapshot(older)
 
     def list_old(self, current: int) -> list[str]:
         """Return the folders of the other snapshots."""
         return [str(path) for path in list_snapshots(self._folder) if path.name != f"snapshot-{current}"]
 
     def mark_unusable(self, number: int) -> None:
-        """Remove the manifests of a snapshot."""
-        mark_unusable(self._folder, number)
-
-    def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
-        """Return whether ChromaDB is asked, or due."""
-        return is_asked or is_due
+        """Remove the manifests of a snapshot; where nothing can be written, nothing."""
+        snapshot = locate_snapshot(self._folder, number)
+        for folder in (snapshot, snapshot / CHROMA) if snapshot in list_snapshots(self._folder) else ():
+            with contextlib.suppress(OSError):
+                if not folder.is_symlink():  # which leads out of the index
+                    (folder / MANIFEST_NAME).unlink()

@@ -14,10 +14,9 @@ from pageindex.markdown import MAX_INLINE_CHARS, References
 from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
 from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
-from retriever.indexing.derived import open_derived
+from retriever.indexing.derived import NodeChanges, open_derived
 from retriever.indexing.report import IndexReport, SummaryReport
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import NodeChanges
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce

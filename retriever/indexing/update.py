@@ -34,11 +34,10 @@ from retriever.indexing.changes import (
     read_changes,
 )
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
-from retriever.indexing.derived import open_derived
+from retriever.indexing.derived import NodeChanges, open_derived
 from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import NodeChanges
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Likely, Progress
 from retriever.settings.schema import APPROXIMATE

@@ -18,11 +18,10 @@ from retriever.errors import EncoderError, IndexLockedError, RetrieverError, Sto
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import Changes, list_folders, read_changes
 from retriever.indexing.consent import name_folders
-from retriever.indexing.derived import open_derived
+from retriever.indexing.derived import NodeChanges, open_derived
 from retriever.indexing.derived_tables import clear_parts, number_state
 from retriever.indexing.embed import cut_chunks, encode_missing, hash_texts, put_encoded
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import NodeChanges
 from retriever.indexing.update import compare_folders, list_nodes, note_files, parse_changes, remember_settings
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress

@@ -17,7 +17,7 @@ DERIVED = ("manifest_hash", "lexical_version", "unsettled")  # what `meta` says 
 
 
 def copy_rows(source: Connection, target: Connection) -> None:
-    """Into an index without rows; what is derived is made by `renew_snapshot`. Inside a transaction of each."""
+    """Into an index without rows; what is derived is made by `Derived.renew`. Inside a transaction of each."""
     made: dict[str, dict[object, int]] = {}  # keys by table: the old one -> the new one
     for table, columns in list_tables():
         key = KEYS.get(table)

@@ -40,7 +40,7 @@ from retriever.indexing.consent import (
 from retriever.indexing.derived import open_derived
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
-from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
+from retriever.indexing.snapshot import DerivedFiles, locate_snapshot
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -168,9 +168,9 @@ def repair_snapshot(index: Path) -> Iterator[str]:
         number = reading.snapshot_number(connection)
         if number and any(found.level == "problem" for found in examine_snapshot(connection, index, "")):
             with transaction(connection):
-                number = renew_snapshot(connection, index)
+                number = DerivedFiles(index).renew(connection)
             yield f"snapshot {number} was made anew from the database; nothing was embedded"
-        remove_old_snapshots(index, number)
+        DerivedFiles(index).remove_old(number)
 
 
 def fill_draft(
@@ -203,7 +203,7 @@ def put_in_place(draft: Path, index: Path) -> None:
     sync(index)
     (draft / FILE_NAME).replace(index / FILE_NAME)
     sync(index)
-    remove_old_snapshots(index, number if made else 0)
+    DerivedFiles(index).remove_old(number if made else 0)
 
 
 def empty_log(index: Path) -> None:

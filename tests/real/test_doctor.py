@@ -212,9 +212,9 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
 
 KILLED_AT: Mapping[str, str] = {
     "salvaging": "retriever.upkeep.repair.salvage", "indexing": "retriever.upkeep.repair.update_index",
-    "embedding": "retriever.store.writing.put_vectors", "the snapshot": "retriever.indexing.snapshot.build_snapshot",
+    "embedding": "retriever.store.writing.put_vectors", "words": "retriever.indexing.snapshot.DerivedFiles.build",
     "putting it in place": "retriever.upkeep.repair.put_in_place",
-    "the one step": "retriever.upkeep.repair.sync", "after it": "retriever.upkeep.repair.remove_old_snapshots",
+    "the one step": "retriever.upkeep.repair.sync", "after it": "retriever.upkeep.repair.DerivedFiles",
 }  # fmt: skip
 
 
