@@ -29,6 +29,7 @@ class Derived(Protocol):
 
     def withdraw(self, connection: Connection, node_keys: Sequence[int]) -> None:
         """Take sections back before their rows go, where what they held is known from their texts alone."""
+        return
 
     def build(
         self,
@@ -63,6 +64,7 @@ class Derived(Protocol):
 
     def remove_old(self, current: int) -> None:
         """Remove states that nobody uses any more."""
+        return
 
     def list_old(self, current: int) -> list[str]:
         """Return the files that may still hold what was deleted, because another process reads them."""
@@ -70,6 +72,7 @@ class Derived(Protocol):
 
     def mark_unusable(self, number: int) -> None:
         """Mark a state as unusable, so that the next writer makes another."""
+        return
 
     def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
         """Return whether a writer brings the graph up to date.

@@ -115,7 +115,7 @@ def test_a_new_model_that_fails_leaves_the_old_one_in_its_place(tmp_path: Path) 
     [
         ("retriever.store.writing.put_vectors", 1, 0),
         ("retriever.store.writing.put_vectors", 3, 4),
-        ("retriever.indexing.snapshot.DerivedFiles.build", 1, 8),
+        ("retriever.indexing.snapshot.next_snapshot", 1, 8),
     ],
     ids=["before the first", "between", "all read"],
 )
