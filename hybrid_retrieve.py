@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def explain_conflicts() -> bool:
     """Names on standard error what is found in the place of our packages; whether there is anything."""
     import importlib.util
-    from pathlib import Path
 
     place = Path(__file__).resolve().with_name("retriever") / "upkeep" / "installation.py"
     spec = importlib.util.spec_from_file_location("_hybrid_retrieve_installation", place)

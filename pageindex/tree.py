@@ -5,6 +5,7 @@ from __future__ import annotations  # nx.DiGraph takes a type argument for mypy 
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -214,8 +215,6 @@ class DocumentTree:
             raise self._unknown(node_id)
 
     def _unknown(self, node_id: str) -> UnknownNodeError:
-        from difflib import get_close_matches  # 15 ms, for mistakes alone
-
         # Who mistypes an id has most often copied its path, or changed a heading since.
         # The nearest id of the same file if that exists, else the nearest file or folder.
         path = node_id.partition("#")[0]

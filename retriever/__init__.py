@@ -6,7 +6,7 @@
         for hit in retriever.search("how are the two rankings fused?").hits:
             print(hit.citation, hit.title, hit.snippet)
 
-`retriever.api` has what else a program does with an index: `index_folders`, `watch_folders`, `export_index` ...
+`retriever.api` has what else a program does with an index: `index_folders`, `watch_folders` ...
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What a program does with an index: open it for questions, make it, follow its folders, move it, check it.
+"""What a program does with an index: make it, open it for questions, follow its folders, take documents out.
 
     from retriever.api import index_folders, open_retriever
 
@@ -13,13 +13,12 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
-from retriever.indexes import choose_index, drop_index, find_holder, find_several, list_indexes, split_reference
+from retriever.indexes import choose_index, find_holder, find_several, split_reference
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest, absolute, remember
@@ -33,45 +32,10 @@ from retriever.trace import NoProgress
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from retriever.expansion.cache import read_cache
     from retriever.indexing.forget import ForgetReport
     from retriever.indexing.watch import WatchEvent
-    from retriever.looking.history import open_history
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
-    from retriever.upkeep.archive import export_index, import_index
-    from retriever.upkeep.repair import check_up
-
-__all__ = [
-    "check_up",
-    "drop_index",
-    "export_index",
-    "forget_documents",
-    "import_index",
-    "index_folders",
-    "list_indexes",
-    "open_history",
-    "open_retriever",
-    "open_several",
-    "read_cache",
-    "watch_folders",
-]
-
-# Those that have a module of their own, which is imported when one of them is used.
-_MODULES = {
-    "check_up": "upkeep.repair",
-    "export_index": "upkeep.archive",
-    "import_index": "upkeep.archive",
-    "open_history": "looking.history",
-    "read_cache": "expansion.cache",
-}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names above
-    """Import what is used."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'retriever.api' has no attribute {name!r}")
-    return getattr(import_module(f"retriever.{_MODULES[name]}"), name)
 
 
 @check_arguments
@@ -134,12 +98,9 @@ def index_folders(
 ) -> IndexReport:
     """Index folders, only what changed.
 
-    Args:
+    Args as in `open_retriever`, and:
         docs: folders of Markdown; those that the index holds already are looked at too.
-        index: the index's folder, found as in `open_retriever`.
-        profile: a name in configs/ or the path of a YAML file.
-        settings: settings over those of the profile, nested as in a profile file; the index remembers them.
-        progress: told how far indexing has come.
+        settings: the index remembers those that decide what is in it.
         everything: allow the user's home folder, or one that holds it.
 
     Raises:
@@ -168,14 +129,7 @@ def watch_folders(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> "Iterator[WatchEvent | RetrieverError]":
-    """Index folders at once and after every change, until the caller stops.
-
-    Args:
-        docs: folders of Markdown.
-        index: the index's folder, found as in `open_retriever`.
-        profile: a name in configs/ or the path of a YAML file.
-        settings: settings over those of the profile, nested as in a profile file.
-        progress: told how far indexing has come.
+    """Index folders at once and after every change, until the caller stops; with the arguments of `index_folders`.
 
     Yields:
         Each update of the index; each failure after the first one, which is tried again.
@@ -226,9 +180,9 @@ def open_several(
     """Open several indexes for questions that all of them are asked; a context manager.
 
     Args:
-        indexes: their names (see `list_indexes`) or folders; all of this user's when empty.
-        profile: a name in configs/ or the path of a YAML file.
-        settings: settings over those of the profile, nested as in a profile file.
+        indexes: their names (see `indexes.list_indexes`) or folders; all of this user's when empty.
+        profile: as in `open_retriever`.
+        settings: as in `open_retriever`.
 
     Raises:
         NoIndexError: there is none.

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from platformdirs import user_cache_path
+
 from retriever.errors import StorageError, UsageError
 
 # numpy reports a short write as an OSError without a number: the disk took no more.
@@ -43,8 +45,6 @@ def make_private_folder(folder: Path) -> None:
 
 def find_cache_file(name: str) -> Path | None:
     """The program's file or folder of this name in the user's cache folder; None for a user without one."""
-    from platformdirs import user_cache_path
-
     try:
         folder = user_cache_path("hybrid-retrieve", appauthor=False)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""An index that a team shares in PostgreSQL: its tables, who may read what of it, and the queue of its workers.
+"""An index that a team shares in PostgreSQL: its tables, and the queue of its workers; for rights see `store.rights`.
 
 Questions, and everything else that a folder's index has too, are in `retriever.api`.
 """
@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.api import index_request, note_choice
 from retriever.errors import UsageError
-from retriever.indexes import find_index
 from retriever.indexing.derived_tables import make_graph
 from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S
 from retriever.indexing.workers import enqueue, work
-from retriever.indexing.workers import read_queue as read
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.store.rights import grant_folders, revoke_folders
 from retriever.store.store import Store, open_store
 from retriever.store.tables import distribute_tables, make_tables, make_tsvector
 from retriever.store.url import FORM
 from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
-    from retriever.indexing.workers import Queue, WorkedUnit
+    from retriever.indexing.workers import WorkedUnit
 
 
 def make_postgres_tables(
@@ -41,7 +38,7 @@ def make_postgres_tables(
     Args:
         index: `postgresql://USER@HOST/DATABASE`, with `?schema=NAME`; None for HYBRID_RETRIEVE_INDEX.
         writers: roles that may index from now on.
-        readers: roles that may ask from now on, and see all folders; `grant_postgres_folders` gives some.
+        readers: roles that may ask from now on, and see all folders; `rights.grant_folders` gives some.
         hnsw: also make the index of near vectors that `vector_search: hnsw` asks, of what is indexed by now.
         tsvector: also keep the words that `keyword: tsvector` asks, cut by this text search configuration (`english`).
         citus: also spread the tables over the nodes of a Citus cluster.
@@ -53,40 +50,24 @@ def make_postgres_tables(
         UsageError: the index is a folder; the extra `postgres` is not installed.
         IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
     """
-    store = _name_store(index)
-    address = store.url
-    made = make_tables(address, writers, readers)
+    store = open_database(index)
+    made = make_tables(store.url, writers, readers)
     if citus:
-        distribute_tables(address)
+        distribute_tables(store.url)
     if tsvector:
-        make_tsvector(address, tsvector)
+        make_tsvector(store.url, tsvector)
     if hnsw:
         with store.write(WAIT_FOR_WRITER_S) as (connection, _):
             make_graph(connection)
     return made
 
 
-def grant_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Lets a role of PostgreSQL read some folders of an index, and nothing of any other; by the owner of the tables.
-
-    Args:
-        index: as in `make_postgres_tables`.
-        role: one that is there. Who is a member of it may read the same.
-        folders: paths of indexed folders, or the ends of them.
-
-    Returns:
-        The folders that the role may read now.
-
-    Raises:
-        UsageError: there is no such folder, or the role may read all already; nothing was changed.
-        IndexUnusableError: as in `make_postgres_tables`.
-    """
-    return grant_folders(_name_store(index).url, role, folders)
-
-
-def revoke_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str] = ()) -> tuple[str, ...]:
-    """Takes from a role the right to some folders, or all its rights; otherwise as `grant_postgres_folders`."""
-    return revoke_folders(_name_store(index).url, role, folders)
+def open_database(index: str | Path | None) -> Store:
+    """Return the store of `postgresql://...`, or of HYBRID_RETRIEVE_INDEX; UsageError where none is named."""
+    named = index or os.environ.get(INDEX_VARIABLE)
+    if not named:
+        raise UsageError(f"name a database: --index {FORM}")
+    return open_store(named)
 
 
 def enqueue_folders(
@@ -98,35 +79,24 @@ def enqueue_folders(
     *,
     everything: bool = False,
 ) -> int:
-    """Puts what changed in folders into the queue of an index in PostgreSQL, for `work_queue`.
-
-    What failed is tried again.
-
-    Args:
-        docs: folders of Markdown.
-        index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
-        profile: a name in configs/ or the path of a YAML file.
-        settings: settings over those of the profile, nested as in a profile file; the index remembers them.
-        progress: told how far it is.
-        everything: allow the user's home folder, or one that holds it.
+    """Put what changed in folders into the queue of an index in PostgreSQL; with the arguments of `index_folders`.
 
     Returns:
-        How many documents are new, changed or gone.
+        How many documents are new, changed or gone. What failed before is tried again.
 
     Raises:
         UsageError: the index is a folder, or has other settings, which are changed by `index_folders` alone.
-        DocumentsError: a folder is missing, or holds no document.
-        IndexUnusableError: the database cannot be reached or written.
+        RetrieverError: as `index_folders`.
     """
     request = note_choice(index_request(docs, index, profile, settings, None, everything=everything))
     return enqueue(request, progress or NoProgress())
 
 
 def work_queue(index: str | Path | None = None, *, once: bool = False) -> "Iterator[WorkedUnit | None]":
-    """Indexes queued documents, beside any number of others who do, until the caller asks for no more.
+    """Index queued documents, beside any number of others who do, until the caller asks for no more.
 
     Args:
-        index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
+        index: as in `make_postgres_tables`.
         once: end when nothing is left to do.
 
     Yields:
@@ -138,25 +108,3 @@ def work_queue(index: str | Path | None = None, *, once: bool = False) -> "Itera
         IndexUnusableError: the database cannot be used; once it has answered, not before it failed for five minutes.
     """
     return work(lambda: index_request((), index, DEFAULT_PROFILE, None), once=once)
-
-
-def read_queue(index: str | Path | None = None) -> "Queue | None":
-    """Return how many documents are queued, being worked on and failed.
-
-    Args:
-        index: found as in `open_retriever`.
-
-    Returns:
-        None for an index in a folder, which has no queue.
-
-    Raises:
-        IndexUnusableError: the database cannot be read.
-    """
-    return read(find_index((), index).index)
-
-
-def _name_store(index: str | Path | None) -> Store:
-    named = index or os.environ.get(INDEX_VARIABLE)
-    if not named:
-        raise UsageError(f"name a database: --index {FORM}")
-    return open_store(named)

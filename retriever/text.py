@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from difflib import get_close_matches
 
 SNIPPET_CHARS = 300
 MAX_NAMED = 8  # of what there is, in a message
@@ -71,8 +72,6 @@ def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
 
 def find_nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """The known name that is most like another one (difflib's ratio, at least `cutoff`); empty where none is."""
-    from difflib import get_close_matches  # 15 ms, for mistakes alone
-
     # Its time is the product of the lengths, and the name is from outside.
     return next(iter(get_close_matches(name[:100], list(known), 1, cutoff)), "")
 

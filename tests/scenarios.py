@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retriever.api import check_up, open_retriever
+from retriever.api import open_retriever
 from retriever.embedding import open_encoder
 from retriever.indexing.forget import forget
 from retriever.indexing.request import IndexRequest
@@ -18,6 +18,7 @@ from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store.store import open_store
 from retriever.trace import NoProgress
 from retriever.types import FloatMatrix
+from retriever.upkeep.repair import check_up
 from tests.shelf import CountingEncoder, Shelf
 
 

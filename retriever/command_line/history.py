@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from retriever.api import forget_documents
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
 from retriever.display.phrases import SOURCES, because, format_doubt, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
+from retriever.expansion.cache import read_cache
+from retriever.looking.history import open_history
 
 if TYPE_CHECKING:
     from retriever.store.recorded import StoredQuery
@@ -35,8 +38,6 @@ def history(console: Console, number: int | None, delete: str | None, index: str
 
     Nothing is recorded unless the profile says `record: true`, or --record is given.
     """
-    from retriever.api import open_history
-
     if delete is not None and number is not None:
         raise click.UsageError("--delete names what to delete; leave out the other number")
     recorded = open_history(index)
@@ -105,8 +106,6 @@ def cache(console: Console, *, clear: bool, as_json: bool) -> ExitCode:
 
     It is kept for all indexes together (`hyde.cache_entries`); what --record keeps is in each index: `history`.
     """
-    from retriever.api import read_cache
-
     content = read_cache(clear=clear)
     if as_json:
         print_json({**asdict(content), "cleared": clear})
@@ -128,8 +127,6 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
     PATH is a document, a folder of documents, or an indexed folder, which then leaves the index altogether. The files
     on disk are not touched; `index` passes over what was forgotten, and `status` names it.
     """
-    from retriever.api import forget_documents
-
     report = forget_documents(paths, index, undo=undo)
     if as_json:
         content = {"path": report.path, "forgotten": list(report.forgotten), "documents": report.documents}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from retriever import api
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_path
 from retriever.command_line.opening import Opening, confirm
@@ -18,6 +19,7 @@ from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import CommandHint, RetrieverError, UsageError
+from retriever.indexes import drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
@@ -65,9 +67,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
             )
         return ExitCode.OK
     with console.show_progress("looking at the documents") as progress:
-        from retriever.api import index_folders  # half of the time until the first stage
-
-        report = index_folders(*opening.arguments, progress, everything=yes)
+        report = api.index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:
         print_json(dump(report))
@@ -111,12 +111,10 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
 
     Each run is one line on standard error. Many files that change at once, as in a branch switch, are one run.
     """
-    from retriever.api import watch_folders
-
     with end_by_sigterm() as signals, console.show_progress() as progress:
         try:
             skipped: frozenset[tuple[str, str]] = frozenset()
-            for number, run in enumerate(watch_folders(*opening.arguments, progress)):
+            for number, run in enumerate(api.watch_folders(*opening.arguments, progress)):
                 if isinstance(run, RetrieverError):
                     console.note(f"not indexed: {run}")
                     continue
@@ -175,13 +173,9 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
 
     NAME, in the first column, is what --index takes.
     """
-    from retriever.api import drop_index, list_indexes
-
     if yes and not drop:
         raise click.UsageError("--yes goes with --drop: name the index to delete")
     if drop:
-        from retriever.indexes import find_named
-
         places = [find_named(name) for name in drop]  # a wrong name is said before anything is deleted
         if not yes:
             confirm_deletion(places)
@@ -237,7 +231,7 @@ def export(console: Console, file: str, index: str | None, *, force: bool, as_js
 
     Whoever has FILE can read all that. What was recorded (--record) is in it too.
     """
-    from retriever.api import export_index
+    from retriever.upkeep.archive import export_index
 
     manifest = export_index(file, index, replace=force)
     if as_json:
@@ -289,13 +283,13 @@ def import_file(
 
     Without --docs the index answers with what was indexed: the folders that it names are not looked at.
     """
-    from retriever.api import import_index, index_folders
+    from retriever.upkeep.archive import import_index
 
     settings = {"encoder": {"url": encoder_url}} if encoder_url else {}
     place = import_index(file, index, docs, replace=force, encoder_url=encoder_url)
     if docs:
         with console.show_progress() as progress:
-            index_folders(docs, place, settings=settings, progress=progress)
+            api.index_folders(docs, place, settings=settings, progress=progress)
     with Opening(index=str(place), settings=settings).open(console) as retriever:
         status = retriever.status()
     state = status.index
@@ -333,10 +327,10 @@ def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_js
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
     """
-    from retriever.api import check_up
-
     if not llm and (opening.settings or opening.profile != DEFAULT_PROFILE):
         raise click.UsageError("--profile and the settings of the language model are for --llm")
+    from retriever.upkeep.repair import check_up  # with all that it examines
+
     with console.show_progress() as progress:
         found = check_up(
             opening.index,

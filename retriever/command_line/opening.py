@@ -1,7 +1,6 @@
 """Which index a command opens, as its options say, and the offer to make one where there is none."""
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from retriever import api, indexes
 from retriever.command_line.console import Bars, Console
+from retriever.display.phrases import format_duration, pluralize
 from retriever.display.sanitize import sanitize
 from retriever.errors import IndexUnusableError, NotIndexedError, RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE
@@ -56,38 +57,11 @@ class Opening:
             raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
 
-    @contextmanager
-    def open_at(self, reference: str, console: Console) -> "Iterator[Retriever]":
-        """The open retriever that a reference is of, where none is named: by an index's name in it, or a path.
-
-        Raises:
-            UsageError: the reference is a path in the index, and in the current folder that of another document.
-        """
-        from retriever.indexes import find_holder, split_reference
-        from retriever.looking.references import refuse_two_files
-
-        path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
-        is_here, opening = os.path.lexists(path), self
-        if not (self.docs or self.index):
-            store, _ = split_reference(reference)
-            store = store or (find_holder(path) if is_here else None)
-            opening = replace(self, index=str(store)) if store else self
-        with opening.open(console) as retriever:
-            if retriever.note:
-                console.note_dim(retriever.note)
-            # A node id is written with `#`; who types a bare path may mean the file that a shell would open.
-            if is_here and "#" not in reference:
-                with retriever.view() as view:
-                    refuse_two_files(view.connection, path)
-            yield retriever
-
     def with_offer(self, console: Console) -> "Opening":
         """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
-        from retriever.indexes import choose_index
-
         try:
             if not (self.docs or self.several):
-                choose_index((), self.index)
+                indexes.choose_index((), self.index)
         except NotIndexedError as error:
             if can_ask(console):
                 return replace(self, docs=[offer_index(error, console)])
@@ -105,8 +79,6 @@ class Opening:
             console: is told how far indexing is, where it is needed.
             on_words: as in `open_retriever`.
         """
-        from retriever.api import open_retriever
-
         with console.show_progress("looking at the documents" if self.docs else "") as progress:
 
             def show_words(retriever: "Retriever") -> Sequence[str]:
@@ -117,20 +89,18 @@ class Opening:
 
             early = show_words if on_words else None
             try:
-                opened = open_retriever(*self.arguments, progress, on_words=early)
+                opened = api.open_retriever(*self.arguments, progress, on_words=early)
             except NotIndexedError as error:
                 docs = [offer_index(error, console)]
-                opened = open_retriever(*replace(self, docs=docs).arguments, progress, on_words=early)
+                opened = api.open_retriever(*replace(self, docs=docs).arguments, progress, on_words=early)
         with opened as retriever:
             yield retriever
 
     def find_several(self) -> "dict[str, Store]":
         """The indexes of `--index a --index b` or --all, by their names."""
-        from retriever.indexes import find_several
-
         if self.docs:
             raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
-        return find_several(() if self.several == EVERY_INDEX else self.several)
+        return indexes.find_several(() if self.several == EVERY_INDEX else self.several)
 
 
 @contextmanager
@@ -168,8 +138,6 @@ def offer_index(error: NotIndexedError, console: Console) -> str:
     """The folder without an index, when the user at the terminal wants one; otherwise the error."""
     if not can_ask(console):
         raise error
-    from retriever.display.phrases import format_duration, pluralize
-
     words = format_duration(error.size_bytes / WORDS_BYTES_A_SECOND)
     meaning = format_duration(error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1))
     files = pluralize(error.documents, "Markdown file") + ("" if error.is_all else " and more")

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from enum import IntEnum
@@ -16,6 +17,8 @@ from retriever.command_line.help import WithHelp
 from retriever.command_line.opening import Opening
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
 from retriever.errors import QuestionError, RetrieverError
+from retriever.indexes import choose_index
+from retriever.indexing.request import absolute
 from retriever.invocation import name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
@@ -64,11 +67,6 @@ def complete_editor(_: click.Context, __: click.Parameter, incomplete: str) -> l
 
 def complete_reference(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Paths of documents; behind a `#` their sections."""
-    import sqlite3
-
-    from retriever.indexes import choose_index
-    from retriever.indexing.request import absolute
-
     kind = "" if "#" in incomplete else "AND parent_id IS NULL"
     try:
         docs = tuple(map(absolute, context.params.get("docs") or ()))

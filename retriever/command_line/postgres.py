@@ -8,6 +8,8 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
+from retriever.sharing import make_postgres_tables, open_database
+from retriever.store.rights import grant_folders, revoke_folders
 
 
 @options.command(
@@ -60,8 +62,6 @@ def postgres(
         return change_rights(index, action, names, as_json=as_json)
     if names:
         raise click.UsageError("init takes roles by --writer and --reader")
-    from retriever.sharing import make_postgres_tables
-
     made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector, citus=citus)
     if as_json:
         print_json({"made": made})
@@ -74,12 +74,10 @@ def postgres(
 
 def change_rights(index: str | None, action: str, names: Sequence[str], *, as_json: bool) -> ExitCode:
     """Runs `grant` and `revoke`, and prints what the role may read now."""
-    from retriever.sharing import grant_postgres_folders, revoke_postgres_folders
-
     if len(names) < (2 if action == "grant" else 1):
         raise click.UsageError(f"{action} needs a role" + (" and its folders" if action == "grant" else ""))
     role, folders = names[0], names[1:]
-    seen = (grant_postgres_folders if action == "grant" else revoke_postgres_folders)(index, role, folders)
+    seen = (grant_folders if action == "grant" else revoke_folders)(open_database(index).url, role, folders)
     if as_json:
         print_json({"role": role, "folders": list(seen)})
     else:

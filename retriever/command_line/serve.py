@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import sys
+import webbrowser
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,9 @@ from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
+from retriever.indexing.request import INDEX_VARIABLE
+from retriever.settings.layers import load_profile
+from retriever.store.url import read_url
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -93,7 +97,6 @@ def serve(
         raise click.UsageError("the web page has one index: give --index once, or index the folders as one: index A B")
     from retriever.serving import http
     from retriever.serving.guard import ServerAddress
-    from retriever.settings.layers import load_profile
 
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
@@ -135,7 +138,6 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     with contextlib.ExitStack() as stack:
         with divert_stdout():
             from retriever.serving.mcp_server import DocumentServer, serve_stdio
-            from retriever.settings.layers import load_profile
 
             load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
             served = stack.enter_context(open_served(opening, about))
@@ -180,10 +182,8 @@ def open_app(
     web: bool,
 ) -> "ASGIApp":
     """Return the application for one index, or for the roles that a header names, each with connections of its own."""
-    from retriever.indexing.request import INDEX_VARIABLE
     from retriever.serving.http import make_application
     from retriever.serving.roles import route_roles
-    from retriever.store.url import read_url
 
     header, names = roles
     if not header and not names:
@@ -206,8 +206,6 @@ def open_app(
 
 def open_browser(console: Console, address: str) -> None:
     """Open a page in a browser: the socket listens already, so the browser waits for the answer."""
-    import webbrowser
-
     try:
         is_open = webbrowser.open(address)
     except webbrowser.Error:

@@ -1,8 +1,12 @@
 """`tree`, `read`, `similar` and `status`: what is in an index."""
 
+import os
+import re
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,13 +19,40 @@ from retriever.display.json import dump, dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
+from retriever.indexes import choose_index, find_holder, split_reference
+from retriever.indexing.workers import Queue, read_queue
+from retriever.looking.references import refuse_two_files
+from retriever.store.store import open_store
 
 if TYPE_CHECKING:
-    from retriever.indexing.workers import Queue
     from retriever.looking.status import Status, StatusDetails
     from retriever.looking.survey import TextSurvey
+    from retriever.retriever import Retriever
 
 WATCH_S = 2.0  # between two looks at a queue
+
+
+@contextmanager
+def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Retriever]":
+    """The open retriever that a reference is of, where none is named: by an index's name in it, or a path.
+
+    Raises:
+        UsageError: the reference is a path in the index, and in the current folder that of another document.
+    """
+    path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
+    is_here = os.path.lexists(path)
+    if not (opening.docs or opening.index):
+        store, _ = split_reference(reference)
+        store = store or (find_holder(path) if is_here else None)
+        opening = replace(opening, index=str(store)) if store else opening
+    with opening.open(console) as retriever:
+        if retriever.note:
+            console.note_dim(retriever.note)
+        # A node id is written with `#`; who types a bare path may mean the file that a shell would open.
+        if is_here and "#" not in reference:
+            with retriever.view() as view:
+                refuse_two_files(view.connection, path)
+        yield retriever
 
 
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
@@ -32,7 +63,7 @@ WATCH_S = 2.0  # between two looks at a queue
 @options.as_json
 def tree(console: Console, opening: Opening, reference: str, depth: int | None, *, as_json: bool) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    with opening.open_at(reference, console) as retriever:
+    with open_at(reference, opening, console) as retriever:
         if as_json:
             nodes = retriever.nodes(reference, depth)
             # Only folders have counts, and to count reads the whole tree.
@@ -58,7 +89,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
-    with opening.open_at(reference, console) as retriever:
+    with open_at(reference, opening, console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
         print_json(dump(excerpt))
@@ -94,7 +125,7 @@ def similar(
 
     How near is the cosine of the means of their vectors, at most 1. No question is asked, and no other model.
     """
-    with opening.open_at(reference, console) as retriever:
+    with open_at(reference, opening, console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
     if as_json:
         print_json(dump(found))
@@ -117,13 +148,11 @@ def status(console: Console, opening: Opening, *, as_json: bool, watch: bool) ->
 
     With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
     """
-    from retriever.sharing import read_queue
-
     if watch:
         return watch_queue(opening.index, as_json=as_json)
     with opening.open(console) as retriever:
         state = retriever.status(details=console.verbose or as_json)
-    queue = read_queue(state.index.path)
+    queue = read_queue(open_store(state.index.path))
     if as_json:
         more = {"queue": dump_queue(queue)} if queue else {}
         print_json(dump(state) | more)
@@ -136,10 +165,8 @@ def status(console: Console, opening: Opening, *, as_json: bool, watch: bool) ->
 
 def watch_queue(index: str | None, *, as_json: bool) -> ExitCode:
     """Prints a queue again and again where a terminal shows it; once elsewhere, and as JSON."""
-    from retriever.sharing import read_queue
-
     while True:
-        queue = read_queue(index)
+        queue = read_queue(choose_index((), index).index)
         if queue is None:
             raise UsageError("an index in a folder has no queue to watch; name one in PostgreSQL with --index")
         if as_json:

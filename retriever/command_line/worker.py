@@ -9,6 +9,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
 from retriever.display.phrases import pluralize
+from retriever.sharing import work_queue
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -27,8 +28,6 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
     `index --enqueue` fills the queue, `status` shows it. SIGTERM ends a worker after the document at hand, a second one
     or Ctrl-C at once.
     """
-    from retriever.sharing import work_queue
-
     came: list[int] = []
 
     def end(number: int, _: "FrameType | None") -> None:

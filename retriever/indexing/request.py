@@ -8,6 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_data_path
+
 from retriever.embedding import card_digest
 from retriever.embedding.prefixes import served_prefixes
 from retriever.errors import UsageError
@@ -118,8 +120,6 @@ def absolute(path: str | Path) -> Path:
 
 def home_folder() -> Path:
     """Where this user's indexes are; UsageError without a home folder."""
-    from platformdirs import user_data_path
-
     try:
         data = user_data_path("hybrid-retrieve", appauthor=False)
     except RuntimeError:

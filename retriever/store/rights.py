@@ -44,7 +44,20 @@ def grant_all(
 
 
 def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Let a role read some folders; see `sharing.grant_postgres_folders`."""
+    """Let a role of PostgreSQL read some folders of an index, and nothing of any other; by the owner of the tables.
+
+    Args:
+        url: the database.
+        role: one that is there. Who is a member of it may read the same.
+        folders: paths of indexed folders, or the ends of them.
+
+    Returns:
+        The folders that the role may read now.
+
+    Raises:
+        UsageError: there is no such folder, or the role may read all already; nothing was changed.
+        IndexUnusableError: the database cannot be used.
+    """
     with open_owner(url) as connection:
         if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,):
             hint = f"let it see all: hybrid_retrieve.py postgres init --reader {role} --index '{url}'"
@@ -59,7 +72,7 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
 
 
 def revoke_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Take back the right to some folders, or all rights; see `sharing.revoke_postgres_folders`."""
+    """Take back the right to some folders, or all rights; otherwise as `grant_folders`."""
     with open_owner(url) as connection:
         named = {policy: _list_roles(connection, policy) for policy in ("read_all", "write_all")}
         if folders and any(role in roles for roles in named.values()):

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from retriever.api import import_index as import_by_api
 from retriever.errors import ArchiveError, DocumentsError, IndexVersionError, RetrieverError, UsageError
 from retriever.store.checking import find_damage
 from retriever.store.locks import writer_lock
 from retriever.store.store import Store, open_store
 from retriever.upkeep.archive import export_index, import_index
+from retriever.upkeep.archive import import_index as import_by_api
 from retriever.upkeep.doctor import examine_leftovers
 from tests.program import command, environment, run_command, run_python
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from retriever.api import check_up
 from retriever.command_line.options import ExitCode
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError, OldIndexError
 from retriever.indexing.consent import forget_named
@@ -23,6 +22,7 @@ from retriever.store.locks import writer_lock
 from retriever.store.own_files import list_drafts
 from retriever.store.store import open_store
 from retriever.upkeep.doctor import CheckUp
+from retriever.upkeep.repair import check_up
 from tests.program import Cli, run_python, slow
 from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
@@ -222,7 +222,7 @@ KILLED_REPAIR = """
 import os, signal, sys
 from pathlib import Path
 from unittest.mock import patch
-from retriever.api import check_up
+from retriever.upkeep.repair import check_up
 from tests.shelf import CountingEncoder
 
 import retriever.upkeep.repair

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from retriever.api import import_index, index_folders, open_retriever
+from retriever.api import index_folders, open_retriever
 from retriever.errors import RetrieverError
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
-from retriever.upkeep.archive import export_index
+from retriever.upkeep.archive import export_index, import_index
 from tests.program import Cli, run_python, slow
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE, write_pages

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from retriever.api import forget_documents, index_folders, list_indexes, open_retriever
+from retriever.api import forget_documents, index_folders, open_retriever
 from retriever.errors import UsageError
+from retriever.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages

@@ -13,10 +13,12 @@ import httpx
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from retriever.api import index_folders, open_history, open_retriever
+from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError, UsageError
-from retriever.sharing import grant_postgres_folders, make_postgres_tables, revoke_postgres_folders
+from retriever.looking.history import open_history
+from retriever.sharing import make_postgres_tables, open_database
 from retriever.store import postgres as store
+from retriever.store.rights import grant_folders, revoke_folders
 from retriever.store.store import open_store
 from tests.postgres import Server
 from tests.program import PROJECT, Cli
@@ -82,8 +84,8 @@ def shared(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) ->
         make_postgres_tables(alone, readers=["boss"])
         index_folders([docs / "open", docs / "secret"], index)
         index_folders([docs / "open"], alone)
-        assert grant_postgres_folders(index, "sales", ["open"]) == (str(docs / "open"),)
-        assert grant_postgres_folders(index, "legal", [str(docs / "secret")]) == (str(docs / "secret"),)
+        assert grant_folders(open_database(index).url, "sales", ["open"]) == (str(docs / "open"),)
+        assert grant_folders(open_database(index).url, "legal", [str(docs / "secret")]) == (str(docs / "secret"),)
         yield Shared(index, f"{alone}&role=boss", docs)
         store.close_pools()
         execute(index, *(f"DROP OWNED BY {role}; DROP ROLE {role}" for role in ROLES))
@@ -179,12 +181,12 @@ def _read(connection: psycopg.Connection[Any], table: str, schema: str = "hybrid
 
 
 def test_a_right_that_is_taken_back_ends_for_an_open_retriever_too(shared: Shared) -> None:
-    grant_postgres_folders(shared.index, "clerk", ["open", "secret"])
+    grant_folders(open_database(shared.index).url, "clerk", ["open", "secret"])
     with open_retriever(index=shared.seen_by("clerk")) as retriever:
         assert retriever.search("Zyxworth").hits[0].file == "merger.md"
-        assert revoke_postgres_folders(shared.index, "clerk", ["secret"]) == (str(shared.docs / "open"),)
+        assert revoke_folders(open_database(shared.index).url, "clerk", ["secret"]) == (str(shared.docs / "open"),)
         assert "secret" not in repr(retriever.search("Zyxworth").hits)
-        revoke_postgres_folders(shared.index, "clerk")
+        revoke_folders(open_database(shared.index).url, "clerk", [])
         with pytest.raises(IndexVersionError, match="this role may not use them"):
             retriever.search("snapshot")
 
@@ -219,7 +221,7 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
     for words in (["grant", "sales"], ["revoke"], ["init", "sales"], ["grant", "sales", "open", "--hnsw"]):
         cli("postgres", *words, "--index", shared.index, code=2)
     with pytest.raises(UsageError, match="revoke that without a folder"):
-        revoke_postgres_folders(shared.index, "boss", ["open"])
+        revoke_folders(open_database(shared.index).url, "boss", ["open"])
 
 
 def test_an_export_holds_what_the_role_sees(shared: Shared, cli: Cli, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders
-from retriever.sharing import enqueue_folders, read_queue
+from retriever.indexing.workers import read_queue
+from retriever.sharing import enqueue_folders
 from retriever.store.store import open_store
 from retriever.store.tables import make_tables
 from tests.postgres import Server
@@ -102,7 +103,9 @@ def start_team(index: str, folder: Path) -> Iterator[Team]:
             worker = subprocess.Popen(command("worker", "--index", index), env=environment(), stdout=subprocess.PIPE)
             stack.callback(worker.communicate)
             stack.callback(worker.terminate)
-        wait_for(lambda: (queue := read_queue(index)) is not None and not queue.queued and not queue.running)
+        wait_for(
+            lambda: (queue := read_queue(open_store(index))) is not None and not queue.queued and not queue.running
+        )
         ports: list[int] = []
         handler = type("Proxy", (RoundRobin,), {"ports": ports, "turn": itertools.count()})
         proxy = stack.enter_context(serving(handler))

@@ -65,7 +65,7 @@ def work(address: str) -> list[workers.WorkedUnit]:
 
 
 def read_queue(address: str) -> workers.Queue:
-    queue = sharing.read_queue(address)
+    queue = workers.read_queue(open_store(address))
     assert queue is not None
     return queue
 
@@ -325,7 +325,7 @@ def test_settings_that_change_meanwhile(postgres: str, docs: Path, monkeypatch: 
 def test_a_folder_has_no_queue(cli: Cli, docs: Path, tmp_path: Path) -> None:
     place = tmp_path / "index"
     api.index_folders([docs], place, settings=PLAIN)
-    assert sharing.read_queue(place) is None
+    assert workers.read_queue(open_store(place)) is None
     for words in (["index", docs, "--enqueue"], ["worker"]):
         assert "this needs PostgreSQL" in cli(*words, "--index", place, code=2).err
     assert "has no queue to watch" in cli("status", "--watch", "--index", place, code=2).err

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
-from retriever.api import open_history
+from retriever.looking.history import open_history
 from retriever.query import AskRequest
 from retriever.serving.http import MAX_HEADER_BYTES
 from retriever.serving.pool import ServedIndex

@@ -114,7 +114,7 @@ LAYERS = {
         "document tree",
     ],
     "retriever": [
-        "errors arguments types protocols query text trace files",
+        "invocation errors arguments types protocols query text trace files",
         "settings",
         "store",
         "served",

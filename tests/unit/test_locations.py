@@ -59,7 +59,7 @@ def test_the_name_of_an_index_is_a_file_name(home: Path, name: str) -> None:
 
 
 def test_nothing_yet(home: Path) -> None:
-    with pytest.raises(NoIndexError, match=r"nothing has been indexed yet; run: hybrid_retrieve\.py index"):
+    with pytest.raises(NoIndexError, match=r"nothing has been indexed yet; run: python -m retriever index"):
         choose([], None)
     home.mkdir(parents=True)
     (home / LAST_NAME).write_bytes(b"\xff\xfe")
