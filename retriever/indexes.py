@@ -22,7 +22,7 @@ from pageindex.corpus import UnreadableDocumentError, count_documents, find_docu
 from pageindex.ignore import CorpusError
 from retriever.arguments import check_arguments
 from retriever.errors import CommandHint, NoIndexError, NotIndexedError, RetrieverError, UsageError
-from retriever.files import is_folder, measure_folder, writing_to
+from retriever.files import is_folder, writing_to
 from retriever.indexing.consent import forget_named, holds_home, list_named
 from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home_folder, is_own, name_index
 from retriever.store import reading
@@ -76,8 +76,10 @@ class ListedIndex:
 
     @property
     def size_bytes(self) -> int:
-        """0 for a database, which is not asked."""
-        return measure_folder(self.store.folder) if self.store.keeps_snapshots else 0
+        """Of all that it takes; 0 for a database that does not answer."""
+        with contextlib.suppress(RetrieverError):
+            return self.store.size_bytes()
+        return 0
 
     @property
     def updated(self) -> float:

@@ -130,7 +130,7 @@ def _known(connection: Connection, store: Store, folder: StoredFolder, path: str
     """A document, a folder that holds some, or what was forgotten before; None for anything else."""
     below = f"{path}/"
     known = [*reading.documents(connection, folder.key), *reading.unreadable(connection, folder.key)]
-    known += store.list_queued(connection, folder.key)
+    known += [unit.path for unit in store.read_queue(connection) or () if unit.folder_key == folder.key]
     if not path or path in known or path in folder.forgotten:
         return _Target(folder, path)
     if below in folder.forgotten or any(name.startswith(below) for name in known):
@@ -151,8 +151,7 @@ def _remove(connection: Connection, store: Store, target: _Target) -> int:
     skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
     rows = [row for row in skipped if folder.forgets(row[1])]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
-    queued = [path for path in store.list_queued(connection, folder.key) if folder.forgets(path)]
-    store.remove_queued(connection, folder.key, queued)
+    store.remove_queued(connection, folder.key, folder.forgets)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     recorded.remove_citing(connection, folder.path, folder.forgets)

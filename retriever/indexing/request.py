@@ -90,7 +90,7 @@ def remember(store: Store) -> None:
 def is_own(store: Store) -> bool:
     """Whether an index is in the user's data folder, where nobody else puts one."""
     try:
-        return store.keeps_snapshots and store.folder.parent == home_folder()
+        return store.folder.parent == home_folder()  # a database is in no folder
     except UsageError:
         return False
 

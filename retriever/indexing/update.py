@@ -389,7 +389,7 @@ def note_files(connection: Connection, changes: Sequence[Changes]) -> list[Store
 def clear_queue(connection: Connection, store: Store, changes: Sequence[Changes]) -> None:
     """Take out what waits for workers, in the folders that were looked at: it was seen before."""
     for folder_key in (change.folder.key for change in changes if change.is_listed):
-        store.remove_queued(connection, folder_key, store.list_queued(connection, folder_key))
+        store.remove_queued(connection, folder_key, lambda _: True)
 
 
 def remember_settings(connection: Connection, request: IndexRequest, *, is_whole: bool = True) -> None:

@@ -28,6 +28,7 @@ from retriever.protocols import Encoder, Progress
 from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
+from retriever.store.postgres import HELD
 from retriever.store.reading import StoredDocument
 from retriever.store.store import Store
 from retriever.trace import NoProgress
@@ -38,8 +39,6 @@ RETRY_S = 300.0  # a database that has answered before is waited for so long: it
 SETTLE_S = 60.0  # links and the scale of confidence are this old at most, while documents come and come
 GONE = DocumentText("", "", 0, 0, 0, 0, ())
 
-# A unit is held by a connection: the end of a worker, however it comes, gives it back at once.
-HELD = "worker IN (SELECT pid FROM pg_stat_activity)"
 CLAIM = (
     "UPDATE queue SET attempts = attempts + 1, worker = pg_backend_pid() WHERE unit = (SELECT unit FROM queue"
     f" WHERE attempts < {MOST_ATTEMPTS} AND (worker IS NULL OR NOT {HELD}) ORDER BY attempts, unit LIMIT 1"
@@ -73,20 +72,17 @@ class WorkedUnit:
 
 def read_queue(store: Store) -> Queue | None:
     """Read the figures of a queue now; None for an index in a folder, which has none."""
-    if store.keeps_snapshots:
-        return None
     with store.read() as connection:
-        rows = connection.execute(
-            f"SELECT prefix || queue.path, attempts >= {MOST_ATTEMPTS}, reason, coalesce({HELD}, false) FROM queue"
-            " JOIN folders USING (folder_key) ORDER BY folder_key, queue.path"
-        ).fetchall()
+        units = store.read_queue(connection)
+    if units is None:
+        return None
     failed = tuple(
-        (path, reason or "the worker ended each time")
-        for path, is_over, reason, is_held in rows
-        if is_over and not is_held
+        (unit.prefix + unit.path, unit.reason or "the worker ended each time")
+        for unit in units
+        if unit.attempts >= MOST_ATTEMPTS and not unit.is_held
     )
-    running = sum(row[3] for row in rows)
-    return Queue(len(rows) - running - len(failed), running, failed)
+    running = sum(unit.is_held for unit in units)
+    return Queue(len(units) - running - len(failed), running, failed)
 
 
 def enqueue(request: IndexRequest, progress: Progress) -> int:
@@ -110,7 +106,7 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
         changes = [read_changes(diff, request.profile.documents.max_file_bytes, progress) for diff in diffs]
         for change, folder in zip(changes, note_files(connection, changes), strict=True):
             if change.is_listed:
-                store.remove_queued(connection, folder.key, store.list_queued(connection, folder.key))
+                store.remove_queued(connection, folder.key, lambda _: True)
             found = [*change.added, *change.changed, *((stat, GONE) for stat in change.removed)]
             rows = [
                 (folder.key, *stat[1:4], stat.ctime_ns, stat.inode, text.digest, text.text.encode(), warnings)

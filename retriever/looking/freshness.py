@@ -42,7 +42,7 @@ class Watch:
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Looks, if the last look is not too young, and indexes what changed when that is little."""
-        if not index.store.keeps_snapshots:  # the folders may be another machine's: `index` and workers look
+        if index.store.is_shared:
             return self._freshness
         pause = self._profile.refresh_seconds * max(1.0, self._look_s / SHORT_LOOK_S)
         if time.monotonic() - self._looked < pause:

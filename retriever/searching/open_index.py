@@ -294,7 +294,7 @@ class View:
     @property
     def size_bytes(self) -> int:
         """Of everything that the index takes."""
-        return self.store.size_bytes(self.connection)
+        return self.store.size_bytes()
 
     @cached_property
     def scope_tables(self) -> "ScopeTables":

@@ -251,7 +251,7 @@ class ServedIndex(Closing):
         self._index = request.store
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
-            is_partial = view.embedded_share < 1 and view.store.keeps_snapshots
+            is_partial = view.embedded_share < 1 and not view.store.is_shared
         if is_partial and (self._indexing is None or not self._indexing.is_alive()):
             self._indexing = IndexingThread(request, self._pool.progress)
             self._indexing.start()

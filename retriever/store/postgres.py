@@ -9,7 +9,7 @@ import contextlib
 import logging
 import select
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from retriever.errors import StorageError, UsageError
 from retriever.invocation import name_installer
 from retriever.store.connection import Connection, Rows
 from retriever.store.postgres_errors import translate_errors
-from retriever.store.store import Store
+from retriever.store.store import QueuedUnit, Store
 from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
 from retriever.store.url import DatabaseUrl
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 CONNECT_S = 10
 MOST_CONNECTIONS = 16  # of a process; a question holds one while it reads
 LOCK_WRITER = "LOCK TABLE writer IN EXCLUSIVE MODE"  # of which a reader has no right
+# A unit of the queue is held by a connection: the end of a worker, however it comes, gives it back at once.
+HELD = "worker IN (SELECT pid FROM pg_stat_activity)"
 FOR_DOCUMENT = 24  # bits of a key for the nodes, and the chunks, of one document
 
 # SQLite keeps the order of a CROSS JOIN, and a table's rows in the order in which they came.
@@ -178,6 +180,7 @@ class DatabaseStore(Store):
     """An index in a database; readers see one state of it, and one process writes at a time."""
 
     keeps_snapshots: ClassVar[bool] = False
+    is_shared: ClassVar[bool] = True
     kept_elsewhere: ClassVar[str] = (
         "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL) until that is recycled,"
         " in archives of the log, backups and copies of its disk from before now, and in freed pages of its files until"
@@ -274,7 +277,7 @@ class DatabaseStore(Store):
         """As `explain_errors`: the server itself looks after its rows."""
         return self.explain_errors()
 
-    def size_bytes(self, connection: Connection) -> int:
+    def size_bytes(self) -> int:
         """Return what the tables take with their indexes; for who may not see all, what the documents take."""
         tables = (
             "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
@@ -285,7 +288,8 @@ class DatabaseStore(Store):
             " AND policyname IN ('read_all', 'write_all') AND current_user = ANY(roles))"
         )
         query = f"CASE WHEN {sees_all} THEN ({tables}) ELSE (SELECT sum(size) FROM documents) END"
-        return int(connection.execute(f"SELECT CAST({query} AS bigint)").fetchone()[0] or 0)
+        with self.read() as connection:
+            return int(connection.execute(f"SELECT CAST({query} AS bigint)").fetchone()[0] or 0)
 
     def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
         """Vacuum what this role owns, and leave the log to its administrator; return True."""
@@ -293,14 +297,17 @@ class DatabaseStore(Store):
             connection.execute("VACUUM (SKIP_LOCKED)")  # the writer's table is locked
         return True
 
-    def list_queued(self, connection: Connection, folder_key: int) -> list[str]:
-        """Return the paths of a folder that wait for workers."""
-        rows = connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder_key,))
-        return [path for (path,) in rows]
+    def read_queue(self, connection: Connection) -> Sequence[QueuedUnit]:
+        """Return the documents that wait for workers, by folder and path."""
+        query = f"SELECT folder_key, prefix, queue.path, attempts, coalesce(reason, ''), coalesce({HELD}, false)"
+        rows = connection.execute(f"{query} FROM queue JOIN folders USING (folder_key) ORDER BY folder_key, queue.path")
+        return [QueuedUnit(*row) for row in rows]
 
-    def remove_queued(self, connection: Connection, folder_key: int, paths: Sequence[str]) -> None:
-        """Take paths of a folder out of the queue; a worker that has one in hand finds out at its commit."""
-        connection.execute("DELETE FROM queue WHERE folder_key = ? AND path = ANY(?)", (folder_key, list(paths)))
+    def remove_queued(self, connection: Connection, folder_key: int, is_gone: Callable[[str], bool]) -> None:
+        """Take those paths of a folder out of the queue; a worker that has one in hand finds out at its commit."""
+        queued = connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder_key,)).fetchall()
+        gone = [(folder_key, path) for (path,) in queued if is_gone(path)]
+        connection.executemany("DELETE FROM queue WHERE folder_key = ? AND path = ?", gone)
 
 
 # Connections

@@ -4,8 +4,9 @@ An open store travels; what differs between the two engines is a method or an at
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
@@ -21,6 +22,22 @@ from retriever.store.url import FORM, DatabaseUrl, read_url
 Place: TypeAlias = Path | DatabaseUrl
 
 
+@dataclass(frozen=True, slots=True)
+class QueuedUnit:
+    """A document that waits for a worker, or is being worked on."""
+
+    folder_key: int
+    prefix: str
+    """Of its folder."""
+    path: str
+    """In its folder."""
+    attempts: int
+    reason: str
+    """Why the last attempt failed; empty where its worker ended."""
+    is_held: bool
+    """Whether a worker has it in hand."""
+
+
 class Store(ABC):
     """An index in its place; two stores of one place are equal, and its text is what --index takes.
 
@@ -29,6 +46,8 @@ class Store(ABC):
 
     keeps_snapshots: ClassVar[bool]
     """Whether what searches need is in files beside the rows, and not in tables with them."""
+    is_shared: ClassVar[bool]
+    """Whether others keep it up to date (`index`, workers, from any machine) and not who asks it."""
     kept_elsewhere: ClassVar[str]
     """Where else deleted texts may be, a sentence; empty where nothing else has them."""
 
@@ -121,7 +140,7 @@ class Store(ABC):
         return 0.0
 
     @abstractmethod
-    def size_bytes(self, connection: Connection) -> int:
+    def size_bytes(self) -> int:
         """Return what the index takes on its disk."""
 
     @abstractmethod
@@ -133,19 +152,20 @@ class Store(ABC):
             is_thorough: also write anew what holds free pages.
         """
 
-    def list_queued(self, connection: Connection, folder_key: int) -> list[str]:
-        """Return the paths of a folder that wait for workers."""
-        return []
+    def read_queue(self, connection: Connection) -> Sequence[QueuedUnit] | None:
+        """Return the documents that wait for workers; None where there is no queue."""
+        return None
 
-    def remove_queued(self, connection: Connection, folder_key: int, paths: Sequence[str]) -> None:
-        """Take paths of a folder out of the queue of workers."""
-        assert not paths, "none are in it"
+    def remove_queued(self, connection: Connection, folder_key: int, is_gone: Callable[[str], bool]) -> None:
+        """Take those paths of a folder out of the queue of workers that are gone."""
+        return
 
 
 class FolderStore(Store):
     """An index in a folder: `index.sqlite`, and snapshots beside it."""
 
     keeps_snapshots: ClassVar[bool] = True
+    is_shared: ClassVar[bool] = False
     kept_elsewhere: ClassVar[str] = ""
 
     def __init__(self, folder: Path) -> None:
@@ -218,7 +238,7 @@ class FolderStore(Store):
         files = [self.folder / FILE_NAME, *self.folder.glob("snapshot-*/manifest.json")]
         return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
 
-    def size_bytes(self, connection: Connection) -> int:
+    def size_bytes(self) -> int:
         """Return what all files of the folder take."""
         return measure_folder(self.folder)
 
