@@ -147,6 +147,8 @@ class AskRequest:
     """Other wordings of the question, in place of those that a language model would write."""
     focus: Sequence[str] = ()
     """Kinds of things for a language model to write about."""
+    right: Sequence[str] = ()
+    """Words that are no slips, though the documents may lack them."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a field of another type."""
@@ -156,6 +158,7 @@ class AskRequest:
             ("scope", self.scope, isinstance(self.scope, Scope), "a Scope"),
             ("expansion", self.expansion, isinstance(self.expansion, Expansion | None), "an Expansion or None"),
             ("focus", self.focus, is_texts(self.focus), "a list of texts"),
+            ("right", self.right, is_texts(self.right), "a list of texts"),
         ):
             if not is_right:
                 raise UsageError(f"{name} takes {kind}; it was given {value!r:.100}")

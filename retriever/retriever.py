@@ -111,6 +111,7 @@ class Retriever(Closing):
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self.clock, self.clock()))
         read = read_question(clean_question(request.question, recorder), request.scope)
+        read = replace(read, right=request.right)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"

@@ -12,12 +12,12 @@ from retriever.context.budget import build_context, load_token_counter
 from retriever.context.gather import AnswerInContext, gather_sections
 from retriever.errors import IndexLockedError, IndexUnusableError, RetrieverError, UsageError
 from retriever.files import Closing
+from retriever.query import AskRequest
 from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Trace
 
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Section
-    from retriever.query import AskRequest
     from retriever.retriever import Retriever
 
 # Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
@@ -40,7 +40,7 @@ class SeveralRetrievers(Closing):
         self._retrievers = dict(retrievers)
         self._failed = dict(failed)
 
-    def search(self, question: "AskRequest | str") -> Answer:
+    def search(self, question: AskRequest | str) -> Answer:
         """Return the sections of all indexes that answer the question, best first; name the indexes that cannot.
 
         Raises:
@@ -55,13 +55,22 @@ class SeveralRetrievers(Closing):
                 answers[name] = retriever.search(question)
             except (IndexUnusableError, UsageError) as error:  # of a scope, another index may have the folder
                 failed[name] = error
+        # A word that one of them holds is right, whatever the others lack.
+        changed = {item.wrote for answer in answers.values() for item in answer.corrections}
+        right: set[str] = set()
+        for name in answers if changed else ():
+            with self._retrievers[name].view() as view:
+                right |= {word for word in changed if view.spellings and view.spellings.holds(word.lower())}
+        for name, answer in answers.items():
+            if any(item.wrote in right for item in answer.corrections):
+                answers[name] = self._retrievers[name].search(replace(AskRequest.of(question), right=sorted(right)))
         if not answers:
             raise next(iter(failed.values()))
         trouble = tuple(Degradation(StageName.INDEX, f"{name}: not asked: {error}") for name, error in failed.items())
         top_k = max(retriever.profile.top_k for retriever in self._retrievers.values())
         return fuse_answers(answers, top_k, trouble)
 
-    def context(self, question: "AskRequest | str", max_tokens: int | None = None) -> "AnswerInContext":
+    def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
         """As `Retriever.context`, of what `search` finds; references begin with the name of their index and two colons.
 
         Raises:

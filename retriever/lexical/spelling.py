@@ -52,6 +52,9 @@ LIKELY = ((12, inf), (9, 1.0), (0, 0.7))
 
 _TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
 
+# The end of an identifier, and its last part.
+_LAST_PART = re.compile(r"(?<!\S)(\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z])))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
+
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SOUNDS = ("aeiouy", "ckqs", "sz", "gj", "fv", "td", "mn", "bp")
 
@@ -185,11 +188,15 @@ class Mended:
     text: str
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
-    """The last word of the question, where words of the documents begin with it; in lower case, without accents."""
+    """The last word of a short question, which may be the beginning of a name."""
 
 
 def correct(
-    question: str, spellings: Spellings, is_english: Callable[[str], bool], documents: tuple[str, ...] = ()
+    question: str,
+    spellings: Spellings,
+    is_english: Callable[[str], bool],
+    documents: tuple[str, ...] = (),
+    right: Collection[str] = (),
 ) -> Mended:
     """Return the question with its slips mended and half-typed words completed; all else in it stays as it is.
 
@@ -200,12 +207,14 @@ def correct(
         is_english: whether a word in lower case is an English one: who asks for a `padlock` means no `paddock`,
             whatever the documents are about.
         documents: their languages, beside English.
+        right: words as they were typed that stay.
     """
     # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
     words = [
         Unsure(typed, typed[0].lower(), remove_accents(typed[0].lower()))
         for typed in _TYPED.finditer(question)
         if typed[0].isalpha() and len(typed[0]) >= SHORTEST_PREFIX and not any(map(str.isupper, typed[0][1:]))
+        if typed[0] not in right
     ]
     spellings.look_up(
         (form for word in words for form in (word.lower, *find_forms(word.plain))),
@@ -214,18 +223,20 @@ def correct(
     own, others = split_languages(question, documents)
 
     as_part = any(name in COMPOUNDING for name in documents)
-    corrections, mended, half_typed = [], question, ""
+    # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
+    is_typed = question.count(" ") < TYPED_WORDS
+    identifier = _LAST_PART.search(question) if is_typed else None
+    longer = spellings.complete(identifier[2].lower(), as_part=False) if identifier else []
+    corrections, mended = [], " ".join((question, *longer[:MOST_COMPLETED]))
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed, lower, plain in reversed(words):
-        is_last = typed.end() == len(question) and question.count(" ") < TYPED_WORDS
+        is_last = is_typed and typed.end() == len(question)
         is_held = spellings.holds(lower)
         if not is_last and (is_held or len(plain) < SHORTEST):
             continue
         is_own = is_held or is_english(plain) or any(is_common(lower, name) for name in own)
         is_foreign = not is_own and any(is_common(lower, name) for name in others)
         longer = spellings.complete(plain, as_part=as_part, least=FREQUENT if is_foreign else 1)
-        if is_last and longer:
-            half_typed = plain
         if is_own:
             # It stays, beside what it may be a part of: `Kartoffel` of `Kartoffelgratin`.
             likely = [other for other in longer if is_last or (as_part and len(other) >= len(plain) + SHORTEST)]
@@ -244,7 +255,8 @@ def correct(
         if meant:
             mended = mended[: typed.start()] + " ".join(meant) + mended[typed.end() :]
             corrections.append(Correction(typed[0], ", ".join(meant)))
-    return Mended(mended, tuple(reversed(corrections)), half_typed)
+    last = question.split()[-1:] if is_typed and question[-1:].isalpha() else []
+    return Mended(mended, tuple(reversed(corrections)), "".join(last))
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")

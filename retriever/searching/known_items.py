@@ -34,7 +34,7 @@ def rank_names(
     Args:
         view: the index.
         question: as it is searched for.
-        half_typed: its last word, where that may be the beginning of one of a name; empty where it is not.
+        half_typed: its last word, where that may be the beginning of one of a name; else empty.
         found: by keywords, best first: where an identifier is looked for.
         settings: what the ranking weighs.
     """
@@ -46,12 +46,18 @@ def rank_names(
         for word in find_codes(question):
             for node_id, share in find_code(view, word).items():
                 named.setdefault(node_id, share * IN_QUESTION)
-    for node_id, name in reading.nodes_called(view.connection, half_typed, MOST_NAMESAKES) if half_typed else ():
-        named.setdefault(node_id, 0.5 + 0.5 * len(half_typed) / len(name))
+    if half_typed and not named:
+        part = half_typed.lower() if half_typed.isalpha() else spell_name(half_typed)
+        for node_id, name in reading.nodes_called(view.connection, part, MOST_NAMESAKES) if part else ():
+            named.setdefault(node_id, 0.5 + 0.5 * len(part) / len(name))
     items = [Ranked(node_id, share, share) for node_id, share in named.items()]
+    question = half_typed or question  # without the words that it may be the beginning of
     if is_identifier(question):
         texts = reading.texts_of_nodes(view.connection, [item.node_id for item in found[:MOST_READ]])
-        holding = [item for item in found[:MOST_READ] if holds_identifier(texts.get(item.node_id, ""), question)]
+        held = [(item, texts.get(item.node_id, "")) for item in found[:MOST_READ]]
+        holding = [item for item, text in held if holds_identifier(text, question)]
+        if not holding and half_typed:
+            holding = [item for item, text in held if half_typed.lower() in text.lower()]
         items += [Ranked(item.node_id, 0.5, 0.5) for item in holding if item.node_id not in named]
     if not items:
         return None

@@ -62,6 +62,8 @@ class ReadQuestion:
     """Single words in quotation marks that a long question quotes, and are no filters."""
     given: Scope = EVERYWHERE
     """What the caller gave beside the question."""
+    right: Collection[str] = ()
+    """Words that are no slips."""
 
     @cached_property
     def doubtful(self) -> tuple[str, ...]:
@@ -148,7 +150,7 @@ def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> 
     # Filters are read before slips are mended: a tag is meant as it is written.
     mended = Mended(text)
     if not exact and view is not None and view.number and (spellings := view.spellings) is not None:
-        mended = correct(text, spellings, is_english_word, view.lexical.read_apart)
+        mended = correct(text, spellings, is_english_word, view.lexical.read_apart, read.right)
     notes = (*map(phrase_flag, flags), *map(phrase_quoted, read.quoted))
     return ExpandedQuery(
         mended.text,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
-from retriever.lexical.spelling import Mended, Spellings, build_spellings, correct, patch_spellings
+from retriever.lexical.spelling import Spellings, build_spellings, correct, patch_spellings
 from retriever.lexical.tokens import remove_accents
 
 TEXTS = {
@@ -70,7 +70,8 @@ def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str
     ],
 )
 def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
-    assert correct(question, spellings, is_english_word) == Mended(question)
+    found = correct(question, spellings, is_english_word)
+    assert (found.text, found.corrections) == (question, ())
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,7 @@ def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
         ("rollb", "rollback"),  # the last word while it is typed
         ("kubec rollback", "kubectl rollback"),  # and any other
         ("depl", "deployment"),
+        ("--rollb", "--rollb rollback"),  # and an identifier
         ("a roll", "a roll rollback"),  # a word by itself stays beside what it may begin
     ],
 )
