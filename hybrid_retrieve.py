@@ -32,22 +32,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def explain_conflicts() -> bool:
-    """Names on standard error what is found in the place of our packages; whether there is anything."""
-    import importlib.util
+    """Name on standard error what is found in the place of our packages; return whether there is anything."""
+    from importlib.util import find_spec
 
-    place = Path(__file__).resolve().with_name("retriever") / "upkeep" / "installation.py"
-    spec = importlib.util.spec_from_file_location("_hybrid_retrieve_installation", place)
-    if spec is None or spec.loader is None or not place.exists():
-        sys.stderr.write(f"error: {place.parents[1]} is not the package of hybrid-retrieve; install it again\n")
-        return True
-    installation = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(installation)
-    conflicts = [sentence for sentence, is_in_the_way in installation.find_conflicts() if is_in_the_way]
-    for sentence in conflicts:
-        sys.stderr.write(f"error: {sentence}\n")
-    if conflicts:
-        sys.stderr.write(f"error: {installation.CURE}\n")
-    return bool(conflicts)
+    home, is_hidden = Path(__file__).resolve().parent, False
+    for name in ("pageindex", "retriever"):
+        spec = find_spec(name)
+        place = Path(spec.origin).resolve().parent if spec and spec.origin else None
+        if place is not None and place != home / name:
+            is_hidden = True
+            sys.stderr.write(f"error: the package `{name}` in {place} hides ours, in {home / name}\n")
+    if is_hidden:
+        sys.stderr.write("error: keep this program in an environment of its own: uv tool install .\n")
+    return is_hidden
 
 
 if __name__ == "__main__":

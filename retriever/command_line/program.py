@@ -168,14 +168,6 @@ def note_interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def name_conflicts() -> list[str]:
-    """The distributions whose packages are in the way of ours, and what to do; importing metadata takes 20 ms."""
-    from retriever.upkeep.installation import CURE, find_conflicts
-
-    conflicts = [sentence for sentence, is_in_the_way in find_conflicts() if is_in_the_way]
-    return [*conflicts, CURE] if conflicts else []
-
-
 def report_error(error: Exception | KeyboardInterrupt) -> int:
     """Says on standard error what ended a command line, and returns the exit status; called while it is handled."""
     match error:
@@ -195,8 +187,6 @@ def report_error(error: Exception | KeyboardInterrupt) -> int:
             if error.errno in {errno.ENOSPC, errno.EIO}:  # what is buffered could not be written at exit either
                 abandon_output()
             code, message = ExitCode.ERROR, str(error)
-        case ImportError() if conflicts := name_conflicts():
-            code, message = ExitCode.ERROR, "\n".join(conflicts)
         case _:
             code = ExitCode.ERROR
             message = f"this is a bug, please report it with the output of -v: {error!r}"

@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -25,58 +26,7 @@ DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by
 CHUNKS_AT_ONCE = 8192
 
 # Everyday topics, so that no folder of documents covers more than a few.
-UNRELATED_QUESTIONS = (
-    "how long does sourdough have to rise in the fridge?",
-    "which bus goes from the station to the harbour on Sundays?",
-    "why do my tomato plants get yellow leaves?",
-    "what are the symptoms of an iron deficiency?",
-    "who won the hundred metres at the last Olympic Games?",
-    "how do I change the tyre of a bicycle?",
-    "what is the capital of Mongolia?",
-    "how is a string quartet different from a quintet?",
-    "when was the printing press invented?",
-    "can I deduct the rent of my office from my taxes?",
-    "how far away is the nearest star?",
-    "what should I feed a kitten of six weeks?",
-    "which glue holds leather on wood?",
-    "how do glaciers shape a valley?",
-    "who painted the ceiling of the Sistine Chapel?",
-    "what is the difference between a viola and a violin?",
-    "how many players are on a volleyball team?",
-    "why does bread go stale faster in the fridge?",
-    "how do I get red wine out of a white tablecloth?",
-    "what does a notary do when a house is sold?",
-    "which vaccinations do I need for a trip to Kenya?",
-    "how do bees find their way back to the hive?",
-    "what is a mortgage with a fixed rate?",
-    "when do the swallows fly south?",
-    "how much does it cost to send a parcel to Canada?",
-    "what is the best time to prune an apple tree?",
-    "how do I calm a baby that cries at night?",
-    "which spices belong in a curry?",
-    "who wrote the Brothers Karamazov?",
-    "why is the sea salty?",
-    "how do I sew a button on a coat?",
-    "what is the speed limit on Italian motorways?",
-    "how are diamonds formed?",
-    "what are the rules of offside in football?",
-    "how do I write a letter of condolence?",
-    "how long can cooked rice be kept?",
-    "what causes thunder?",
-    "how high is Mount Kilimanjaro?",
-    "which exercises help against back pain?",
-    "how do I train a dog to come when it is called?",
-    "what is the plot of Romeo and Juliet?",
-    "how do vaccines work?",
-    "what was the cause of the French Revolution?",
-    "how do I remove limescale from a kettle?",
-    "which trees keep their leaves in winter?",
-    "what do I wear to a wedding in summer?",
-    "how is cheese made?",
-    "why do we yawn?",
-)
-
-
+UNRELATED_QUESTIONS = tuple(Path(__file__).with_name("unrelated.txt").read_text(encoding="utf-8").splitlines())
 _QUESTIONS_HASH = sha256("\n".join(UNRELATED_QUESTIONS).encode()).hexdigest()[:16]
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 from typing import Literal
 
@@ -41,13 +41,13 @@ from retriever.store.database import FILE_NAME, INDEX_FORMAT
 from retriever.store.locks import is_read, writer_of
 from retriever.store.own_files import DRAFT, list_drafts
 from retriever.store.store import Store
-from retriever.upkeep.installation import CURE, find_conflicts
 from retriever.vectors.manifest import VectorsManifest
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
 
 OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
+OUR_PACKAGES = ("pageindex", "retriever")  # names of other distributions too
 PACKAGES = ("chromadb", "numpy", "onnxruntime", "rank-bm25", "networkx", "markdown-it-py", "ollama")
 
 
@@ -99,10 +99,13 @@ def examine_software() -> Iterator[Finding]:
             installed.append(f"{name} is missing")
             cure = f"install again: {name_installer()}"
     yield judge("environment", "software", ", ".join(installed), cure)
-    conflicts = list(find_conflicts())
-    for says, is_in_the_way in conflicts:
-        yield Finding("environment", "package names", "problem" if is_in_the_way else "note", says, CURE)
-    if not conflicts:
+    providers = packages_distributions()
+    others = {name for package in OUR_PACKAGES for name in providers.get(package, ()) if name != "hybrid-retrieve"}
+    if others:
+        says = f"{', '.join(sorted(others))} has a package of the same name as ours: one of them may hide the other"
+        cure = "keep this program in an environment of its own: uv tool install ."
+        yield Finding("environment", "package names", "note", says, cure)
+    else:
         yield Finding("environment", "package names", "well", "no other distribution has `pageindex` or `retriever`")
 
     try:
