@@ -34,7 +34,7 @@ from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Quer
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.speed import USUAL
-from retriever.served.task import Generator, Task
+from retriever.served.task import Generator, Task, write_planned
 from retriever.settings.schema import ExpansionSettings
 from retriever.store.reading import StoredState
 from retriever.trace import Deadline, Recorder, milliseconds_since
@@ -191,13 +191,12 @@ class Expander:
     ) -> tuple[CachedExpansion, bool]:
         """Return what the model writes for a task, which `fit` cuts to the time there is, and whether it was cached."""
         generator = self._open_generator()
-        key = cache_key(generator.name, task)
+        key = cache_key(generator.identity, task)
         if entry := self._cache.get(key):
             return entry, True
         started = perf_counter()
         seconds = deadline.seconds_for(stage)
-        task = fit(generator, seconds) if fit else task
-        written = generator.write(replace(task, seconds=seconds))
+        written = write_planned(generator, lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
         entry = CachedExpansion(written, milliseconds_since(started))
         self._cache.put(key, entry)
         return entry, False

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion, Turn
-from retriever.served.speed import Speed, size
+from retriever.served.speed import Speed, choose_plan, size
 from retriever.served.task import Task, fence_lines, json_line
 from retriever.settings.schema import ExpansionSettings
 from retriever.store.connection import Connection
@@ -220,19 +220,22 @@ def plan_expansion(
     settings: ExpansionSettings, question: str, speed: Speed, seconds: float
 ) -> tuple[ExpansionSettings, int]:
     """Return the settings with as many texts as the model writes in the seconds, and the bytes that it reads beside."""
-    needs_passages = settings.hyde.mode in {"average", "keywords"}
-    for rewordings, passages in PASSAGES_PLANS if needs_passages else PLANS:
-        planned = replace(
-            settings,
-            rewordings=min(settings.rewordings, rewordings),
-            hyde_variants=min(settings.hyde_variants, passages),
-        )
-        written = count_usual_tokens(planned)
+    counts = [(settings.rewordings, settings.hyde_variants)]
+    for rewordings, passages in PASSAGES_PLANS if settings.hyde.mode in {"average", "keywords"} else PLANS:
+        counts.append((min(settings.rewordings, rewordings), min(settings.hyde_variants, passages)))
+    plans = [
+        replace(settings, rewordings=rewordings, hyde_variants=passages)
+        for rewordings, passages in counts
+        if rewordings or passages or settings.hyde.mode == "answer"
+    ]
+
+    def cost(planned: ExpansionSettings) -> tuple[int, int]:
         fixed = size(build_instructions(planned)) + 2 * size(_FENCE) + size(question) + 100
-        is_empty = not (planned.rewordings or planned.hyde_variants or settings.hyde.mode == "answer")
-        if not is_empty and speed.seconds(fixed, written) <= seconds:
-            break
-    return planned, max(size(question) + 200, speed.bytes_in(0.9 * seconds, written) - fixed)
+        return fixed, count_usual_tokens(planned)
+
+    chosen = choose_plan(plans, cost, speed, seconds) or settings
+    fixed, written = cost(chosen)
+    return chosen, max(size(question) + 200, speed.bytes_in(0.9 * seconds, written) - fixed)
 
 
 def count_usual_tokens(settings: ExpansionSettings) -> int:

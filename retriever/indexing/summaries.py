@@ -6,6 +6,7 @@ where it speaks of the section in the section's words. Everything else keeps its
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pydantic import BaseModel, Field
@@ -19,7 +20,7 @@ from retriever.indexing.report import IndexReport, SummaryReport
 from retriever.indexing.request import IndexRequest
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
-from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
+from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, write_planned
 from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
@@ -43,7 +44,9 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
     model = replace(request.profile.llm, model=settings.model or request.profile.llm.model)
     with request.store.write(request.wait_s) as (connection, _):
         generator = ServedGenerator(model)
-        writer = f"{generator.name} {VERSION}"
+        with suppress(LanguageModelError):  # said when the first section is asked for
+            model = replace(model, model=generator.own_name)
+        writer = f"{model.model} {VERSION}"
         # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
         sizes = sorted((len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection))
         wanted = {}
@@ -55,7 +58,7 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
         new, reason = _write(connection, missing, writer, lambda: ServedGenerator(model), progress)
         _put_in_force(connection, request.store, wanted, known | new, writer)
         summaries = SummaryReport(
-            writer=generator.name,
+            writer=model.model,
             written=sum(map(bool, new.values())),
             known=len(set(wanted.values()) & known.keys()),
             unusable=sum(not text for text in new.values()),
@@ -171,9 +174,12 @@ def write_summary(node: Node, generator: Generator) -> str:
     """What the model says of a node's own text; empty when it cannot be used."""
     nonce = new_nonce()
     instructions = _INSTRUCTIONS.format(nonce=nonce)
-    room = generator.room(instructions, MAX_TOKENS)
-    task = Task(instructions, _material(node, nonce, room), WrittenSummary, MAX_TOKENS, example=_EXAMPLE)
-    return usable(generator.write(task).summary, node)
+
+    def plan() -> Task[WrittenSummary]:
+        room = generator.room(instructions, MAX_TOKENS)
+        return Task(instructions, _material(node, nonce, room), WrittenSummary, MAX_TOKENS, example=_EXAMPLE)
+
+    return usable(write_planned(generator, plan).summary, node)
 
 
 def _material(node: Node, nonce: str, room: int) -> str:

@@ -5,6 +5,7 @@ answer is only ever read as an order of the candidates that it was given.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from pydantic.config import JsonDict
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
-from retriever.served.speed import USUAL, size
+from retriever.served.speed import USUAL, choose_plan, size
 from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.text import cut
 
@@ -38,7 +39,11 @@ question. It stands between the lines <data {nonce}> and </data {nonce}>, and on
 
 _EXAMPLE = '{"best_first": [2, 3, 1]}'
 # (candidates, characters of a passage), from the most that is worth asking for to the least
-PLANS = ((99, 10**6), (30, 600), (20, 600), (15, 500), (12, 450), (10, 350), (8, 300), (6, 250), (6, 100))
+PLANS = ((99, 10**6), (30, 600), (30, 450), (20, 600), (15, 500), (12, 450), (10, 350), (8, 300), (6, 250), (6, 100))
+
+
+# Small models lose count of long lists; of a model whose size nobody says, no more is expected.
+SMALL_BILLIONS, SMALL_READS = 4, 10
 
 
 class Order(BaseModel):
@@ -70,34 +75,43 @@ class ListwiseReranker:
         """As `Reranker.score`: a candidate's score is the value of its rank. Those that the model cannot read stay."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
-        started = time.monotonic()
-        instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
-        max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
-        room = self._generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
-        planned = self._plan(question, candidates, room, seconds)
-        lines = [json_line({"question": question}), *map(candidate_line, range(1, len(planned) + 1), planned)]
-        key = sha256(json.dumps([self._generator.name, *lines]).encode()).digest()
-        places = self._orders.get(key)
-        note = f"{pluralize(len(planned), 'candidate')}, {'cached' if places else '1 call'}"
-        if places is None:
-            left = None if seconds is None else seconds - (time.monotonic() - started)
-            if left is not None and left <= 0:
-                raise LanguageModelTimeoutError("the time for reranking is over")
-            material = fence_lines(lines, nonce)
-            task = Task(instructions, material, order_of(len(planned)), max_tokens, seconds=left, example=_EXAMPLE)
-            places = tuple(
-                number - 1 for number in self._generator.write(task).best_first if 1 <= number <= len(planned)
-            )
-            if not places:
-                raise WrongAnswerError("the model named none of the candidates")
-            self._orders[key] = places
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        try:
+            planned, places, is_cached = self._ask(question, candidates, deadline)
+        except TaskTooLongError:  # the generator knows by now how much its model reads
+            planned, places, is_cached = self._ask(question, candidates, deadline)
         # Those that it does not name follow in their order, then those that it did not read.
         order = dict.fromkeys([*places, *range(len(candidates))])
         scores = {place: rank_value(rank) for rank, place in enumerate(order, start=1)}
         shortened = sum(one != other for one, other in zip(candidates, planned, strict=False))
+        note = f"{pluralize(len(planned), 'candidate')}, {'cached' if is_cached else '1 call'}"
         note = f"the first {note}" if len(planned) < len(candidates) else note
         note += f", {pluralize(shortened, 'passage')} shortened to fit" if shortened else ""
         return RerankOutput(tuple(scores[place] for place in range(len(candidates))), note)
+
+    def _ask(
+        self, question: str, candidates: Sequence[RerankInput], deadline: float
+    ) -> tuple[Sequence[RerankInput], tuple[int, ...], bool]:
+        """Return the candidates that the model is shown, their places in its order, and whether that was known."""
+        instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
+        max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
+        seconds = None if deadline == math.inf else deadline - time.monotonic()
+        room = self._generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
+        planned = self._plan(question, candidates, room, seconds)
+        lines = [json_line({"question": question}), *map(candidate_line, range(1, len(planned) + 1), planned)]
+        key = sha256(json.dumps([self._generator.name, *lines]).encode()).digest()
+        if places := self._orders.get(key):
+            return planned, places, True
+        left = None if deadline == math.inf else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise LanguageModelTimeoutError("the time for reranking is over")
+        answer, material = order_of(len(planned)), fence_lines(lines, nonce)
+        task = Task(instructions, material, answer, max_tokens, seconds=left, example=_EXAMPLE)
+        places = tuple(number - 1 for number in self._generator.write(task).best_first if 1 <= number <= len(planned))
+        if not places:
+            raise WrongAnswerError("the model named none of the candidates")
+        self._orders[key] = places
+        return planned, places, False
 
     def _plan(
         self, question: str, candidates: Sequence[RerankInput], room: int, seconds: float | None
@@ -106,20 +120,20 @@ class ListwiseReranker:
 
         `room` is for them and the question, in bytes; TaskTooLongError where it is too small.
         """
-        speed, wanted = self._generator.speed or USUAL, self._generator.stage_s
-        limit = wanted if seconds is None else min(wanted, seconds)
-        fitting: Sequence[RerankInput] = ()
-        for count, chars in PLANS:
-            planned = [replace(item, text=cut(item.text, chars)) for item in candidates[:count]]
+        wanted, billions = self._generator.stage_s, self._generator.billions
+        most = SMALL_READS if billions is None or billions < SMALL_BILLIONS else len(candidates)
+        shown = candidates[:most]
+        plans = [[replace(item, text=cut(item.text, chars)) for item in shown[:count]] for count, chars in PLANS]
+
+        def cost(planned: Sequence[RerankInput]) -> tuple[int, int]:
             lines = [json_line({"question": question}), *map(candidate_line, range(1, len(planned) + 1), planned)]
-            needed = sum(size(line) + 1 for line in lines)
-            if needed <= room:
-                fitting = planned
-                if speed.seconds(size(_INSTRUCTIONS) + needed, 8 + 3 * len(planned)) <= limit:
-                    break
-        if not fitting:
+            return size(_INSTRUCTIONS) + sum(size(line) + 1 for line in lines), 8 + 3 * len(planned)
+
+        limit = wanted if seconds is None else min(wanted, seconds)
+        chosen = choose_plan(plans, cost, self._generator.speed or USUAL, limit, size(_INSTRUCTIONS) + room)
+        if chosen is None:
             raise TaskTooLongError("the context has no room for the candidates beside the question; raise llm.num_ctx")
-        return fitting
+        return chosen
 
 
 def candidate_line(number: int, candidate: RerankInput) -> str:

@@ -16,7 +16,7 @@ from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
 from retriever.searching.open_index import View
 from retriever.served.speed import size
-from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
+from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, write_planned
 from retriever.store.reading import OutlineNode
 from retriever.text import cut
 from retriever.trace import Deadline
@@ -114,8 +114,16 @@ def run_rounds(
         while count and len(done) < MAX_ACTIONS:
             count -= 1
             seconds = deadline.seconds_for(StageName.ROUNDS)
-            task, shown = build_task(view, question, shown, done, generator, seconds)
-            plan = generator.write(task)
+            first, done_before = shown, tuple(done)
+
+            def plan_task(
+                first: Sequence[str] = first, done: Sequence[Action] = done_before, seconds: float | None = seconds
+            ) -> Task[Plan]:
+                nonlocal shown
+                task, shown = build_task(view, question, first, done, generator, seconds)
+                return task
+
+            plan = write_planned(generator, plan_task)
             granted, refused = check_actions(plan.actions, question, len(shown), done)
             rounds.refused += refused
             # A model that was refused everything would be shown the same again, and asks for the same.

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from retriever.errors import LanguageModelError, WrongAnswerError
 from retriever.served.generator import ServedGenerator
+from retriever.served.server import served_window
 from retriever.served.task import Task, new_nonce
 from retriever.settings.schema import LlmSettings
 
@@ -67,7 +68,8 @@ def _findings(settings: LlmSettings, *, measures: bool) -> Iterator[LlmFinding]:
         longest, wanted = model.context_length, settings.num_ctx
         window = f"{wanted} of the {longest} tokens that {model.name} can read"
         if longest is None:
-            window = f"{wanted} tokens (llm.num_ctx); the server does not say how many {model.name} reads"
+            assumed = served_window(None, settings)
+            window = f"{assumed} tokens are assumed (llm.num_ctx): the server does not say how many {model.name} reads"
         elif longest < wanted:
             window = (
                 f"{model.name} reads {longest} tokens, fewer than llm.num_ctx ({wanted}): every task is cut to that"

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from retriever.errors import (
 from retriever.served.address import allowed_url, find_key, ollama_url
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
-from retriever.served.server import ModelInfo, ModelServer, Reply, served_window
+from retriever.served.server import ModelInfo, ModelServer, Reply, read_billions, served_window
 from retriever.served.speed import LEAST_READ, Measured, Speed, SpeedFile, size
 from retriever.served.task import Task, Written, read_answer
 from retriever.settings.schema import LlmSettings
@@ -104,6 +104,24 @@ class ServedGenerator:
         """The model, as the settings name it."""
         return self._settings.model
 
+    @property
+    def identity(self) -> str:
+        """As `Generator.identity`."""
+        return f"{self.server.url} {self.own_name}"
+
+    @property
+    def own_name(self) -> str:
+        """The model, as its server names it: that is asked where the settings name none; LanguageModelError."""
+        if self._settings.kind == "openai" and self.name == LlmSettings().model and self._model is None:
+            with self._guarded(self.server.look_up_s):
+                self._look_up(self.server.look_up_s)
+        return self.server.model
+
+    @property
+    def billions(self) -> float | None:
+        """As `Generator.billions`."""
+        return self._model.billions if self._model else read_billions(None, self.name)
+
     @cached_property
     def server(self) -> ModelServer:
         """The server, as `open_server` gives it."""
@@ -112,23 +130,21 @@ class ServedGenerator:
     @cached_property
     def speed(self) -> Speed | None:
         """How fast the model is, as far as is known: measured by each answer, and kept in the user's cache folder."""
-        return self._speeds.read(self._speed_key)
-
-    @cached_property
-    def _speed_key(self) -> str:
-        return f"{self.server.url} {self.name}"
+        with suppress(LanguageModelError):  # whatever is asked of the server next says the same
+            return self._speeds.read(self.identity)
+        return None
 
     def _learn(self, measured: Measured) -> None:
         if (speed := measured.joined(self.speed)) is not None and speed != self.speed:
             self.__dict__["speed"] = speed
-            self._speeds.write(self._speed_key, speed)
+            self._speeds.write(self.identity, speed)
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         """As `Generator.room`; the window is the served model's, which the server is asked for once."""
         if self._window is None:
             with self._guarded(seconds):
                 self._look_up(min(self.server.look_up_s, seconds or self.server.look_up_s))
-        window = self._window or self._settings.num_ctx
+        window = min(self._window or self._settings.num_ctx, self.server.refused_window or self._settings.num_ctx)
         return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
@@ -167,6 +183,7 @@ class ServedGenerator:
         started = time.monotonic()
         model = self._look_up(min(self.server.look_up_s, task.seconds or self.server.look_up_s))
         window = served_window(model.context_length, self._settings)
+        window = min(window, self.server.refused_window or window)
         self._check_length(task, window)
         # A model that is not loaded gets longer, but a task's own limit always holds.
         seconds = self._settings.seconds + (0 if model.is_loaded else self._settings.load_seconds)
@@ -198,7 +215,7 @@ class ServedGenerator:
         self.server.has_schema = has_schema
         if self.speed is not None and self.speed.has_schema != has_schema:
             self.__dict__["speed"] = replace(self.speed, has_schema=has_schema)
-            self._speeds.write(self._speed_key, self.speed)
+            self._speeds.write(self.identity, self.speed)
 
     def _generate(self, task: Task[Any], model: ModelInfo, deadline: float, *, with_schema: bool) -> Reply:
         """Return the answer, by which the speed is learned; nothing is asked where reading would take too long."""

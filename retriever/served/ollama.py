@@ -9,7 +9,17 @@ import httpx
 import numpy.typing as npt
 
 from retriever.errors import NoModelError
-from retriever.served.server import CONNECT_S, LOOK_UP_S, ModelInfo, ModelServer, Piece, Reply, served_window
+from retriever.served.server import (
+    CONNECT_S,
+    LOOK_UP_S,
+    ModelInfo,
+    ModelServer,
+    Piece,
+    Reply,
+    least_temperature,
+    read_billions,
+    served_window,
+)
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -90,16 +100,19 @@ class OllamaServer(ModelServer):
         context_length = next((length for length in lengths if isinstance(length, int)), None)
         if self.think is not None and "gpt-oss" in name.lower():  # it has not refused; it can be told levels alone
             self.think = "low"
+        details = shown.details
         return ModelInfo(
             name=name,
             is_loaded=name in windows and windows[name] in {None, served_window(context_length, self._llm)},
             can_chat=shown.capabilities is None or "completion" in shown.capabilities,
             context_length=context_length,
+            billions=read_billions(details.parameter_size if details else None, name),
         )
 
     def _generate(self, task: Task[Any], seconds: float, *, with_schema: bool) -> Reply:
         llm, max_tokens, started = self._llm, task.max_tokens + self.thought_tokens, time.monotonic()
-        options = {"num_ctx": llm.num_ctx, "num_predict": max_tokens, "temperature": task.temperature, "seed": 7}
+        temperature = max(task.temperature, least_temperature(self.model))
+        options = {"num_ctx": llm.num_ctx, "num_predict": max_tokens, "temperature": temperature, "seed": 7}
         # Each token comes as a line of JSON of some 130 bytes.
         limits = Limits(CONNECT_S, seconds, llm.idle_seconds, lambda: self.has_begun, 2**15 + 512 * max_tokens)
         with self._client(limits) as client:

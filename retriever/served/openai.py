@@ -9,6 +9,7 @@ comments by which a server shows that it is alive; what is left of it here is th
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -18,7 +19,15 @@ from pydantic import BaseModel, ValidationError
 
 from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
 from retriever.served.address import explain_key, is_this_machine
-from retriever.served.server import CONNECT_S, ModelInfo, ModelServer, Piece, Reply
+from retriever.served.server import (
+    CONNECT_S,
+    ModelInfo,
+    ModelServer,
+    Piece,
+    Reply,
+    least_temperature,
+    read_billions,
+)
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -149,12 +158,30 @@ class OpenAIServer(ModelServer):
             others = ", ".join(model["id"] for model in models[:20])
             raise NoModelError(f"{self.missing()}; it has {others}")
         self.model = found["id"] if found else name
-        # vLLM, llama.cpp, OpenRouter; the others do not say.
         said = found or {}
-        meta = said.get("meta")
-        lengths = (said.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
-        length = next((item for item in (*lengths, said.get("context_length")) if isinstance(item, int)), None)
-        return ModelInfo(self.model, True if self._has_answered else None, True, length)
+        # vLLM, llama.cpp, OpenRouter.
+        meta = said["meta"] if isinstance(said.get("meta"), dict) else {}
+        lengths = (said.get("max_model_len"), meta.get("n_ctx"), said.get("context_length"))
+        length = next((item for item in lengths if isinstance(item, int)), None)
+        if length is None and is_this_machine(self.url):
+            length = self._ask_loaded_window(seconds)
+        billions = read_billions(meta.get("n_params"), self.model)
+        return ModelInfo(self.model, True if self._has_answered else None, True, length, billions)
+
+    def _ask_loaded_window(self, seconds: float) -> int | None:
+        """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
+        root, limits = self.url.removesuffix("/v1"), Limits(self._connect_s, seconds)
+        with suppress(ServedError):
+            models = request_json(f"{root}/api/v0/models", limits, key=self._key).get("data")
+            for model in models if isinstance(models, list) else ():
+                if isinstance(model, dict) and model.get("id") == self.model:
+                    window = model.get("loaded_context_length")
+                    return window if isinstance(window, int) else None
+        with suppress(ServedError):
+            settings = request_json(f"{root}/props", limits, key=self._key).get("default_generation_settings")
+            window = settings.get("n_ctx") if isinstance(settings, dict) else None
+            return window if isinstance(window, int) else None
+        return None
 
     def _list_models(self, seconds: float) -> list[dict[str, Any]]:
         """Return the models that the server lists; none where it has no such list."""
@@ -186,7 +213,7 @@ class OpenAIServer(ModelServer):
             "chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"},
             "stream_options": {"include_usage": True},
             "seed": 7,
-            "temperature": task.temperature,
+            "temperature": max(task.temperature, least_temperature(self.model)),
             "max_tokens": max_tokens,
             "response_format": {"type": "json_schema", "json_schema": schema},
         }

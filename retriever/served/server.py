@@ -1,6 +1,7 @@
 """What the servers of both kinds share: how a model is asked to write, what is tried again, what a fault means."""
 
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -38,6 +39,9 @@ LOOK_UP_S = 1.0  # for all questions about a model; a server that needs longer i
 CONNECT_S = 0.5
 RETRY_PAUSE_S = 0.3
 BUSY = frozenset({429, 502, 503, 504})  # statuses that may pass by themselves
+USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
+# Their cards ask for these, and advise against always taking the likeliest word.
+LEAST_TEMPERATURES = (("qwen3", 0.7), ("qwq", 0.6), ("deepseek-r1", 0.6))
 # For the thoughts of a model that cannot be told not to think; the least level takes some hundred.
 THOUGHT_TOKENS = 1024
 
@@ -50,6 +54,7 @@ class ModelInfo:
     is_loaded: bool | None  # with the context window that is asked for: for another one it is loaded anew; None: unsaid
     can_chat: bool  # embedding models cannot
     context_length: int | None  # how many tokens the model can read at most; None: the server does not say
+    billions: float | None = None  # of weights; None: the server does not say, and neither does the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +82,27 @@ class Piece:
 
 
 def served_window(context_length: int | None, settings: LlmSettings) -> int:
-    """Return how many tokens the model reads: as many as are asked for, unless it was made for fewer."""
+    """Return how many tokens the model reads: as many as are asked for, unless it was made, or loaded, for fewer."""
+    if context_length is None and settings.num_ctx == LlmSettings().num_ctx:
+        return min(settings.num_ctx, USUAL_WINDOW)  # nobody has said more
     return min(settings.num_ctx, context_length or settings.num_ctx)
+
+
+def read_billions(said: object, name: str) -> float | None:
+    """Return how many billion weights a model has, by `3.2B` or a count, else by its name.
+
+    >>> read_billions("3.2B", "llama3.2"), read_billions(None, "qwen2.5-0.5b-instruct"), read_billions(None, "phi")
+    (3.2, 0.5, None)
+    """
+    if isinstance(said, int | float):
+        return said / 1e9
+    found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", f"{said or ''} {name}".lower())
+    return float(found[1]) / (1 if found[2] == "b" else 1000) if found else None
+
+
+def least_temperature(name: str) -> float:
+    """Return the temperature below which a family of models loops, by its own card; 0 for most."""
+    return next((least for family, least in LEAST_TEMPERATURES if family in name.lower()), 0.0)
 
 
 def may_pass(error: ServedError) -> bool:
@@ -110,6 +134,7 @@ class ModelServer(ABC):
         self.think: bool | str | None = False
         self.look_up_s = LOOK_UP_S
         self.has_begun = False  # whether the last answer began
+        self.refused_window: int | None = None  # what it said that it reads, in refusing a longer task
         self._has_answered = False  # else the model may have been loaded with the first answer
         self.has_schema = True  # whether the server is given the schema; without, it stands in the instructions
 
@@ -301,7 +326,12 @@ class ModelServer(ABC):
             return NoGeneratorError(f"{url} sends on to another address, {advice}")
         if "does not support chat" in said:
             return self.cannot_chat()
-        if "context" in said and ("exceed" in said or "length" in said):
+        if "n_ctx" in said or ("context" in (lower := said.lower()) and ("exceed" in lower or "length" in lower)):
+            # Of the two numbers the smaller one is the window, and the larger one the task.
+            numbers = [int(number) for number in re.findall(r"\d{3,}", said)]
+            self.refused_window = min(numbers, default=self.refused_window or 2 * USUAL_WINDOW)
+            if not numbers:
+                self.refused_window //= 2
             return TaskTooLongError(f"{model} at {url} cannot read so much ({said}): see llm.num_ctx")
         if status < 0:
             return CutAnswerError(f"{model} at {url} stopped in the middle of its answer: {said}")

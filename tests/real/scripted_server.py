@@ -102,6 +102,7 @@ class Model:
 
     capabilities: tuple[str, ...] = ("completion", "tools")
     context_length: int = 131_072
+    parameter_size: str = "8.0B"
 
 
 def rank_evenly(asked: Asked) -> object:
@@ -134,8 +135,12 @@ class ScriptedServer:
     )
     """As Ollama has them."""
     loaded: set[str] = field(default_factory=lambda: {"llama3.2:latest"})
-    listed: list[Any] | None = field(default_factory=lambda: [{"id": "llama3.2", "object": "model"}])
+    listed: list[Any] | None = field(
+        default_factory=lambda: [{"id": "llama3.2", "object": "model", "max_model_len": 131_072}]
+    )
     """The models of OpenAI's API; None: it has no list of them."""
+    described: dict[str, Any] = field(default_factory=dict)
+    """What it says of itself besides, by path."""
     version: str = "0.13.5"
     key: str = ""
     """What it wants to see; empty: nothing."""
@@ -266,7 +271,9 @@ class ModelHandler(LoopbackHandler):
         script = self.script
         names = script.loaded if self.path == "/api/ps" else script.models
         listed = [{"name": name, "model": name, "digest": f"digest of {name}", "size": 9} for name in sorted(names)]
-        if self.path == "/api/version":
+        if self.path in script.described:
+            self.reply(200, script.described[self.path])
+        elif self.path == "/api/version":
             self.reply(200, {"version": script.version})
         elif self.path in {"/api/tags", "/api/ps"}:
             self.reply(200, {"models": listed})
@@ -275,7 +282,11 @@ class ModelHandler(LoopbackHandler):
         elif self.path == "/api/show" and (name := script.find(asked.model)):
             model = script.models[name]
             info = {"general.architecture": "llama", "llama.context_length": model.context_length}
-            shown = {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}}
+            shown = {
+                "model_info": info,
+                "capabilities": model.capabilities,
+                "details": {"family": "llama", "parameter_size": model.parameter_size},
+            }
             self.reply(200, shown)
         else:
             self.reply(404, {"error": "Not Found"})

@@ -32,7 +32,8 @@ def ask(shelf: Shelf, ollama: ScriptedServer, rerank: Mapping[str, Any] | None =
     # No passages and rewordings: the reranking alone asks the model.
     wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": {"gate": "never"}}
     return shelf.ask(
-        QUESTION, **{**wishes, "llm": llm, "rerank": {"kind": "llm", "blend": 0.0, **(rerank or {})}, **settings}
+        QUESTION,
+        **{**wishes, "llm": llm, "rerank": {"kind": "llm", "blend": 0.0, "margin": 0.0, **(rerank or {})}, **settings},
     )
 
 

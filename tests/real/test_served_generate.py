@@ -32,7 +32,7 @@ from retriever.errors import (
 from retriever.served.check import check_llm
 from retriever.served.generator import ServedGenerator
 from retriever.served.server import THOUGHT_TOKENS
-from retriever.served.task import Task
+from retriever.served.task import Task, write_planned
 from retriever.settings.schema import LlmSettings
 from tests.real.scripted_server import (
     Asked,
@@ -428,6 +428,47 @@ def test_a_prompt_that_the_server_cut_is_not_answered(served: Served) -> None:
     assert "first 8192 tokens" in str(error)
 
 
+REFUSALS = {
+    "llama.cpp": "request (2967 tokens) exceeds the available context size (2048 tokens), try increasing it",
+    "LM Studio": "Cannot truncate prompt with n_keep (4270) >= n_ctx (2048)",
+    "LM Studio, again": "The number of tokens to keep from the initial prompt is greater than the context length "
+    "(n_keep: 13055>= n_ctx: 2048). Try to load the model with a larger context length, or provide a shorter input.",
+    "vLLM": "This model's maximum context length is 2048 tokens. However, you requested 2967 tokens.",
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_window_that_shows_in_a_refusal_alone_is_planned_by(openai: Served, name: str) -> None:
+    refused = status(400, {"error": {"message": REFUSALS[name]}})
+    openai.script.answer = lambda asked: refused if asked.prompt_tokens > 1500 else GOOD
+    generator = openai.open()
+
+    def plan() -> Task[Answer]:
+        return replace(TASK, material="word " * (generator.room(TASK.instructions, TASK.max_tokens) // 5))
+
+    for _ in range(2):
+        assert write_planned(generator, plan).queries == ("a boat is",)
+    assert len(openai.script.asked) == 3, "remembered"
+
+
+def test_a_window_of_unknown_size_is_halved_where_it_was_too_much(openai: Served) -> None:
+    """As LM Studio says it in the middle of a stream."""
+    refused = parts({"error": {"message": "Context size has been exceeded.", "type": "server_error"}})
+    openai.script.answer = lambda asked: refused if asked.prompt_tokens > 3000 else GOOD
+    generator = openai.open()
+
+    def plan() -> Task[Answer]:
+        return replace(TASK, material="word " * (generator.room(TASK.instructions, TASK.max_tokens) // 5))
+
+    assert write_planned(generator, plan).queries == ("a boat is",)
+
+
+def test_the_loaded_window_of_lm_studio_is_asked_for(openai: Served) -> None:
+    openai.script.listed = [{"id": "llama3.2", "object": "model"}]
+    openai.script.described["/api/v0/models"] = {"data": [{"id": "llama3.2", "loaded_context_length": 2048}]}
+    assert openai.open().room("", 100) == (1536 - 256) * 3
+
+
 # What models and servers do in their own ways
 
 
@@ -626,7 +667,7 @@ def test_the_check_tells_of_a_model_that_is_not_loaded_or_reads_less(ollama: Ser
         ({"max_model_len": 4096}, "reads 4096 tokens, fewer"),
         ({"meta": {"n_ctx": 2048, "n_ctx_train": 131072}}, "reads 2048 tokens, fewer"),
         ({"context_length": 131072}, "8192 of the 131072 tokens"),
-        ({}, r"8192 tokens \(llm.num_ctx\); the server does not say"),
+        ({}, r"4096 tokens .* the server does not say"),
     ],
     ids=["vLLM", "llama.cpp", "OpenRouter", "unknown"],
 )
@@ -635,7 +676,8 @@ def test_the_window_is_what_the_server_says_else_num_ctx(openai: Served, said: d
     findings = {finding.what: finding for finding in check_llm(openai.settings())}
     assert re.search(window, findings["context window"].says)
     assert all(finding.is_well for finding in findings.values())
-    length = said.get("max_model_len") or said.get("meta", {}).get("n_ctx") or 8192
+    length = said.get("max_model_len") or said.get("meta", {}).get("n_ctx") or said.get("context_length") or 4096
+    length = min(8192, length)
     assert openai.open().room("", 100) == (min(int(length * 0.75), length - 100) - 256) * 3
 
 

@@ -31,6 +31,8 @@ class ScriptedGenerator:
     name: str = "scripted"
     speed: Speed | None = field(default_factory=lambda: Speed(1e6, 1e6))
     stage_s: float = 8.0
+    identity: str = ""
+    billions: float = 8.0
     tasks: list[Task[Any]] = field(default_factory=list)
 
     def write(self, task: Task[Written]) -> Written:

@@ -30,6 +30,8 @@ class FakeGenerator:
     name: str = "fake"
     speed: None = None
     stage_s: float = 8.0
+    identity: str = ""
+    billions: float = 8.0
     space: int = 10_000
     tasks: list[Task] = field(default_factory=list)  # type: ignore[type-arg]  # of any kind
 
