@@ -138,6 +138,7 @@ class UnknownReferenceError(UsageError):
     """
 
     def __init__(self, reference: str, near: Sequence[str] = ()) -> None:
+        self.near = tuple(near)
         question = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
         super().__init__(
             f"{reference!r} is not in the index", hint=question or CommandHint("tree", "to see what is, run")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pageindex.node import Node
 from retriever.arguments import check_arguments
@@ -149,6 +149,7 @@ class Retriever(Closing):
         *,
         on_found: Callable[[Answer], None] | None = None,
         on_sentence: Callable[[CitedSentence], None] | None = None,
+        quoted: bool = False,
     ) -> ShortAnswer:
         """Return sentences that answer the question, each checked against the lines that it cites, and the sections.
 
@@ -158,6 +159,7 @@ class Retriever(Closing):
             question: as in `search`.
             on_found: given the sections before any sentence is written.
             on_sentence: given each sentence as soon as it is checked.
+            quoted: whether no language model writes them.
 
         Raises:
             RetrieverError: as `search`.
@@ -166,8 +168,9 @@ class Retriever(Closing):
 
         budget_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
+        kind: Literal["auto", "llm", "extractive"] = "extractive" if quoted else self.profile.answer.kind
         writer = AnswerWriter(
-            replace(self.profile.answer, seconds=seconds),
+            replace(self.profile.answer, kind=kind, seconds=seconds),
             self._models.generator,
             is_asked_for=self.profile.use_llm,
             budget_s=budget_s,

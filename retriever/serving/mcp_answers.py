@@ -126,8 +126,6 @@ def write_head(answer: "Answer", max_tokens: int) -> list[str]:
     notes = [*map(str, reversed(first)), *(str(item) for item in answer.degraded if item not in first), *answer.notes]
     if answer.index.stale_files:
         notes.append(f"{pluralize(answer.index.stale_files, 'file')} changed since they were indexed")
-    if answer.index.embedded_share < 1:
-        notes.append(f"{answer.index.embedded_share:.0%} of the text can be found by meaning so far")
     lines = [cut(line, 2 * LINE_CHARS) for line in (*lines, *(f"note: {note}" for note in notes))]
     return lines[: count_fitting(lines, max_tokens // 2)]
 

@@ -122,7 +122,9 @@ def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
             return response.text
 
     answer = anyio.run(fetch, "/?question=rolls")
-    assert '<p class="sentence" dir="auto"><mark>Rolls</mark> at 220 degrees.</p>' in answer
+    quoted = answer.partition("<blockquote")[2].partition("</blockquote>")[0]
+    assert "<li><mark>Rolls</mark> at 220 degrees.\nThey rise first.</li>" in quoted
+    assert answer.count("at 220 degrees") == 1, "no sentence is shown twice"
     assert 'docs/oven.md:11"' in answer  # what the editor opens
     link = "/read?node=oven.md%23the-oven%2Fheating&amp;passage=11-12&amp;question=rolls#passage"
     assert f'href="{link}"' in answer

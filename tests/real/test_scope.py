@@ -226,11 +226,11 @@ def test_the_page_and_the_api(index: Path) -> None:
         assert "2024-06-02" in page.partition('<ol class="hits">')[2].partition("</ol>")[0]
         for choice in ("journal/daily", "kitchen/prep"):
             assert f'<option value="{choice}">' in page
-        assert "Documents are of 2022-01-01 to 2024-06-02." in page
+        assert "Documents dated 2022-01-01 to 2024-06-02" in page
         kept = client.get("/", params=[*asked, ("since", "2022")]).text
         for filled in ('name="in" value="daily"', 'name="in" value="station"', 'name="since" value="2022" type="text"'):
             assert filled in kept
-        assert "in=daily&amp;in=station&amp;tag=kitchen" in kept, "the view of why has the same filters"
+        assert "in=daily&amp;in=station&amp;tag=kitchen" in kept, "the written answer has the same filters"
         nothing = client.get("/", params={"question": "oven in:daily tag:kitchen"})
         assert "in:daily: no document meets tag:kitchen" in nothing.text
         unknown = client.get("/api/search", params={"question": "oven", "tag": "bakin"})

@@ -108,7 +108,7 @@ def test_other_methods_and_pages_of_other_places_are_refused(client: httpx.Clien
     assert "GET" in response.headers["allow"]
     assert "error" in response.json()
     assert client.get("/", headers={"host": "evil.example"}).status_code == 400
-    assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
+    assert client.post("/", headers={"origin": "https://evil.example"}).status_code == 403
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
@@ -170,36 +170,23 @@ def test_no_language_model_is_asked_while_somebody_types(index: str | Path, olla
     assert open_history(index).queries() == ()
 
 
-@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b"])
-def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> None:
-    response = client.post("/preferences", data={"back": back, "theme": "dark", "editor": "nonsense"})
-    assert (response.status_code, response.headers["location"]) == (303, "/")
-    assert response.headers.get_list("set-cookie")[0].startswith("theme=dark;")
-    assert len(response.headers.get_list("set-cookie")) == 1
-
-
 def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: str | Path, ollama: ScriptedServer) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
     asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
     ollama.answer = lambda _: written
-    hypothetical, view = asked | {"hypothetical": "true"}, asked | {"view": "why"}
-    pages = [("/api/search", asked), ("/api/search", hypothetical), ("/", view), ("/", asked)]
+    pages = [("/api/search", asked), ("/api/search", asked | {"hypothetical": "true"}), ("/", asked)]
     with (
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
         TestClient(make_web_app(library)) as app,
     ):
-        plain, shown, why, page = [app.get(path, params=params) for path, params in pages]
+        plain, shown, page = [app.get(path, params=params) for path, params in pages]
     report = plain.json()["expansion"]
     assert report["used_hyde"] is True, report
     assert report["milliseconds"] > 0
     assert invented not in plain.text + page.text
     assert shown.json()["expansion"]["passages"] == [invented]
     assert shown.json()["expansion"]["cached"] is True
-    before, summary, behind = why.text.partition("Show what the model made up: it stands in no document</summary>")
-    assert summary
-    assert invented not in before
-    assert invented in behind.partition("</details>")[0]
 
 
 LLM = {"use_llm": True, "hyde": {"gate": "always"}}

@@ -38,6 +38,7 @@ PAGES = {
     f"{'It is a long journey, over land and sea, and every station has a clock. ' * 30}\n",
     "garden/tomatoes.md": "# Tomatoes\n\nTomatoes want sun, water and a stick.\n\n## Blight\n\n"
     "Blight turns the leaves brown in a wet summer.\n\n### In a greenhouse\n\nOpen the windows.\n",
+    "garden/letters.md": "# Letters\n\nOf letters.\n\n## Where do letters go?\n\nTo the office.\n",
     "garden/bees.md": "# Bees\n\nBees fly to the flowers of [tomatoes](tomatoes.md#blight) and beans.\n",
     "garden/deep/er/well.md": "# Well\n\nThe well is forty feet deep.\n",
     "many.md": "# Many\n\n" + "".join(f"## Item {n}\n\nThing number {n} is blue.\n\n" for n in range(230)),

@@ -21,7 +21,6 @@ from retriever.errors import UsageError
 from retriever.query import Dropped, ExpansionReport, Query
 from retriever.retriever import Retriever
 from retriever.serving.json_schema import AnswerJson
-from retriever.serving.web.site import EDITOR_NAMES
 from retriever.trace import Spent
 from retriever.types import Answer, DroppedSentence, Evidence, Relation, RelationKind, Source, Verdict
 from tests.answers import HIT, STATE, answer, hit
@@ -360,7 +359,6 @@ def test_the_address_of_a_line(editor: str, address: str) -> None:
 def test_every_editor_of_the_table_has_a_sound_address() -> None:
     for name in EDITOR_TEMPLATES:
         assert choose_template(name, {}) == EDITOR_TEMPLATES[name]
-    assert EDITOR_NAMES.keys() == EDITOR_TEMPLATES.keys()
 
 
 @pytest.mark.parametrize("name", ["\x1b]8;;evil\x1b\\", "a\x07b\nc\x9c\u202e", "{line}{path}", "\udcff", "a;b ?#&%"])

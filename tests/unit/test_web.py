@@ -11,7 +11,8 @@ from markupsafe import Markup
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
 from retriever.display.sanitize import open_templates
-from retriever.serving.web.drawn_tree import Branch, Gap, Outline, draw_branch, draw_tree, join_only_section, shorten
+from retriever.serving.web.drawn_tree import Branch, Outline, draw_tree, join_only_section
+from retriever.serving.web.examples import make_question, suggest_questions
 from retriever.serving.web.site import STATIC
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
@@ -58,43 +59,72 @@ def outline(*ids: str) -> Outline:
     return Outline(tree, {"/": "docs"})
 
 
-def lines(items: Iterable[Branch | Gap], depth: int = 0) -> Iterator[str]:
-    """What is drawn, a line each: open branches end in a colon."""
+def lines(items: Iterable[Branch], depth: int = 0) -> Iterator[str]:
+    """What is drawn, a line each."""
     for item in items:
-        if isinstance(item, Gap):
-            yield f"{'  ' * depth}{item.count} more"
-            continue
         marks = f"{' #' + str(item.rank) if item.rank else ''}{' here' if item.is_here else ''}"
-        yield f"{'  ' * depth}{item.label}{marks}{':' if item.is_open else ''}"
+        yield f"{'  ' * depth}{item.label}{marks}{f' +{item.more}' if item.more else ''}"
         yield from lines(item.below, depth + 1)
 
 
 def test_the_tree_is_open_above_what_is_lit() -> None:
     documents = outline("a.md", "a.md#x", "a.md#x/y", "b/c/d.md")
-    assert list(lines(draw_tree(documents))) == ["docs/:", "  a.md", "  b/"]
-    assert list(lines(draw_tree(documents, {"a.md#x/y": 1}))) == ["docs/:", "  a.md:", "    x:", "      y #1", "  b/"]
-    assert list(lines(draw_tree(documents, here="b/"))) == ["docs/:", "  a.md", "  b/ here:", "    c/"]
-    assert list(lines(draw_branch(documents, "/", 1, 5))) == ["b/"]
-    assert list(lines(draw_tree(documents, {"gone.md": 1}))) == ["docs/:", "  a.md", "  b/"]
+    assert list(lines(draw_tree(documents))) == ["docs/"]
+    assert list(lines(draw_tree(documents, {"a.md#x/y": 1}))) == ["docs/", "  a.md", "    x", "      y #1", "  b/"]
+    assert list(lines(draw_tree(documents, here="b/"))) == ["docs/", "  a.md", "  b/ here", "    c/"]
+    assert list(lines(draw_tree(documents, {"gone.md": 1}))) == ["docs/"]
+
+
+def test_of_a_large_family_only_the_way_to_what_is_lit_is_drawn() -> None:
+    documents = outline(*(f"{n:03}.md" for n in range(300)))
+    assert list(lines(draw_tree(documents, {"007.md": 1}, here="200.md"))) == [
+        "docs/ +298",
+        "  007.md #1",
+        "  200.md here",
+    ]
+    everything = {f"{n:03}.md": n + 1 for n in range(300)}
+    assert len(list(lines(draw_tree(documents, everything)))) == 201
 
 
 def test_a_node_has_a_label_and_a_way_and_may_be_one_row_with_its_only_section() -> None:
     documents = outline("a.md", "a.md#x", "a.md#x/y")
     assert [node.id for node in documents.path_to("a.md#x/y")] == ["/", "a.md", "a.md#x", "a.md#x/y"]
-    assert [documents.label(node_id) for node_id in ("/", "a.md#x", "gone.md")] == ["docs", "x", "gone.md"]
+    assert [documents.label(node_id) for node_id in ("/", "a.md#x", "gone.md")] == ["docs/", "x", "gone.md"]
     documents = outline("x", "x#x", "y", "y#z")
     files = documents.tree.children("/")
     assert [join_only_section(documents, node).id for node in files] == ["x#x", "y"]
-    assert list(lines(draw_tree(documents, here="x"))) == ["docs/:", "  x here", "  y"]
+    assert list(lines(draw_tree(documents, here="x"))) == ["docs/", "  x here", "  y"]
 
 
-def test_a_large_family_is_shortened_around_what_is_wanted() -> None:
-    family = [Node(str(n), NodeKind.SECTION, "", str(n), 1, (), None, "") for n in range(10_000)]
-    short = shorten(family, [5_000], "a.md")
-    assert [item if isinstance(item, Gap) else int(item.id) for item in short] == [
-        0, 1, 2, 3, 4, 5, Gap("a.md", 6, 4_993), 4_999, 5_000, 5_001, Gap("a.md", 5_002, 4_998),
-    ]  # fmt: skip
-    assert shorten(family[:16], [], "a.md") == family[:16]
+@pytest.mark.parametrize(
+    ("title", "begins", "question"),
+    [
+        ("Why use password hashing", "", "Why use password hashing?"),
+        ("Wie geht das?", "", "Wie geht das?"),
+        ("How to install on Linux", "", "How do I install on Linux?"),
+        ("Declare a header", "", "How do I declare a header?"),
+        ("Configuring the server.", "", "How do I configure the server?"),
+        ("Running tests", "", "How do I run tests?"),
+        ("Catalogs", "Catalogs are a workspace feature.", "What are Catalogs?"),
+        ("Trait", "A trait is a set of methods.", "What is a trait?"),
+        ("Summary", "This page is a summary.", ""),
+        ("Do not Separate Schemas", "", ""),
+        ("How Proxy Forwarded Headers Work", "", ""),
+        ("Set theory", "", ""),
+        ("Use: an example (old)", "", ""),
+        ("Why?", "", ""),
+    ],
+)
+def test_a_heading_is_asked(title: str, begins: str, question: str) -> None:
+    assert make_question(title.rstrip("."), begins)[1] == question
+
+
+def test_examples_are_of_different_documents_those_that_headings_ask_first() -> None:
+    sections = [("Use it", "", n) for n in range(40)] + [("What is it?", "", 0), ("Why is that?", "", 0)]
+    assert suggest_questions(sections)[0] == "What is it?"
+    assert "Why is that?" not in suggest_questions(sections)
+    assert suggest_questions([("Use it", "", n) for n in range(40)]) == ("How do I use it?",)
+    assert len(suggest_questions([(f"Use it {n}", "", n) for n in range(40)])) == 6
 
 
 def luminance(color: str) -> float:
@@ -117,13 +147,13 @@ COLORS = {
 }
 TEXTS = [
     *((ink, paper) for ink in ("ink", "quiet", "link") for paper in ("paper", "surface", "sunken", "lit")),
-    *((ink, paper) for ink in ("good", "doubt", "bad") for paper in ("paper", "sunken")),
+    *((ink, paper) for ink in ("good", "doubt", "bad") for paper in ("paper", "surface", "sunken")),
     *((ink, "sunken") for ink in ("keyword-ink", "link")),
     ("mark-ink", "mark"),
     ("badge-ink", "badge"),
     ("accent-ink", "accent"),
 ]
-SIGNS = [(sign, "paper") for sign in ("edge", "accent", "badge", "semantic", "keyword", "neighbors", "recency")]
+SIGNS = [(sign, "paper") for sign in ("edge", "accent", "badge", "good", "doubt", "bad", "ask-ink")]
 
 
 @pytest.mark.parametrize("face", [0, 1], ids=["light", "dark"])

@@ -24,13 +24,13 @@ def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:
 NOTES = [
     (
         "> [!warning] Mind *the* gap\n> It is wide.\n",
-        '<div class="callout doubt" role="note">\n<p class="title">Mind <em>the</em> gap</p>\n<p>It is wide.</p>\n'
+        '<div class="callout warning" role="note">\n<p class="title">Mind <em>the</em> gap</p>\n<p>It is wide.</p>\n'
         "</div>\n",
     ),
     ("> [!note]\n", '<div class="callout note" role="note">\n<p class="title">Note</p>\n</div>\n'),
     (
         "> [!faq]- Why?\n>\n> So.\n",
-        '<details class="callout doubt">\n<summary class="title">Why?</summary>\n<p>So.</p>\n</details>\n',
+        '<details class="callout question">\n<summary class="title">Why?</summary>\n<p>So.</p>\n</details>\n',
     ),
     (
         "> [!tip]+ T\n",
@@ -67,6 +67,57 @@ def test_what_notes_write_is_shown_as_they_mean_it(markdown: str, html: str) -> 
     assert shown(markdown, resolve=resolve) == html
 
 
+CALLOUT = '<div class="callout tip" role="note">\n<p class="title">{}</p>\n<p>Body <em>of</em> it.</p>\n</div>\n'
+BODY = "Body *of* it."
+
+
+@pytest.mark.parametrize(
+    ("markdown", "title"),
+    [
+        (f"/// tip | A *title*\n\n{BODY}\n\n///\n", "A <em>title</em>"),
+        (f"/// tip\n{BODY}\n///\n", "Tip"),
+        (f":::tip\n{BODY}\n:::\n", "Tip"),
+        (f"::: tip A title\n\n{BODY}\n:::\n", "A title"),
+        (f":::tip[A title]\n\n{BODY}\n\n:::\n", "A title"),
+        (f'!!! tip "A title"\n    {BODY}\n', "A title"),
+        (f"!!! tip\n\n    {BODY}\n", "Tip"),
+        (f"> [!tip] A title\n> {BODY}\n", "A title"),
+    ],
+)
+def test_a_callout_is_written_in_many_ways(markdown: str, title: str) -> None:
+    assert shown(markdown) == CALLOUT.format(title)
+    assert shown(f"- item\n\n{markdown.replace(BODY, 'x')}\nafter").endswith("<p>after</p>\n")
+
+
+def test_callouts_hold_others_and_fold() -> None:
+    tabs = shown("//// tab | Linux\n\n/// note\n\nx\n\n///\n\n////\n\nafter\n")
+    assert re.findall(r'class="callout (\w+)"', tabs) == ["tab", "note"]
+    assert tabs.endswith("</div>\n</div>\n<p>after</p>\n")
+    assert shown("??? bug\n    x\n").startswith(
+        '<details class="callout danger">\n<summary class="title">Bug</summary>'
+    )
+    assert shown("???+ bug\n    x\n").startswith('<details class="callout danger" open="">')
+    folded = shown("<details>\n<summary>More <b>of</b> it</summary>\n\n- *x*\n\n</details>\n\nafter")
+    assert folded == (
+        '<details class="callout note">\n<summary class="title">More of it</summary>\n'
+        "<ul>\n<li><em>x</em></li>\n</ul>\n</details>\n<p>after</p>\n"
+    )
+    assert shown("- a\n\n  <details>\n\n  b\n\n- c").count("<li>") == 2, "one that nothing ends ends with its item"
+
+
+def test_marks_are_marked_and_comments_left_out() -> None:
+    assert shown("a ==b *c*== d == e") == '<p>a <mark class="written">b <em>c</em></mark> d == e</p>\n'
+    assert shown("a %%b%% c\n\n%% d %%\n\n%%\ne\n\nf\n%%\n\ng") == "<p>a  c</p>\n<p>g</p>\n"
+    assert shown("%% a\n\nb") == "<p>%% a</p>\n<p>b</p>\n", "one that nothing ends is text"
+    assert shown("`==a== %%b%%`") == "<p><code>==a== %%b%%</code></p>\n"
+
+
+def test_a_diagram_is_shown_as_it_is_written() -> None:
+    made = shown("```mermaid\ngraph TD; A-->B\n```\n")
+    assert '<span class="language">mermaid diagram, as it is written</span>' in made
+    assert "graph TD; A--&gt;B" in made
+
+
 def test_tasks_are_boxes_that_cannot_be_changed() -> None:
     made = shown("- [ ] buy\n- [x] **sell**\n- [y] no task\n")
     assert re.findall(r'<input aria-label="(.*?)" class="\S+" disabled="" type="checkbox"', made) == ["to do", "done"]
@@ -98,8 +149,18 @@ HOSTILE = {
     "[x](javascript:alert(1))": "<p>[x](javascript:alert(1))</p>\n",
     "[x](tel:112)": '<p><span class="nowhere" title="tel:112">x</span></p>\n',
     "[x](//e.example/y)": '<p><a href="https://e.example/y" rel="noreferrer noopener" class="outside">x</a></p>\n',
-    "<abbr title=x>y</abbr>": '<p><span class="tag" title="&lt;abbr title=x&gt;">&lt;abbr&gt;</span>y'
-    '<span class="tag">&lt;/abbr&gt;</span></p>\n',
+    "<abbr title=x>y</abbr><br onclick=x>": "<p>y<br></p>\n",
+    "Vec<T onclick=x>": '<p>Vec<span class="tag">&lt;T onclick=x&gt;</span></p>\n',
+    "<!-- no --> x <!-- y -->\n\n<iframe src=//e.example></iframe>": '<pre class="raw"><code>&lt;!-- no --&gt; x '
+    "&lt;!-- y --&gt;</code></pre>\n",
+    '<div class="x">\n\nwords\n\n</div>': "<p>words</p>\n",
+    '<p><img onerror=x src="https://e.example/d.png" alt="a dog"></p>': '<p><span class="picture" '
+    'title="https://e.example/d.png"><b>Picture</b> a dog</span></p>\n',
+    '<details onclick="x">\n<summary><b onclick=x>T</b></summary>\n\n<script>x</script>': '<details class="callout '
+    'note">\n<summary class="title">T</summary>\n<pre class="raw"><code>&lt;script&gt;x&lt;/script&gt;</code></pre>\n'
+    "</details>\n",
+    "==a <b>== ==<script>==": '<p><mark class="written">a </mark> <mark class="written">'
+    '<span class="tag">&lt;script&gt;</span></mark></p>\n',
     "<script>x</script>": '<pre class="raw"><code>&lt;script&gt;x&lt;/script&gt;</code></pre>\n',
     "![a dog](https://e.example/d.png)": '<p><span class="picture" title="https://e.example/d.png"><b>Picture</b> '
     "a dog</span></p>\n",
@@ -113,8 +174,7 @@ HOSTILE = {
     '<math display="inline"><mrow><mrow><mi>y</mi></mrow><mrow><mi>z</mi></mrow></mrow></math></span></p>\n',
     '```python" onload="alert(1)\n<b>\n```\n': '<div class="code"><pre><code>&lt;b&gt;</code></pre></div>\n',
     "[^<b>]: x": '<div class="footnote"><sup id="note-1">&lt;b&gt;</sup><div>\n<p>x</p>\n</div></div>\n',
-    '> [!note] <b onclick="x">\n': '<div class="callout note" role="note">\n<p class="title">'
-    '<span class="tag" title="&lt;b onclick=&quot;x&quot;&gt;">&lt;b&gt;</span></p>\n</div>\n',
+    '> [!note] <b onclick="x">\n': '<div class="callout note" role="note">\n<p class="title"></p>\n</div>\n',
     "a \u202e\x1b[1m b": "<p>a \ufffd\ufffd[1m b</p>\n",
     "[" * 20_000: f"<p>{'[' * 20_000}</p>\n",
 }
@@ -150,6 +210,7 @@ def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
 
 
 LONG = ["$" * 9_000, "[^1]: " * 3_000, "> [!a] " * 2_000, "- [ ] " * 2_000, "$$\n" * 5_000, "a\n: " * 3_000]
+LONG += ["<details>\n" * 3_000, "%%\na" * 4_000, "==a" * 4_000, ":::a\n" * 2_000, "!!! a\n    " * 2_000, "<!-" * 4_000]
 BLANK = "\n" * 4_900
 LONG += [f"```cpp\n{BLANK * 10}", f"```cpp\n{BLANK}```\n" * 10, "$" + "{" * 1_900 + "$", "$&&&$" * 1_900]
 
@@ -215,7 +276,7 @@ second()
     [
         ("| 1901 | none |", "<table>\n<thead>\n<tr>\n<th>year</th>\n<th class=\"right\">rain</th>\n</tr>\n</thead>\n"
          '<tbody>\n<tr class="passage" id="passage">\n<td>1901</td>'),
-        ("second()", '<div class="code passage" id="passage"><span class="language">python</span><pre><code>second()<'),
+        ("second()", '<div class="code passage" id="passage"><span class="language">python</span><pre><code>first()\n'),
         ("   of four", '<ol start="4">\n<li>\n<p class="passage" id="passage">of four</p>'),
         ("5. five", '<ol start="5">\n<li class="passage" id="passage">\n<p>five</p>'),
         ("> still", '<blockquote class="passage" id="passage">\n<p>quoted\nstill</p>'),
@@ -224,8 +285,25 @@ second()
 )  # fmt: skip
 def test_an_excerpt_that_begins_inside_a_block_is_shown_as_that_block(line: str, begins: str) -> None:
     place = PAGE.split("\n").index(line)
-    made = shown(PAGE, skipped_lines=place, passage=Span(place + 1, place + 1), passage_id="passage")
+    made = shown(PAGE, shown=(place, None), passage=Span(place + 1, place + 1), passage_id="passage")
     assert made.removeprefix('<div class="scroll" tabindex="0" role="group" aria-label="Table">').startswith(begins)
+
+
+def test_an_excerpt_ends_with_a_whole_block() -> None:
+    lines = PAGE.split("\n")
+    first = lines.index("| 1900 | much |")
+    rows = shown(PAGE, shown=(first, first + 1))
+    assert re.findall(r"<t[hd].*?>(.*?)</t", rows) == ["year", "rain", "1900", "much"]
+    code = lines.index("first()")
+    assert re.findall(r"(?s)<code>(.*?)</code>", shown(PAGE, shown=(code, code + 1))) == ["first()\n\nsecond()"]
+    item = lines.index("4. four")
+    assert shown(PAGE, shown=(item, item + 1)).endswith('<ol start="4">\n<li>\n<p>four</p>\n</li>\n</ol>\n')
+
+
+def test_a_long_block_of_code_is_cut_where_an_excerpt_begins() -> None:
+    made = shown("```c\n" + "".join(f"line{n}\n" for n in range(100)) + "```\n", shown=(51, None))
+    assert "line49" not in made
+    assert "<code>line50\n" in made
 
 
 def test_a_picture_is_shown_where_it_is_found_and_named_elsewhere() -> None:

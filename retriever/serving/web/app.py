@@ -5,9 +5,7 @@ Searches run in threads of their own, few at a time; what needs no index is answ
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qs, quote
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -15,11 +13,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.display.json import add_version
 from retriever.errors import (
     NotReadyError,
@@ -27,12 +24,13 @@ from retriever.errors import (
     QuestionError,
     RetrieverError,
     ScopeError,
+    UnknownReferenceError,
     UsageError,
 )
 from retriever.serving.web.json_api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
-from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
+from retriever.serving.web.site import STATIC, Site
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -43,7 +41,6 @@ Result = TypeVar("Result")
 
 # Threads that wait for a retriever, or work for one; further requests wait without a thread.
 SEARCHES_AT_ONCE = 4
-YEAR_SECONDS = 31_536_000
 PICTURE_SECONDS = 60  # a document and its pictures are edited together
 
 POLICY = (
@@ -67,14 +64,14 @@ def make_web_app(library: "ServedIndex") -> Starlette:
     handlers = Handlers(Site(library))
     pages = handlers.pages
     routes = [
-        *(handlers.route_page(*item) for item in (("/", pages.ask), ("/read", pages.read), ("/tree", pages.tree))),
+        handlers.route_page("/", pages.ask),
+        handlers.route_page("/read", pages.read),
         Route("/answer", handlers.answer_in_pieces),
         *map(handlers.route_endpoint, handlers.endpoints),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route("/picture", handlers.answer_picture),
         Route("/api/progress", handlers.answer_progress),
         Route("/openapi.json", handlers.answer_description),
-        Route("/preferences", handlers.keep_preferences, methods=["POST"]),
     ]
     failures: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
         RetrieverError: handlers.answer_failure,
@@ -102,16 +99,14 @@ class Handlers:
     async def _run(self, work: Callable[..., Result], *arguments: object) -> Result:
         return await to_thread.run_sync(work, *arguments, limiter=self._searches)
 
-    def route_page(self, path: str, make: Callable[[bytes, Preferences], str]) -> Route:
+    def route_page(self, path: str, make: Callable[[bytes], str]) -> Route:
         async def answer(request: Request) -> Response:
-            query, preferences = request.scope["query_string"], read_preferences(request)
-            return HTMLResponse(await self._run(make, query, preferences))
+            return HTMLResponse(await self._run(make, request.scope["query_string"]))
 
         return Route(path, answer)
 
     async def answer_in_pieces(self, request: Request) -> Response:
-        query, preferences = request.scope["query_string"], read_preferences(request)
-        pieces = await self._run(self.pages.answer, query, preferences)
+        pieces = await self._run(self.pages.answer, request.scope["query_string"])
         return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
@@ -137,18 +132,6 @@ class Handlers:
     async def answer_description(self, request: Request) -> Response:
         return AsciiJson(self._description)
 
-    async def keep_preferences(self, request: Request) -> Response:
-        given = parse_qs((await request.body()).decode("latin-1"))
-        back = given.get("back", ["/"])[0]
-        # Two slashes, or a slash and a backslash, begin the address of another site.
-        is_here = back.startswith("/") and not back.startswith(("//", "/\\"))
-        response = RedirectResponse(quote(back, safe="/?&=%") if is_here else "/", 303)
-        for name, known in (("theme", THEMES), ("editor", EDITOR_TEMPLATES)):
-            chosen = given.get(name, [""])[0]
-            if chosen in known:
-                response.set_cookie(name, chosen, max_age=YEAR_SECONDS, httponly=True, samesite="lax")
-        return response
-
     async def answer_failure(self, request: Request, error: Exception) -> Response:
         """What went wrong, as JSON below /api and as a page elsewhere."""
         if isinstance(error, HTTPException):
@@ -166,22 +149,18 @@ class Handlers:
             given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
             response = AsciiJson({"error": message, **given}, status)
         else:
-            visit = request.url.path, request.scope["query_string"], read_preferences(request)
-            is_early = isinstance(error, NotReadyError)
-            response = HTMLResponse(
-                self.pages.waiting(*visit) if is_early else self.pages.failure(message, *visit), status
-            )
+            query = request.scope["query_string"]
+            if isinstance(error, NotReadyError):
+                page = self.pages.waiting(query)
+            else:
+                near = error.near if isinstance(error, UnknownReferenceError) else ()
+                message = message.partition("; did you mean")[0] + "; did you mean:" if near else message
+                page = self.pages.failure(message, status, near, query)
+            response = HTMLResponse(page, status)
         if isinstance(error, NotReadyError):
             headers["Retry-After"] = "1"
         response.headers.update(headers)
         return response
-
-
-def read_preferences(request: Request) -> Preferences:
-    """What the cookies say, where they name a theme or an editor that there is."""
-    theme, editor = (request.cookies.get(name, "") for name in ("theme", "editor"))
-    chosen = Preferences(theme) if theme in THEMES else Preferences()
-    return replace(chosen, editor=editor, chose_editor=True) if editor in EDITOR_TEMPLATES else chosen
 
 
 class _WithHeaders:

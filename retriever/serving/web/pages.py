@@ -1,5 +1,6 @@
-"""The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
+"""The pages, each made of a query with a template of templates/; called in threads."""
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qs
 
 from markupsafe import Markup
-from pydantic import BeforeValidator, Field, SkipValidation
+from pydantic import BeforeValidator, SkipValidation
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
@@ -23,16 +24,13 @@ from retriever.indexing.consent import FolderAccess
 from retriever.invocation import name_program
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt
-from retriever.looking.history import QuestionLog
-from retriever.looking.references import find_node
 from retriever.looking.similar import find_similar
 from retriever.query import Scope
 from retriever.searching.open_index import View
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.served.task import new_nonce
-from retriever.serving.web.drawn_tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
+from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section
 from retriever.serving.web.json_api import (
-    MAX_NUMBER,
     AnswerParameters,
     Parameters,
     QuestionParameters,
@@ -42,43 +40,28 @@ from retriever.serving.web.json_api import (
 )
 from retriever.serving.web.pictures import Picture, locate_picture, read_picture
 from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
-from retriever.serving.web.site import (
-    EDITOR_NAMES,
-    PAGE_WAIT_S,
-    THEMES,
-    Preferences,
-    Site,
-    Timed,
-    Visit,
-    address,
-    wikilink,
-)
+from retriever.serving.web.site import PAGE_WAIT_S, Site, Timed, Visit, address, link_editor
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import listing, reading
 from retriever.store.reading import backlinks, link_ids
-from retriever.store.store import open_store
-from retriever.types import CitedSentence, Stage
+from retriever.types import CitedSentence, Hit
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
 
-# Of a document in one page; a link leads to the rest.
-MAX_SHOWN_CHARS = 60_000
+MAX_SHOWN_CHARS = 60_000  # of a document in one page; a link leads to the rest
+MAX_LISTED = 1_000  # of what a folder holds
 MAX_SHOWN_LINKS = 30
 MAX_SIMILAR = 5
-# Changed and skipped files that the first page names; long lists hide what is below them.
-MAX_NAMED_FILES = 20
-MAX_EXAMPLES = 6  # titles of documents that a first question may be
-MAX_QUESTIONS = 15  # of those asked before
-FIRST_RANKS = 10  # of each ranking
-CUT_ABOVE = "…\n"  # what the text of a hit begins with, where it does not begin with its section
-MAX_LINES_ABOVE = 5_000  # that are read to know what a text is in the middle of; they are shown elsewhere
+MAX_NAMED_FILES = 20  # changed and skipped ones, on the first page: long lists hide what is below them
+MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
+FIRST_LINES = 6  # of a section, where no passage of it stands out
+MAX_LINES_AROUND = 2_000  # that are read to know what a text is in the middle of
 
 
 class AskPageParameters(ScopedParameters):
     """Of /."""
 
-    view: Literal["", "why"] = ""
     typing: bool = False
     """Whether the question is still being typed: the list of what is found is enough."""
 
@@ -103,14 +86,6 @@ class PassagePageParameters(ReadPageParameters):
     passage: Annotated[SkipValidation[Span | None], BeforeValidator(_read_lines)] = None  # where the page opens
 
 
-class TreePageParameters(ReadPageParameters):
-    """Of /tree."""
-
-    first: int = Field(0, ge=0, le=MAX_NUMBER)  # the place of the first child, from 0
-    count: int = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)  # how many children
-    fragment: bool = False  # whether the list alone is wanted
-
-
 class PictureParameters(Parameters):
     """Of /picture."""
 
@@ -123,54 +98,44 @@ class Pages:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        own = "A file of your own."
         known = profile_names()
         self._templates = open_templates(Path(__file__).parent / "templates")
-        self._templates.tests["gap"] = lambda member: isinstance(member, Gap)
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
             phrases=phrases,
             pluralize=phrases.pluralize,
+            link_editor=link_editor,
             program=name_program().rpartition(os.sep)[2],  # others may read it
-            wikilink=wikilink,
-            themes=THEMES,
-            editors=EDITOR_NAMES,
             profile=site.library.profile,
-            profiles={name: profile_summary(name) if name in known else own for name in site.profiles},
+            profiles={
+                name: profile_summary(name) if name in known else "A file of your own." for name in site.profiles
+            },
             no_title=NO_TITLE,
             stages=phrases.STAGES,
             max_links=MAX_SHOWN_LINKS,
             max_files=MAX_NAMED_FILES,
-            first_ranks=FIRST_RANKS,
         )
 
-    def ask(self, query: bytes, preferences: Preferences) -> str:
+    def ask(self, query: bytes) -> str:
+        """The page without a question, or the answer to one: quoted, for that takes no time."""
         given = read_parameters(query, AskPageParameters, self._site.profiles)
-        visit = self._visit("/", query, given, preferences)
+        visit = self._visit(given)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(given.request, visit.profile, typing=given.typing, wait_s=PAGE_WAIT_S)
-        answer = timed.answer
         # While somebody types, the list alone is sent: the rest of the page stays as it is.
         if given.typing:
-            stems = frozenset(answer.matched_words)
-            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=stems))
-        with self._site.open(visit.profile) as retriever, retriever.view() as view:
-            outline = self._site.outline(view)
-            values = (
-                self._explain(timed, outline)
-                if given.view == "why"
-                else self._show_hits(view, timed, visit, retriever.access)
-            )
-            ranks = {hit.node_id: hit.rank for hit in answer.hits}
-            tree = draw_tree(outline, ranks)
-        template = "why.html" if given.view == "why" else "answer.html"
-        return self._render(template, visit, title=answer.question, tree=tree, timed=timed, ranks=ranks, **values)
+            answer = self._site.search(given.request, visit.profile, typing=True, wait_s=PAGE_WAIT_S).answer
+            words = frozenset(answer.matched_words)
+            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=words))
+        short, spent = self._site.answer(given.request, visit.profile, wait_s=PAGE_WAIT_S, quoted=True)
+        return self._render(
+            "answer.html", visit, **self._show_answer(Timed(short.answer, spent), visit, short.sentences)
+        )
 
-    def answer(self, query: bytes, preferences: Preferences) -> Iterator[str]:
-        """The page with a short answer, in pieces: each sentence comes as soon as it is checked."""
+    def answer(self, query: bytes) -> Iterator[str]:
+        """The answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
         given = read_parameters(query, AnswerParameters, self._site.profiles)
-        visit = self._visit("/answer", query, given, preferences)
+        visit = self._visit(given)
         # The search and the model run beside the page, which begins as soon as the sections are known.
         events: SimpleQueue[Timed | CitedSentence | None] = SimpleQueue()
         worker = ThreadPoolExecutor(1)
@@ -181,14 +146,8 @@ class Pages:
         if not isinstance(timed, Timed):
             written.result()  # raises what stood in the way
             raise AssertionError("the sections come before the sentences")
-        with self._site.open(visit.profile) as retriever, retriever.view() as view:
-            values = self._show_hits(view, timed, visit, retriever.access)
-            ranks = {hit.node_id: hit.rank for hit in timed.answer.hits}
-            tree = draw_tree(self._site.outline(view), ranks)
         place = new_nonce()  # where the sentences come
-        page = self._render(
-            "answer.html", visit, title=timed.answer.question, tree=tree, timed=timed, place=place, **values
-        )
+        page = self._render("answer.html", visit, place=place, **self._show_answer(timed, visit))
         # One page in three parts, so that it works without a script: what is above the sentences, they, the rest.
         before, _, after = page.partition(place)
 
@@ -200,81 +159,71 @@ class Pages:
 
         return write()
 
-    def _show_hits(self, view: View, timed: Timed, visit: Visit, access: FolderAccess) -> dict[str, Any]:
-        stems = frozenset(timed.answer.matched_words)
-        texts = {}
-        for hit in timed.answer.hits:
-            text, above, first = hit.text, list[str](), hit.span.first
-            if text.startswith(CUT_ABOVE):  # it begins with the passage, perhaps inside a table or a block of code
-                text, first = text.removeprefix(CUT_ABOVE), hit.passage.first
-                body = view.tree.read([hit.node_id])[hit.node_id].body
-                above = body.split("\n")[: first - hit.span.first]
-            passage = hit.passage if hit.passage != hit.span else None
-            shown = RenderOptions(
-                words=stems, title=hit.title, top_level=3, passage=passage, first_line=first, name=f"{hit.rank}-"
-            )
-            texts[hit.node_id] = _render_text(view, hit.node_id, above, text, shown, visit, access)
-        return {"texts": texts, "highlight": partial(highlight, words=stems)}
+    def _show_answer(self, timed: Timed, visit: Visit, sentences: Sequence[CitedSentence] = ()) -> dict[str, Any]:
+        """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage."""
+        answer = timed.answer
+        hits = {hit.node_id: hit for hit in answer.hits}
+        words = frozenset(answer.matched_words)
+        with self._site.open(visit.profile) as retriever, retriever.view() as view:
 
-    def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
-        opening = timed.spent.opening
-        stages = [
-            Stage("open", opening, "modules and index" if opening >= 1 else "open already"),
-            *timed.answer.trace.stages,
-        ]
-        skipped = [f"{stage.name}: switched off, or nothing to do" for stage in stages if stage.skipped]
-        return {
-            "stages": stages,
-            "sources": [f"{phrases.SOURCES[item.source]}, {item.scale}" for item in timed.answer.trace.rankings],
-            "skipped": [*skipped, *timed.answer.degraded],
-            "neighbors": [(hit, item.via) for hit in timed.answer.hits for item in hit.evidence if item.via],
-            "label": outline.label,
-        }
+            def show(hit: Hit, lines: Span, name: str) -> Markup:
+                options = RenderOptions(words=words, title=hit.title, top_level=3, name=name)
+                return _render_lines(view, hit, lines, options, visit, retriever.access)
+
+            quotes = [
+                (
+                    one,
+                    show(hits[one.node_id], one.span, f"q{place}-")
+                    if one.node_id in hits
+                    else highlight(one.text, words),
+                )
+                for place, one in enumerate(sentences)
+            ]
+            quoted = {one.node_id for one in sentences}
+            excerpts = {
+                hit.node_id: show(hit, hit.passage, f"{hit.rank}-") for hit in answer.hits if hit.node_id not in quoted
+            }
+            tree = draw_tree(self._site.outline(view), {hit.node_id: hit.rank for hit in answer.hits})
+            can_write = retriever.profile.answer.kind != "extractive"
+        shown = {"timed": timed, "quotes": quotes, "quoted": quoted, "excerpts": excerpts, "can_write": can_write}
+        return shown | {"title": answer.question, "tree": tree, "highlight": partial(highlight, words=words)}
 
     def _home(self, visit: Visit) -> str:
         with self._site.open(visit.profile) as retriever:
             status = retriever.status()
             with retriever.view() as view:
-                outline = self._site.outline(view)
-                overview = self._site.overview(view)
-        history = QuestionLog(open_store(status.index.path)).queries()[:MAX_QUESTIONS]
-        changed = [(path, "") for path in status.changed_files]
+                self._site.outline(view)  # what may be chosen as a filter
+                overview, examples = self._site.overview(view)
         return self._render(
             "home.html",
             visit,
-            tree=draw_tree(outline),
             status=status,
+            changed=[(path, "") for path in status.changed_files],
             overview=overview,
-            examples=overview.titles[:MAX_EXAMPLES],
-            changed_files=changed,
-            history=history,
+            examples=examples,
         )
 
-    def read(self, query: bytes, preferences: Preferences) -> str:
+    def read(self, query: bytes) -> str:
+        """What a node id, a path or a name stands for: its text, or a list of what is below it."""
         given = read_parameters(query, PassagePageParameters, self._site.profiles)
-        visit = self._visit("/read", query, given, preferences)
+        visit = self._visit(given)
         with self._site.open(visit.profile) as retriever:
-            return self._read_node(retriever, given.node, given.passage, visit)
-
-    def _read_node(self, retriever: "Retriever", reference: str, passage: Span | None, visit: Visit) -> str:
-        with retriever.view() as view:
-            outline = self._site.outline(view)
-            # A reference may name what has no lines: then the page is a list of what is below it.
-            named = outline.find(reference)
-            # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
-            is_list = named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id)))
-            if named and is_list:
-                return self._list(outline, named, visit, 0, MAX_NUMBER)
-        excerpt = retriever.read(reference)
-        # Lines that begin inside a block are read with what is above them in their section.
-        section = excerpt if named else retriever.read(excerpt.node_id)
-        above = section.text.split("\n")[: max(0, excerpt.span.first - section.span.first)]
-        with retriever.view() as view:
-            outline = self._site.outline(view)
-            node = outline.find(named.id if named else excerpt.node_id)
-            if node is None:
-                raise UsageError("the documents have just changed; ask again")
-            return self._show_excerpt(retriever, view, outline, node, excerpt, above, passage, visit)
+            with retriever.view() as view:
+                outline = self._site.outline(view)
+                named = outline.find(given.node)
+                # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
+                if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
+                    return self._list(outline, named, visit)
+            excerpt = retriever.read(given.node)
+            # Lines that begin inside a block are read with what is above them in their section.
+            section = excerpt if named else retriever.read(excerpt.node_id)
+            above = section.text.split("\n")[: max(0, excerpt.span.first - section.span.first)]
+            with retriever.view() as view:
+                outline = self._site.outline(view)
+                node = outline.find(named.id if named else excerpt.node_id)
+                if node is None:
+                    raise UsageError("the documents have just changed; ask again")
+                return self._show_excerpt(retriever, view, outline, node, excerpt, above, given.passage, visit)
 
     def _show_excerpt(
         self,
@@ -290,15 +239,16 @@ class Pages:
         """Show an excerpt, whose section has the lines `above` it, with its neighbors in the tree and its links."""
         label, shown = outline.label(node.id), _cut(excerpt, passage)
         above = [*above, *excerpt.text.split("\n")[: shown.span.first - excerpt.span.first]]
-        stems = frozenset(tokenize(visit.question))
         options = RenderOptions(
-            words=stems, title=label, passage=passage, passage_id="passage", first_line=shown.span.first
+            words=frozenset(tokenize(visit.question)), title=label, passage=passage, passage_id="passage"
         )
-        front_matter, text = "", shown.text
-        if shown.span.first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
+        front_matter, text, first = "", shown.text, shown.span.first
+        if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
             pieces = text.split("\n", lines)
-            front_matter, text, options = "\n".join(pieces[:lines]), pieces[-1], replace(options, first_line=1 + lines)
-        page = _render_text(view, shown.node_id, above, text, options, visit, retriever.access)
+            front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], 1 + lines
+        above = above[-MAX_LINES_AROUND:]
+        options = replace(options, first_line=first - len(above), shown=(len(above), None))
+        page = _render_text(view, shown.node_id, "\n".join([*above, text]), options, visit, retriever.access)
         following = ""
         if shown.span.last < excerpt.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
@@ -314,10 +264,9 @@ class Pages:
             "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
         }
         # What is similar is an extra of the page, which is shown without it.
-        try:
-            near = find_similar(view, node.id, retriever.access, MAX_SIMILAR).sections
-        except UsageError:  # it has no text, or the index no vectors
-            near = ()
+        with contextlib.suppress(UsageError):  # it has no text, or the index no vectors
+            found = find_similar(view, node.id, retriever.access, MAX_SIMILAR).sections
+            around["Similar"] = [item.node_id for item in found]
         return self._render(
             "document.html",
             visit,
@@ -326,28 +275,14 @@ class Pages:
             above=outline.path_to(node.id)[:-1],
             label=outline.label,
             excerpt=shown,
-            beginning=node.id if shown.span.first > excerpt.span.first else "",
             front_matter=front_matter,
             text=page,
             following=following,
-            rest=Span(shown.span.last + 1, excerpt.span.last) if following else None,
             around=around,
-            similar=near,
         )
 
-    def tree(self, query: bytes, preferences: Preferences) -> str:
-        """What a node contains: a page of its own, or the list that the script puts into one."""
-        given = read_parameters(query, TreePageParameters, self._site.profiles)
-        visit = self._visit("/tree", query, given, preferences)
-        with self._site.open(visit.profile) as retriever, retriever.view() as view:
-            outline = self._site.outline(view)
-            node = outline.tree.node(find_node(view.connection, outline.tree, given.node))
-        if given.fragment:
-            branches = draw_branch(outline, node.id, given.first, given.count)
-            return self._templates.get_template("fragment.html").render(visit=visit, branches=branches)
-        return self._list(outline, node, visit, given.first, given.count)
-
-    def _list(self, outline: Outline, node: Node, visit: Visit, first: int, count: int) -> str:
+    def _list(self, outline: Outline, node: Node, visit: Visit) -> str:
+        nodes = [join_only_section(outline, child) for child in outline.tree.children(node.id)]
         return self._render(
             "list.html",
             visit,
@@ -355,7 +290,8 @@ class Pages:
             tree=draw_tree(outline, here=node.id),
             above=outline.path_to(node.id)[:-1],
             label=outline.label,
-            branches=draw_branch(outline, node.id, first, count),
+            nodes=nodes[:MAX_LISTED],
+            more=len(nodes) - len(nodes[:MAX_LISTED]),
         )
 
     def picture(self, query: bytes) -> Picture:
@@ -365,29 +301,27 @@ class Pages:
             folders, access = reading.folders(view.connection), retriever.access
         return read_picture(folders, given.name, access)
 
-    def failure(self, message: str, path: str, query: bytes, preferences: Preferences) -> str:
-        visit = self._repeat_visit(path, query, preferences)
-        return self._render("failure.html", visit, title="Error", message=message)
+    def failure(self, message: str, status: int, near: Sequence[str], query: bytes) -> str:
+        """What went wrong, and what to do."""
+        visit = self._repeat_visit(query)
+        return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
 
-    def waiting(self, path: str, query: bytes, preferences: Preferences) -> str:
+    def waiting(self, query: bytes) -> str:
         """How far the first reading of the documents is: the page that was wanted takes its place by itself."""
-        visit = self._repeat_visit(path, query, preferences)
-        return self._render("waiting.html", visit, title="Reading", last=self._site.library.progress.last)
+        last = self._site.library.progress.last
+        return self._render("waiting.html", self._repeat_visit(query), title="Reading", last=last)
 
-    def _repeat_visit(self, path: str, query: bytes, preferences: Preferences) -> Visit:
+    def _repeat_visit(self, query: bytes) -> Visit:
         """Of a page that cannot be shown: what was asked, right or wrong, stays in the form."""
         given = parse_qs(query.decode("latin-1"), errors="surrogateescape")
         folders, tags, where = (tuple(given.get(name, ())) for name in ("in", "tag", "where"))
         question, since, until = (given.get(name, [""])[0] for name in ("question", "since", "until"))
-        whole = f"{path}?{query.decode('latin-1')}" if query else path
-        scope = Scope(folders, tags, since, until, where)
-        return Visit(question[:MAX_QUESTION_CHARS], preferences=preferences, path=whole, scope=scope)
+        return Visit(question[:MAX_QUESTION_CHARS], scope=Scope(folders, tags, since, until, where))
 
-    def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
+    def _visit(self, given: QuestionParameters) -> Visit:
         """The profile is named in addresses where it is not the library's own."""
         profile = "" if given.profile == self._site.library.profile else given.profile
-        whole = f"{path}?{query.decode('latin-1')}" if query else path
-        return Visit(given.question, profile, given.after, preferences, whole, getattr(given, "scope", Scope()))
+        return Visit(given.question, profile, given.after, getattr(given, "scope", Scope()))
 
     def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render(
@@ -396,37 +330,38 @@ class Pages:
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
-    """The excerpt, or as many whole lines of it as one page shows: at least one, and the passage among them."""
+    """The excerpt, or as many of its whole lines as one page shows, from the passage on where it is further down."""
     if len(excerpt.text) <= MAX_SHOWN_CHARS:
         return excerpt
+    first = max(excerpt.span.first, passage.first if passage else 0)
+    rest = excerpt.text.split("\n", first - excerpt.span.first)[-1]
     # Cut between lines: a page that begins or ends inside one would cite what it does not show.
-    end = excerpt.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or excerpt.text.find("\n") + 1
-    text, first = excerpt.text[:end], excerpt.span.first
-    last = first + text.count("\n") - 1
-    if passage and first < passage.first <= excerpt.span.last and passage.last > last:
-        rest = excerpt.text.split("\n", passage.first - first)[-1]
-        return _cut(replace(excerpt, span=Span(passage.first, excerpt.span.last), text=rest), None)
-    return replace(excerpt, span=Span(first, last), text=text)
+    end = rest.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or rest.find("\n") + 1
+    return replace(excerpt, span=Span(first, first + rest.count("\n", 0, end) - 1), text=rest[:end])
+
+
+def _render_lines(
+    view: View, hit: Hit, lines: Span, options: RenderOptions, visit: Visit, access: FolderAccess
+) -> Markup:
+    """Return some lines of a hit's section as HTML, whole blocks of them."""
+    body = view.tree.read([hit.node_id])[hit.node_id].body.split("\n")
+    first = max(0, lines.first - hit.span.first)
+    count = FIRST_LINES if lines == hit.span else MAX_EXCERPT_LINES
+    end = min(len(body), first + min(len(lines), count))
+    if lines == hit.span and body[0].startswith("#"):  # its heading, and a blank line
+        end = min(len(body), end + 2)
+    start = max(0, first - MAX_LINES_AROUND)
+    options = replace(options, shown=(first - start, end - start))
+    return _render_text(view, hit.node_id, "\n".join(body[start : end + MAX_LINES_AROUND]), options, visit, access)
 
 
 def _render_text(
-    view: View,
-    node_id: str,
-    above: Sequence[str],
-    text: str,
-    options: RenderOptions,
-    visit: Visit,
-    access: FolderAccess,
+    view: View, node_id: str, text: str, options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
-    """Return a node's text, or a part of it with the node's lines `above` it, as HTML whose links lead where they do.
-
-    `options.first_line` is that of the text.
-    """
-    above = above[-MAX_LINES_ABOVE:]
+    """Return a node's text as HTML whose links and pictures lead where they do."""
     links = _load_links(view, node_id, visit, access)
-    options = replace(options, first_line=options.first_line - len(above), skipped_lines=len(above))
     options = replace(options, resolve=links.resolve, picture=links.picture, definitions=links.definitions)
-    return render_markdown("\n".join([*above, text]), options)
+    return render_markdown(text, options)
 
 
 def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> RenderOptions:

@@ -1,7 +1,8 @@
 """A document's Markdown as the tokens that a page shows: CommonMark and what notes add to it.
 
-markdown-it and its plugins read tables, task lists, footnotes, definitions and formulas. The rules here add wikilinks,
-embedded pictures and callouts, and leave out lines that belong to another page.
+markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers. The
+rules here add wikilinks, embedded pictures, `==marks==` and `%%comments%%`, make callouts of every notation, and leave
+out lines that belong to another page.
 """
 
 import re
@@ -9,10 +10,13 @@ from collections.abc import Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
+from mdit_py_plugins.admon import admon_plugin
+from mdit_py_plugins.container import container_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
@@ -20,33 +24,50 @@ from mdit_py_plugins.footnote import footnote_plugin
 from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, split_attributes, up_to_nesting
 from retriever.serving.web.pictures import PICTURE_SUFFIXES
 
+NESTING_RULES = frozenset(
+    {"list", "blockquote", "footnote_def", "deflist", "admonition", "container_colons", "container_slashes", "details"}
+)
+WHOLE_LINES = 40  # a block of code that is longer is cut where an excerpt begins in it
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
 # The styles of callouts, with the types that are drawn so; all others are drawn as notes.
 CALLOUT_STYLES = {
     "tip": "tip hint success check done",
-    "doubt": "question help faq important warning caution attention",
+    "question": "question help faq",
+    "warning": "important warning caution attention",
     "danger": "failure fail missing danger error bug",
+    "quote": "quote cite example",
+    "tab": "tab",
 }
 
 _STYLES = {kind: style for style, kinds in CALLOUT_STYLES.items() for kind in kinds.split()}
 _CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))?$")
+# `tip`, `tip Title` and `tip[Title]` behind `:::`; `tip | Title` behind `///`.
+_CONTAINER = re.compile(r"\s*\{?([A-Za-z][\w-]{0,30})\}?\s*[|\[]?\s*([^\]\n]*)")
+_DETAILS = re.compile(
+    r"<details(?:\s[^<>]*)?>\s*(?:<summary(?:\s[^<>]*)?>((?:[^<]|<(?!/summary>)){0,1000})</summary>[ \t]*)?\n",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_MARK = re.compile(r"==(?![\s=])[^=\n]{1,1000}(?<!\s)==")
+_COMMENT = re.compile(r"%%[^%\n]{0,1000}%%")
 _ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
 
-def parse_text(markdown: str, skipped_lines: int = 0, definitions: str = "") -> list[Token]:
+def parse_text(markdown: str, first: int = 0, end: int | None = None, definitions: str = "") -> list[Token]:
     """Return the tokens of a text (LF line ends, without front matter), whose `map` counts its lines from 0.
 
     Args:
         markdown: the text.
-        skipped_lines: how many lines at its beginning are read, but not returned. What they begin is returned from the
-            next line on: the rows of a table with their header, code as code.
+        first: the line that is shown first, from 0. Those above are read, so that the rows of a table come with their
+            header and code is code; a block of code that begins above it is shown whole, where it is not too long.
+        end: the line behind the last that is shown; a block that begins above it is shown whole. None: all lines.
         definitions: lines `[label]: target` from elsewhere in the file.
     """
-    references: EnvType = {"skipped_lines": 0}
+    references: EnvType = {"lines": (0, None)}
     open_parser().parse(definitions, references)
     known = references.get("references", {})
-    tokens = open_parser().parse(markdown, {"skipped_lines": skipped_lines, "references": known})
+    tokens = open_parser().parse(markdown, {"lines": (first, end), "references": known})
     for place, token in enumerate(tokens):
         if token.type == "inline" and token.children:
             _drop_notation(token.children, in_heading=tokens[place - 1].type == "heading_open")
@@ -69,26 +90,31 @@ def open_parser() -> MarkdownIt:
         ["table", "strikethrough"]
     )
     # The notes stay where they are written: their lines may be cited, and nothing may refer to them.
-    parser.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin)
+    parser.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin).use(admon_plugin)
+    for name, marker in (("colons", ":"), ("slashes", "/")):
+        parser.use(container_plugin, name, marker, lambda title, _: _CONTAINER.match(title) is not None)
     parser.use(
         dollarmath_plugin,
         allow_labels=False, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True,
     )  # fmt: skip
     parser.options["maxNesting"] = MAX_NESTING + 2
     for rule in parser.block.ruler.__rules__:
-        if rule.name in ("list", "blockquote", "footnote_def", "deflist"):
+        if rule.name in NESTING_RULES:
             rule.fn = up_to_nesting(rule.fn)
+    parser.block.ruler.before("html_block", "details", _open_details, {"alt": ["paragraph"]})
+    parser.block.ruler.before("paragraph", "comment", _skip_comment, {"alt": ["paragraph"]})
     parser.core.ruler.before("inline", "callouts", _mark_callouts)
-    parser.core.ruler.before("inline", "skip", _skip_lines)
+    parser.core.ruler.before("inline", "keep", _keep_lines)
     parser.core.ruler.at("inline", _parse_inline)
     parser.inline.ruler.before("link", "wikilink", _parse_wikilink)
+    parser.inline.ruler.before("link", "mark", _parse_mark)
     return parser
 
 
-def _skip_lines(state: StateCore) -> None:
-    """Leave out the blocks of the lines that are skipped, and what of the next block is in them."""
-    first = state.env["skipped_lines"]
-    if not first:
+def _keep_lines(state: StateCore) -> None:
+    """Leave out the blocks outside of the lines that are shown, and what of the next block is above them."""
+    first, last = state.env["lines"]
+    if not first and last is None:
         return
     lines = state.src.split("\n")
     kept: list[Token] = []
@@ -101,10 +127,10 @@ def _skip_lines(state: StateCore) -> None:
         is_header = "thead_open" in (token.type, kept[-1].type if kept else "")
         if token.map and token.nesting >= 0 and token.type != "inline" and not is_header:
             begin, end = token.map[0], find_end(token, lines)
-            if end <= first:
+            if end <= first or (last is not None and begin >= last):
                 left_level = token.level if token.nesting else None
                 continue
-            if begin < first and token.type in ("fence", "code_block", "html_block"):
+            if begin < first and token.type in ("fence", "code_block", "html_block") and end - begin > WHOLE_LINES:
                 opening = token.type == "fence"
                 token.content = "\n".join(token.content.split("\n")[first - begin - opening :])
                 token.map = [first - opening, token.map[1]]
@@ -119,38 +145,97 @@ def _skip_lines(state: StateCore) -> None:
 
 
 def _mark_callouts(state: StateCore) -> None:
-    """Make a callout with its title of a quote that begins `[!note] Title`; with `+` and `-` behind one that folds."""
+    """Make callouts of quotes that begin `[!note] Title`, of `:::note`, `/// note | Title` and `!!! note "Title"`."""
     kept: list[Token] = []
     opened: list[Token] = []
     following = iter(enumerate(state.tokens))
     for place, token in following:
         kept.append(token)
-        if token.type == "blockquote_open":
+        if token.type in _OPENINGS:
             opened.append(token)
-            begins = state.tokens[place + 1 : place + 3]
-            if [item.type for item in begins] != ["paragraph_open", "inline"]:
-                continue
-            first, _, rest = begins[1].content.partition("\n")
-            found = _CALLOUT.match(first)
-            if found is None:
-                continue
-            kind, fold = found[1].strip().lower(), found[2]
-            token.tag = "details" if fold else "div"
-            token.attrSet("class", f"callout {_STYLES.get(kind, 'note')}")
-            token.attrs |= {"open": ""} if fold == "+" else {} if fold else {"role": "note"}
-            tag, title = "summary" if fold else "p", (found[3] or "").strip() or kind.capitalize()
-            kept += [
-                Token("paragraph_open", tag, 1, attrs={"class": "title"}, block=True, level=token.level + 1),
-                Token("inline", "", 0, content=title, children=[], block=True, level=token.level + 2),
-                Token("paragraph_close", tag, -1, block=True, level=token.level + 1),
-            ]
-            begins[1].content = rest
-            if not rest.strip():  # the paragraph held the title alone
-                for _ in range(3):
+            if found := _read_callout(token, state.tokens[place + 1 : place + 3]):
+                kind, title, fold, left_out = found
+                kept += _make_callout(token, kind, title, fold)
+                for _ in range(left_out):
                     next(following)
-        elif token.type == "blockquote_close":
+        elif token.type in _CLOSINGS:
             token.tag = opened.pop().tag
     state.tokens = kept
+
+
+def _read_callout(token: Token, begins: list[Token]) -> tuple[str, str, str, int] | None:
+    """Return its kind, its title, how it folds, and how many tokens its title takes; None for a quote that is none."""
+    if token.type == "admonition_open":
+        fold = "" if token.markup == "!!!" else token.markup.removeprefix("???") or "-"
+        return token.meta["tag"], token.content, fold, 3 if token.content else 0
+    if token.type != "blockquote_open":
+        found = _CONTAINER.match(token.info)
+        assert found is not None, "the parser has checked it"
+        return found[1], found[2], "-" if found[1] == "details" else "", 0
+    if [item.type for item in begins] != ["paragraph_open", "inline"]:
+        return None
+    first, _, rest = begins[1].content.partition("\n")
+    found = _CALLOUT.match(first)
+    if found is None:
+        return None
+    begins[1].content = rest
+    return found[1].strip(), found[3] or "", found[2], 0 if rest.strip() else 3  # the paragraph held the title alone
+
+
+_OPENINGS = frozenset({"blockquote_open", "container_colons_open", "container_slashes_open", "admonition_open"})
+_CLOSINGS = frozenset(name.replace("_open", "_close") for name in _OPENINGS)
+
+
+def _make_callout(token: Token, kind: str, title: str, fold: str) -> list[Token]:
+    """Make a callout of a block, and return the tokens of its title; with `+` and `-` it is one that folds."""
+    token.tag = "details" if fold else "div"
+    token.attrs = {"class": f"callout {_STYLES.get(kind.lower(), 'note')}"}
+    token.attrs |= {"open": ""} if fold == "+" else {} if fold else {"role": "note"}
+    return _make_title(title.strip() or kind.capitalize(), "summary" if fold else "p", token.level + 1)
+
+
+def _make_title(title: str, tag: str, level: int) -> list[Token]:
+    return [
+        Token("paragraph_open", tag, 1, attrs={"class": "title"}, block=True, level=level),
+        Token("inline", "", 0, content=title, children=[], block=True, level=level + 1),
+        Token("paragraph_close", tag, -1, block=True, level=level),
+    ]
+
+
+def _open_details(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Read `<details>`, with its `<summary>`, as a block that folds; what it holds is Markdown."""
+    found = _DETAILS.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[end - 1])
+    if found is None or silent:
+        return found is not None
+    depth, last = 1, first  # where nothing ends it, it ends with what it stands in
+    while last + 1 < end and depth and (state.isEmpty(last + 1) or state.sCount[last + 1] >= state.blkIndent):
+        last += 1
+        line = state.src[state.bMarks[last] + state.tShift[last] : state.eMarks[last]].lower()
+        depth += line.startswith("<details") - line.startswith("</details>")
+    opening = state.push("details_open", "details", 1)
+    opening.attrs, opening.map = {"class": "callout note"}, [first, last + 1]
+    state.tokens += _make_title(" ".join(_TAG.sub("", found[1] or "Details").split()), "summary", state.level)
+    parent, state.parentType, bound, state.lineMax = state.parentType, "container", state.lineMax, last + bool(depth)
+    state.md.block.tokenize(state, first + found[0].count("\n"), last + bool(depth))
+    state.parentType, state.lineMax, state.line = parent, bound, last + 1
+    state.push("details_close", "details", -1)
+    return True
+
+
+def _skip_comment(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Leave out `%%` to `%%`, which Obsidian does not show; one that nothing ends is text."""
+    begin = state.bMarks[first] + state.tShift[first]
+    if not state.src.startswith("%%", begin):
+        return False
+    starts = (max(begin + 2, state.bMarks[line]) for line in range(first, end))
+    last = next(
+        (line for line, start in enumerate(starts, first) if "%%" in state.src[start : state.eMarks[line]]), None
+    )
+    if last is None or not state.src[: state.eMarks[last]].endswith("%%"):
+        return False
+    if not silent:
+        state.line = last + 1
+    return True
 
 
 def _parse_inline(state: StateCore) -> None:
@@ -179,6 +264,24 @@ def _parse_wikilink(state: StateInline, silent: bool) -> bool:
         if not is_picture:
             state.push("text", "", 0).content = found[2] or found[1].removesuffix("\\")
             state.push("link_close", "", -1)
+    state.pos = found.end()
+    return True
+
+
+def _parse_mark(state: StateInline, silent: bool) -> bool:
+    """Read `==text==` as marked text, and leave out `%%a comment%%`."""
+    if comment := _COMMENT.match(state.src, state.pos):
+        state.pos = comment.end()
+        return True
+    found = _MARK.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    if not silent:
+        end, state.pos, state.posMax = state.posMax, found.start() + 2, found.end() - 2
+        state.push("mark_open", "mark", 1).attrs = {"class": "written"}
+        state.md.inline.tokenize(state)
+        state.push("mark_close", "mark", -1)
+        state.posMax = end
     state.pos = found.end()
     return True
 

@@ -1,7 +1,7 @@
 """A document's Markdown as HTML that can do nothing: no raw HTML, and no address but those that are checked.
 
-HTML in a document is shown as the text that it is. A link leads to this page's own view of a section, to http, https or
-mail, or nowhere; a picture is one below an indexed folder, or is named.
+HTML in a document is shown as text, without the tags that only lay it out; `<details>` folds. A link leads to this
+page's own view of a section, to http, https or mail, or nowhere; a picture is one below an indexed folder, or is named.
 """
 
 import re
@@ -61,7 +61,14 @@ MATH_ATTRIBUTES = {
 _MATH_VALUE = re.compile(r"[a-z -]{1,40}|\d?(?:\.\d{1,5})?(?:em)?")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_TAG_NAME = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*")
+_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>|<!--(?:[^-]|-(?!->))*-->")
+_ATTRIBUTE = re.compile(r"\s(src|alt)\s*=\s*[\"']?([^\"'<>]{1,2000})", re.IGNORECASE)
+# Elements that lay out text: their tags are not shown. Any other may be what a text is about, as `Vec<T>` is.
+LAYOUT = {
+    "a", "abbr", "b", "big", "br", "center", "cite", "code", "del", "dfn", "div", "em", "figure", "figcaption", "font",
+    "i", "ins", "kbd", "p", "picture", "q", "s", "samp", "section", "small", "source", "span", "strike", "strong",
+    "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "u", "var",
+}  # fmt: skip
 
 # (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
 Resolver = Callable[[LinkKind, str, str], str | None]
@@ -81,14 +88,14 @@ class RenderOptions:
     passage: Span | None = None  # lines that are marked; None marks none
     passage_id: str = ""  # the id of the first block in them; empty for none
     first_line: int = 1  # the line of its file that the text begins with
-    skipped_lines: int = 0  # at the text's beginning: they are read, so that what follows is, but not shown
+    shown: tuple[int, int | None] = (0, None)  # the first line that is shown, and the one behind the last; from 0
     definitions: str = ""  # lines `[label]: target` of the file that the text comes from
     name: str = ""  # of the text among those of its page, for the ids of its footnotes
 
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     """Return the text (LF line ends, without front matter) as HTML."""
-    tokens = parse_text(markdown, options.skipped_lines, options.definitions)
+    tokens = parse_text(markdown, *options.shown, definitions=options.definitions)
     # A first heading that repeats the title is left out: the page shows the title above the text.
     if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
@@ -209,7 +216,8 @@ class _Renderer(RendererHTML):
         language = (token.info.split() or [""])[0].strip("{}.")
         if language == "math":
             return self.math_block(tokens, place, options, env)
-        label = f'<span class="language">{_text(language)}</span>' if language.replace("-", "").isalnum() else ""
+        named = "mermaid diagram, as it is written" if language == "mermaid" else language
+        label = f'<span class="language">{_text(named)}</span>' if language.replace("-", "").isalnum() else ""
         is_wide = any(len(line) > LONG_CODE_LINE for line in token.content.split("\n"))
         focus = ' tabindex="0" role="group" aria-label="Code"' if is_wide else ""
         code = token.content.removesuffix("\n")
@@ -223,26 +231,38 @@ class _Renderer(RendererHTML):
         return self.fence(tokens, place, options, env)
 
     def html_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        shown = self._highlight(tokens[place].content.strip("\n"))
-        return f"<pre{self._attributes(tokens[place], 'raw')}><code>{shown}</code></pre>\n"
+        content = tokens[place].content.strip("\n")
+        if len(content) <= MAX_FORMULA_CHARS and not _TAG.sub("", content).strip():  # tags alone, or a comment
+            found = (dict(_ATTRIBUTE.findall(tag[0])) for tag in _TAG.finditer(content) if tag[1] == "img")
+            return "".join(f"<p>{self._show_picture(one.get('src', ''), one.get('alt', ''))}</p>\n" for one in found)
+        return f"<pre{self._attributes(tokens[place], 'raw')}><code>{self._highlight(content)}</code></pre>\n"
 
     def html_inline(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[place].content
-        name = _TAG_NAME.match(content)
-        shown = f"{name[0]}>" if name else content
-        title = f' title="{_text(content)}"' if shown != content else ""
-        return f'<span class="tag"{title}>{_text(shown)}</span>'
+        tag = _TAG.fullmatch(content)
+        name = (tag[1] or "").lower() if tag else content
+        if name == "img":
+            known = dict(_ATTRIBUTE.findall(content))
+            return self._show_picture(known.get("src", ""), known.get("alt", ""))
+        if not name or name in LAYOUT:
+            return "<br>" if name == "br" else ""
+        return f'<span class="tag">{_text(content)}</span>'
 
     def image(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[place]
         embedded = token.meta.get("wikilink", "")
         source = embedded or str(token.attrGet("src") or "")
-        path = embedded or unquote(source.partition("#")[0].partition("?")[0])
-        alt = _text(self.renderInlineAsText(token.children, options, env) or path.rstrip("/").rpartition("/")[2][:80])
+        alt = self.renderInlineAsText(token.children, options, env)
+        return self._show_picture(source, alt, embedded=bool(embedded))
+
+    def _show_picture(self, source: str, alt: str, *, embedded: bool = False) -> str:
+        """Return a picture below an indexed folder; of another place its name alone."""
+        path = source if embedded else unquote(source.partition("#")[0].partition("?")[0])
+        label = _text(alt or path.rstrip("/").rpartition("/")[2][:80])
         is_here = not _SCHEME.match(source) and not source.startswith("//")
-        if is_here and (address := self._options.picture(path, bool(embedded))):
-            return f'<img src="{_text(address)}" alt="{alt}" title="{alt}" loading="lazy" decoding="async">'
-        return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {alt}</span>'
+        if is_here and (address := self._options.picture(path, embedded)):
+            return f'<img src="{_text(address)}" alt="{label}" title="{label}" loading="lazy" decoding="async">'
+        return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {label}</span>'
 
     def table_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         attributes = self._attributes(tokens[place], "scroll")

@@ -1,13 +1,14 @@
-"""What the pages and the API share: one library, the outline of its index, the addresses of one reader's pages."""
+"""What the pages and the API share: one library, the outline of its index, the addresses of its pages."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from retriever.display.editors import make_editor_link
+from retriever.display.editors import AUTOMATIC, EDITOR_VARIABLE, NO_EDITOR, make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt
 from retriever.looking.overview import Overview, read_overview
@@ -16,6 +17,7 @@ from retriever.searching.open_index import View
 from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.drawn_tree import Outline, read_outline
+from retriever.serving.web.examples import suggest_questions
 from retriever.settings.layers import profile_names
 from retriever.store.reading import StoredState
 from retriever.store.store import Store
@@ -31,17 +33,7 @@ WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "record": False, "rerank": 
 PAGE_WAIT_S = 0.5
 """How long a page waits for the documents to be read before it says how far that is."""
 STATIC = Path(__file__).parent / "static"
-THEMES = {"auto": "As the system", "light": "Light", "dark": "Dark"}
-EDITOR_NAMES = {"vscode": "VS Code", "vim": "Vim", "emacs": "Emacs", "jetbrains": "JetBrains", "obsidian": "Obsidian"}
-
-
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """What a reader chose; kept in two cookies."""
-
-    theme: str = "auto"  # a key of THEMES
-    editor: str = "vscode"  # a key of EDITOR_NAMES
-    chose_editor: bool = False  # whether that is not the default
+EDITOR = "vscode"  # where the environment names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +43,6 @@ class Visit:
     question: str = ""
     profile: str = ""  # as it was chosen; empty for the library's own
     after: tuple[str, ...] = ()  # the questions before it, oldest first
-    preferences: Preferences = Preferences()
-    path: str = "/"  # of this page with its query: a changed preference leads back to it
     scope: Scope = field(default_factory=Scope)  # the filters of the form, beside those in the question
 
     @property
@@ -70,47 +60,38 @@ class Visit:
         filters = {"in": self.scope.folders, "tag": self.scope.tags, "where": self.scope.where}
         return {**filters, "since": self.scope.since, "until": self.scope.until}
 
-    def ask(self, view: str = "") -> str:
-        return address("/", **self._asked, **self._within, view=view)
+    def ask(self) -> str:
+        return address("/", **self._asked, **self._within)
 
     def ask_alone(self, question: str = "") -> str:
         """The address of a question that follows no other."""
         return address("/", question=question or self.question, profile=self.profile, **self._within)
 
-    def answer(self) -> str:
+    def ask_everywhere(self) -> str:
+        """The address of the question without filters, under the library's own profile."""
+        return address("/", question=self.question)
+
+    def write(self) -> str:
+        """The address of the page on which a language model writes the answer."""
         return address("/answer", **self._asked, **self._within)
 
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, **self._asked)
 
-    def read_hit(self, hit: Hit) -> str:
-        """The address of a hit's section, opened at its passage."""
-        if hit.passage == hit.span:
-            return self.read(hit.node_id)
-        lines = str(hit.passage)
-        return f"{address('/read', node=hit.node_id, passage=lines, **self._asked)}#passage"
-
-    def read_sentence(self, sentence: CitedSentence) -> str:
-        """The address of the lines that a sentence cites."""
-        return self.read(sentence.citation)
-
-    def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
-        return address("/tree", node=node_id, first=first, count=count, **self._asked)
-
-    def open_in_editor(self, place: Hit | Excerpt | CitedSentence) -> str:
-        line = (place.passage if isinstance(place, Hit) else place.span).first
-        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", line)
+    def read_lines(self, place: Hit | CitedSentence) -> str:
+        """The address of the section of a hit or sentence, opened at its passage."""
+        lines = place.passage if isinstance(place, Hit) else place.span
+        if isinstance(place, Hit) and lines == place.span:
+            return self.read(place.node_id)
+        return f"{address('/read', node=place.node_id, passage=str(lines), **self._asked)}#passage"
 
 
-def wikilink(place: Hit | Excerpt) -> str:
-    """What a note writes to link to a section or file: `[[guide/install#On Linux]]`."""
-    # By its whole path: two notes may have one name.
-    target = str(PurePosixPath(place.file).with_suffix(""))
-    heading = " ".join(place.title.translate(_NO_WIKILINK).split()) if "#" in place.node_id else ""
-    return f"[[{target}#{heading}]]" if heading else f"[[{target}]]"
-
-
-_NO_WIKILINK = {ord(sign): " " for sign in "[]|#^"}
+def link_editor(place: Hit | Excerpt | CitedSentence) -> str:
+    """The address that opens a place in the editor of HYBRID_RETRIEVE_EDITOR; empty for none."""
+    editor = os.environ.get(EDITOR_VARIABLE) or EDITOR
+    line = (place.passage if isinstance(place, Hit) else place.span).first
+    path = f"{place.folder}/{place.file}"
+    return "" if editor == NO_EDITOR else make_editor_link(EDITOR if editor == AUTOMATIC else editor, path, line)
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
@@ -125,6 +106,13 @@ class Timed:
     spent: Spent
 
 
+MAX_READ = 20_000  # headings that a question is looked for in
+_BEGINNINGS = (
+    "SELECT nodes.title, summary, document_key FROM nodes JOIN documents USING (document_key)"
+    " WHERE kind = 'section' AND boilerplate < .5 ORDER BY node_key LIMIT ?"
+)
+
+
 class Site:
     """A library, and the outline of the state of its index that was read last; shared by threads."""
 
@@ -134,7 +122,7 @@ class Site:
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
         self.choices = Choices()  # of the state whose outline was read last
-        self._overview: tuple[tuple[Store, StoredState], Overview] | None = None
+        self._overview: tuple[tuple[Store, StoredState], tuple[Overview, tuple[str, ...]]] | None = None
 
     def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
         """The open retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
@@ -165,8 +153,13 @@ class Site:
         on_found: Callable[[Timed], None] = lambda _: None,
         on_sentence: Callable[[CitedSentence], None] | None = None,
         wait_s: float | None = None,
+        *,
+        quoted: bool = False,
     ) -> tuple[ShortAnswer, Spent]:
-        """Return a short answer; `on_found` is given the sections before it is written, `on_sentence` each sentence."""
+        """Return a short answer; `on_found` is given the sections before it is written, `on_sentence` each sentence.
+
+        Where it is to be `quoted`, no language model writes it.
+        """
         begun = time.perf_counter()
         with self.library.retriever(profile, wait_s=wait_s) as retriever:
             opening = milliseconds_since(begun)
@@ -174,15 +167,16 @@ class Site:
             def tell(answer: Answer) -> None:
                 on_found(Timed(answer, Spent(opening, milliseconds_since(begun))))
 
-            short = retriever.answer(request, on_found=tell, on_sentence=on_sentence)
+            short = retriever.answer(request, on_found=tell, on_sentence=on_sentence, quoted=quoted)
         return short, Spent(opening, milliseconds_since(begun))
 
-    def overview(self, view: View) -> Overview:
-        """Return what the index is about, read once for each state of it."""
+    def overview(self, view: View) -> tuple[Overview, tuple[str, ...]]:
+        """Return what the index is about, and questions that it answers, read once for each state of it."""
         wanted = view.store, view.state
         known = self._overview
         if known is None or known[0] != wanted:
-            known = self._overview = wanted, read_overview(view.connection)
+            rows = view.connection.execute(_BEGINNINGS, (MAX_READ,)).fetchall()
+            known = self._overview = wanted, (read_overview(view.connection), suggest_questions(rows))
         return known[1]
 
     def outline(self, view: View) -> Outline:

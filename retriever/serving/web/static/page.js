@@ -1,5 +1,5 @@
-// What the page does more with a script: it asks without loading anew and shows what is found as one types, opens branches
-// of the tree in their place, goes through the hits by keys, copies, and remembers the last questions in this browser.
+// What the page does more with a script: it asks without loading anew and shows what is found as one types, goes through
+// the hits by keys, copies citations, and remembers the last questions in this browser.
 // Everything here but the last has a form or a link behind it that works without.
 "use strict";
 
@@ -149,6 +149,8 @@ async function lookAtShare() {
 
 // Asking
 
+let shown = location.pathname + location.search;
+
 async function show(address, remember) {
   stopTyping();
   before = null;
@@ -160,11 +162,11 @@ async function show(address, remember) {
     document.title = next.title;
     document.body.className = next.body.className;
     if (remember) history.pushState({}, "", address);
+    shown = address;
     question.value = next.getElementById("question").value;
     document.querySelector("#ask .more > div").replaceWith(next.querySelector("#ask .more > div"));
     for (const old of document.querySelectorAll("#ask [name=after]")) old.remove();
     document.getElementById("ask").append(...next.querySelectorAll("#ask [name=after]"));
-    document.querySelector("#preferences [name=back]").value = location.pathname + location.search;
     scrollTo(0, 0);
     prepare();
     announce();
@@ -175,10 +177,10 @@ async function show(address, remember) {
 
 function announce() {
   const hits = document.querySelectorAll(".hits > li").length;
-  const verdict = document.querySelector(".verdict strong");
+  const verdict = document.querySelector(".verdict");
   const failure = document.querySelector(".failure p");
   if (failure) say(failure.textContent);
-  else if (verdict) say(`${verdict.textContent}. ${hits} ${hits === 1 ? "section" : "sections"}.`);
+  else if (verdict) say(`${verdict.textContent.replace(/[.:]$/, "")}. ${hits} ${hits === 1 ? "section" : "sections"}.`);
 }
 
 document.getElementById("ask").addEventListener("submit", (event) => {
@@ -189,71 +191,11 @@ document.getElementById("ask").addEventListener("submit", (event) => {
 document.querySelector("#ask .more").addEventListener("change", () => {
   if (question.value.trim()) document.getElementById("ask").requestSubmit();
 });
-addEventListener("popstate", () => show(location.pathname + location.search, false));
-
-// The tree
-
-async function openBranch(twig) {
-  const item = twig.closest("li");
-  const list = item.querySelector(":scope > ul");
-  const opening = twig.getAttribute("aria-expanded") !== "true";
-  if (opening && !list) {
-    const branch = await fetched(`${twig.href}&fragment=true`);
-    const below = branch.querySelector("ul");
-    if (!below) return location.assign(twig.href);
-    below.classList.remove("tree");
-    item.append(below);
-  } else if (list) {
-    list.hidden = !opening;
-  }
-  twig.setAttribute("aria-expanded", String(opening));
-}
-
-async function fillGap(more) {
-  const gap = more.closest("li");
-  const branch = await fetched(`${more.href}&fragment=true`);
-  const items = [...branch.querySelectorAll("ul:first-of-type > li")];
-  if (!items.length) return location.assign(more.href);
-  gap.replaceWith(...items);
-  items[0].querySelector(".row > a:not(.twig)")?.focus();
-}
-
-function walkTree(event, row) {
-  const rows = [...document.querySelectorAll("#documents .row > a:not(.twig), #documents .more")];
-  const shown = rows.filter((item) => item.checkVisibility());
-  const twig = row.parentElement.querySelector(".twig");
-  const isOpen = twig?.getAttribute("aria-expanded") === "true";
-  const at = shown.indexOf(row);
-  const parent = row.closest("ul")?.parentElement.querySelector(":scope > .row > a:not(.twig)");
-  const steps = {
-    ArrowDown: () => shown[at + 1]?.focus(),
-    ArrowUp: () => shown[at - 1]?.focus(),
-    ArrowRight: () => (twig && !isOpen ? openBranch(twig) : shown[at + 1]?.focus()),
-    ArrowLeft: () => (isOpen ? openBranch(twig) : parent?.focus()),
-    Home: () => shown[0]?.focus(),
-    End: () => shown.at(-1)?.focus(),
-  };
-  if (!steps[event.key]) return;
-  event.preventDefault();
-  steps[event.key]();
-}
-
-// Clicks on what a script does better, unless another tab or window is wanted
-
-document.addEventListener("click", (event) => {
-  const link = event.target.closest("a");
-  const plain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-  if (!link || !plain) return;
-  if (link.closest(".hits")) rememberQuestion();
-  const action = link.matches(".twig") ? () => openBranch(link)
-    : link.matches(".more") && link.closest(".tree") ? () => fillGap(link)
-    : link.matches(".tabs a:not([data-streamed])") ? () => show(link.getAttribute("href"), true)
-    : link.matches("a.citation") && !("editor" in preferences.dataset) ? () => askEditor(link)
-    : null;
-  if (!action) return;
-  event.preventDefault();
-  action();
+addEventListener("popstate", () => {
+  if (location.pathname + location.search !== shown) show(location.pathname + location.search, false); // else a fragment
 });
+
+addEventListener("click", (event) => { if (event.target.closest?.(".hits a")) rememberQuestion(); });
 
 // Keys
 
@@ -265,15 +207,12 @@ function goTo(article) {
 }
 
 document.addEventListener("keydown", (event) => {
-  const inTree = event.target.closest?.("#documents .row > a:not(.twig), #documents .more");
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
     event.preventDefault();
     question.focus();
     question.select();
   } else if (event.ctrlKey || event.metaKey || event.altKey) {
     return;
-  } else if (inTree) {
-    walkTree(event, inTree);
   } else if (event.target === question && event.key === "ArrowDown" && hits().length) {
     event.preventDefault();
     goTo(hits()[0]);
@@ -293,82 +232,32 @@ function fromHit(event) {
   event.preventDefault();
 }
 
-// What is copied: a citation, a link as notes write it, the text as it is shown
+// Citations
 
-async function copy(text, button) {
+async function copy(button, text) {
   await navigator.clipboard.writeText(text);
   say("Copied");
-  const label = button.textContent;
   button.textContent = "Copied";
-  setTimeout(() => { button.textContent = label; }, 1500);
+  setTimeout(() => { button.textContent = "Copy citation"; }, 1500);
 }
-
-function addCopy(after, label, described, what) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "quiet copy";
-  button.textContent = label;
-  button.setAttribute("aria-label", described);
-  button.addEventListener("click", () => copy(what(), button));
-  after.after(button);
-  return button;
-}
-
-// Citations and preferences
-
-const preferences = document.getElementById("preferences");
-const editors = document.getElementById("editors");
-
-async function keepEditor(name) {
-  preferences.dataset.editor = "";
-  const chosen = new URLSearchParams({ back: "/", theme: preferences.elements.theme.value, editor: name });
-  preferences.elements.editor.value = name;
-  await fetch("/preferences", { method: "POST", body: chosen, redirect: "manual" });
-  // The server makes the addresses that editors know.
-  const links = (within) => [...within.querySelectorAll("#page a.citation")];
-  const next = links(await fetched(location.pathname + location.search));
-  links(document).forEach((link, place) => { if (next[place]) link.href = next[place].href; });
-}
-
-function askEditor(link) {
-  editors.showModal();
-  editors.onclick = async (event) => {
-    const button = event.target.closest("button");
-    if (!button) return;
-    editors.close();
-    if (!button.value) return;
-    await keepEditor(button.value);
-    location.assign(link.href);
-  };
-}
-
-const rankOf = (item) => Number(item.querySelector(":scope > .row > .rank")?.lastChild.textContent);
 
 function prepare() {
-  for (const link of document.querySelectorAll("#page .citation")) {
-    const text = link.closest("article")?.querySelector(".text");
-    const cited = addCopy(link, "Copy", `Copy ${link.dataset.copy}`, () => link.dataset.copy);
-    const linked = addCopy(cited, "[[ ]]", `Copy the link ${link.dataset.link}`, () => link.dataset.link);
-    if (text) addCopy(linked, "Text", `Copy the text of ${link.dataset.copy}`, () => textOf(text));
+  for (const cited of document.querySelectorAll("#page .citation")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet copy";
+    button.textContent = "Copy citation";
+    button.setAttribute("aria-label", `Copy citation ${cited.dataset.copy}`);
+    button.addEventListener("click", () => copy(button, cited.dataset.copy));
+    cited.after(button);
   }
   showRecent();
   followIndexing();
   const tree = document.getElementById("documents");
-  const lit = tree?.querySelector(".here") ?? [...(tree?.querySelectorAll(".lit") ?? [])].find((item) => rankOf(item) === 1);
+  const lit = tree?.querySelector(".here, .lit");
   if (lit && lit.getBoundingClientRect().top > tree.getBoundingClientRect().bottom - 80) {
     tree.scrollTop = lit.getBoundingClientRect().top - tree.getBoundingClientRect().top - 120;
   }
 }
 
-// As it is shown; what is folded has no `innerText`.
-function textOf(text) {
-  const folded = text.closest("details:not([open])");
-  if (folded) folded.open = true;
-  const shown = text.innerText;
-  if (folded) folded.open = false;
-  return shown.trim();
-}
-
-preferences.querySelector("button").hidden = true;
-preferences.addEventListener("change", () => preferences.requestSubmit());
 prepare();
