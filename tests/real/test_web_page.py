@@ -384,7 +384,7 @@ def test_everything_works_without_a_script(browser: Browser, server: Served) -> 
         page.get_by_role("button", name="Ask").click()
         page.wait_for_url("**profile=recall**")
         assert page.locator(".hits .text").count() > 0
-        page.locator("#documents").get_by_role("link", name="Mail", exact=True).click()
+        page.locator("#documents").get_by_role("link", name="Mail", exact=True).first.click()
         page.locator(".document h1").wait_for()
 
 
