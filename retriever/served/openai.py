@@ -164,13 +164,13 @@ class OpenAIServer(ModelServer):
         lengths = (said.get("max_model_len"), meta.get("n_ctx"), said.get("context_length"))
         length = next((item for item in lengths if isinstance(item, int)), None)
         if length is None and is_this_machine(self.url):
-            length = self._ask_loaded_window(seconds)
+            length = self.ask_window(Limits(self._connect_s, seconds))
         billions = read_billions(meta.get("n_params"), self.model)
         return ModelInfo(self.model, True if self._has_answered else None, True, length, billions)
 
-    def _ask_loaded_window(self, seconds: float) -> int | None:
+    def ask_window(self, limits: Limits) -> int | None:
         """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
-        root, limits = self.url.removesuffix("/v1"), Limits(self._connect_s, seconds)
+        root = self.url.removesuffix("/v1")
         with suppress(ServedError):
             models = request_json(f"{root}/api/v0/models", limits, key=self._key).get("data")
             for model in models if isinstance(models, list) else ():

@@ -122,7 +122,8 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     others = (profile.use_llm and profile.rounds > 0) or profile.summaries.kind == "llm"
     wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks), ("", others))
     models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
-    for model in models or [profile.llm.model]:
+    # A profile that needs none has its short answers written by one, if it runs.
+    for model in models or ([profile.llm.model] if profile.rerank.kind == "none" else []):
         for found in check_llm(replace(profile.llm, model=model), measures=True):
             # What is wrong says what to do in the same sentence.
             yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
@@ -139,10 +140,8 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
             says = problem or f"{settings.model} is there and has its checksums"
             yield Finding("language model", "reranker", "problem" if problem else "well", says)
         case "endpoint":
-            problem = endpoint.find_problem(settings)
-            yield Finding(
-                "language model", "reranker", "problem" if problem else "well", problem or f"{settings.url} reranks"
-            )
+            says, problem = endpoint.check_server(settings, profile.final_text_chars)
+            yield Finding("language model", "reranker", "problem" if problem else "well", problem or says)
 
 
 def examine_index(index: Store) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
 from retriever.indexing.summaries import WrittenSummary
 from retriever.query import Turn
+from retriever.rerank.endpoint import EndpointReranker, check_server
 from retriever.rerank.llm import ListwiseReranker
 from retriever.rerank.reranker import RerankInput
 from retriever.searching.rounds import Plan as Actions
@@ -29,8 +30,9 @@ from retriever.served.check import check_llm
 from retriever.served.generator import ServedGenerator
 from retriever.served.task import Task
 from retriever.settings.layers import load_profile
-from retriever.settings.schema import EncoderSettings, ExpansionSettings, LlmSettings
+from retriever.settings.schema import EncoderSettings, ExpansionSettings, LlmSettings, RerankSettings
 from scripts.llama_server import MissingServerError, running_server
+from tests.shelf import Shelf, write_pages
 
 
 class Queries(BaseModel):
@@ -151,6 +153,27 @@ def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
             open_generator(url).write(TASK)
         monkeypatch.setenv("OPENAI_API_KEY", "of-the-test")
         assert open_generator(url).write(TASK).queries
+
+
+@pytest.mark.parametrize("options", [(), ("-ub", "2048", "-b", "2048")], ids=["defaults", "a large batch"])
+def test_it_reranks_texts_of_any_length(options: tuple[str, ...], shelf: Shelf) -> None:
+    texts = ["a boat", "boats " * 3000, "How letters leave the house. " * 300, "ships"]
+    with llama("rerank", *options) as url:
+        reranker = EndpointReranker(RerankSettings(kind="endpoint", url=url))
+        output = reranker.score("where do boats come in?", [RerankInput("A > B", text) for text in texts])
+        assert len(set(output.scores)) > 2
+        assert all(0 < score < 1 for score in output.scores), "logits become scores"
+        says, problem = check_server(RerankSettings(kind="endpoint", url=url), 8000)
+        assert "texts are cut" in says
+        assert not problem
+        long = {
+            "long.md": "# Ships\n\n" + "A ship sails with the wind when the harbour is closed for the night. " * 200
+        }
+        write_pages(shelf.docs, long)
+        shelf.update()
+        answer = shelf.ask("which ship sails?", rerank={"kind": "endpoint", "url": url}, final_text_chars=6000)
+        assert answer.degraded == ()
+        assert {hit.scale for hit in answer.hits} == {"reranked"}
 
 
 def test_its_vectors_are_those_of_the_bundled_model() -> None:

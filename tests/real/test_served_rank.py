@@ -86,7 +86,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "HTML": (status(200, "<html></html>"), "speaks otherwise"),
     "a list": (status(200, [0.1, 0.2, 0.3]), "speaks otherwise"),
     "no such path": (status(404), "see rerank.url"),
-    "failing": (status(500, "input is too large to process"), "status 500: input is too large"),
+    "failing": (status(500, "the runner has died"), "status 500: the runner has died"),
     "redirect": (status(307, "", location="http://192.0.2.1/"), "status 307"),
     "hung up": (hang_up(), "is it running"),
     "silent": (silence(), "took longer than 0.3 s: wait longer"),
@@ -104,6 +104,34 @@ def test_every_fault_leaves_the_list_as_it_is_and_is_named(server: ScriptedServe
     assert found(answer) == found(shelf.ask(QUESTION))
     (reason,) = map(str, answer.degraded)
     assert reason.startswith("rerank: http")
+
+
+def too_long(asked: Asked) -> object:
+    longest = max(len(asked.body["query"]) + len(text) for text in asked.body["documents"]) // 4
+    if longest <= 200:
+        return by_words(asked)
+    return status(500, {"error": {"message": SAYS[asked.model].format(longest)}})
+
+
+SAYS = {
+    "llama.cpp": "input ({} tokens) is too large to process. increase the batch (current batch size: 200)",
+    "vLLM": "This model's maximum context length is 200 tokens. However, you requested {} tokens",
+    "without a number": "the input is too long",
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_what_is_too_long_is_sent_again_smaller_and_that_is_remembered(server: ScriptedServer, name: str) -> None:
+    server.rank = too_long
+    reranker = EndpointReranker(settings(server, model=name))
+    shown = [RerankInput("A", "tomatoes in a wet summer"), RerankInput("B", "boats " * 2000), RerankInput("C", "one")]
+    scores = reranker.score(QUESTION, shown).scores
+    assert scores.index(max(scores)) == 0, "a long one does not lose the others"
+    tries = len(server.of_kind("rank"))
+    assert tries <= 7
+    assert len(server.requests[-1][1]["documents"][0]) > 200, "no more is cut than has to be"
+    reranker.score("other tomatoes", shown)
+    assert len(server.of_kind("rank")) == tries + 1
 
 
 def test_a_search_in_the_order_of_the_server(server: ScriptedServer, shelf: Shelf) -> None:
