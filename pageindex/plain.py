@@ -19,6 +19,7 @@ _COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)|%%[^%\n]{0,500}%%", re.DOTALL)
 _UNSEEN = re.compile(
     r"""(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>     # a component of MDX: `<Tabs items={["a"]}>`
       | \{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
+      | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
       | (?<=[)\]`])\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
       | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
       | \[\^[^\[\]\s]{1,99}\](?::[ ])?                           # marks of footnotes

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pageindex.formats import READERS
 from pageindex.node import Span
+from pageindex.units import UnitKind, split_text
 from retriever.context.sections import Piece
 from retriever.lexical.tokens import tokenize
-from retriever.searching.passage import split_parts
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence
@@ -144,8 +144,8 @@ def find_cited_lines(block: Piece, start: int, end: int) -> tuple[Span, str]:
     lines = block.text.split("\n")
     first = block.span.first + block.text.count("\n", 0, start)
     last = block.span.first + block.text.count("\n", 0, end)
-    for part in split_parts(block.text, block.span.first):
-        if part.span.first <= last and first <= part.span.last:
+    for part in split_text(block.text, block.span.first):
+        if part.kind is not UnitKind.LIST and part.span.first <= last and first <= part.span.last:
             first, last = min(first, part.span.first), max(last, part.span.last)
     top = begin = first - block.span.first
     while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):

@@ -15,16 +15,19 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.embed import cut_chunks
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.tokens import TermFinder, tokenize
+from retriever.protocols import as_token_encoder
 from retriever.searching.citations import open_anchors
+from retriever.searching.encode import EncodedQueries
+from retriever.searching.late_interaction import tokens_by_line
 from retriever.searching.open_index import View
-from retriever.searching.passage import find_passage
+from retriever.searching.passage import Asked, find_passage
 from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
-from retriever.store import reading
+from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredChunk
-from retriever.text import SNIPPET_CHARS, cut, snippet
+from retriever.text import SNIPPET_CHARS, cut
 from retriever.trace import NoProgress
-from retriever.types import Candidate, Evidence, Hit, Source
+from retriever.types import Candidate, Evidence, Hit, Source, TokenBits
 
 MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the question's words
 MAX_TITLE_CHARS = 60
@@ -47,18 +50,22 @@ class HitSettings:
     fusion: FusionSettings
 
 
-def build_hits(
-    view: View, candidates: Sequence[Candidate], question: str, words: Collection[str], settings: HitSettings
-) -> tuple[Hit, ...]:
-    """The hits of the candidates, in their order.
+@dataclass(frozen=True, slots=True)
+class SearchedQuestion:
+    """The question that found them."""
 
-    Args:
-        view: the index.
-        candidates: best first.
-        question: as it was asked.
-        words: the question's, as BM25 reads them.
-        settings: how much of a section is shown.
-    """
+    text: str
+    words: Collection[str]
+    """As BM25 reads them."""
+    encoded: EncodedQueries | None
+    """None where it was searched by words alone."""
+
+
+def build_hits(
+    view: View, candidates: Sequence[Candidate], question: SearchedQuestion, settings: HitSettings
+) -> tuple[Hit, ...]:
+    """Return the hits of the candidates, best first, in their order."""
+    words = question.words
     ids = [candidate.node_id for candidate in candidates]
     # A hit that the tree brought in says from where, by that section's title.
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
@@ -73,7 +80,9 @@ def build_hits(
     nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
-    terms = TermFinder(words, languages)
+    question_tokens = question.encoded.tokens if question.encoded else None
+    asked = Asked.of(question.text, rarity, TermFinder(words, languages), question_tokens)
+    tokens = read_line_tokens(view, chunks, question.encoded)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = nodes[candidate.node_id]
@@ -81,7 +90,7 @@ def build_hits(
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words, languages)
-        passage = find_passage(node, chunk, rarity, terms)
+        passage = find_passage(node, asked, chunk.span if chunk else None, tokens.get(node.id))
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
         hits.append(
             Hit(
@@ -93,7 +102,7 @@ def build_hits(
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                snippet=show_passage(node, chunk, passage.span, words, terms),
+                snippet=cut(passage.snippet or node.summary, SNIPPET_CHARS),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
                 text_cut=text != node.body,
@@ -101,7 +110,7 @@ def build_hits(
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
                 matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
-                words=find_question_words(question, words, node.titled_body, languages),
+                words=find_question_words(question.text, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
@@ -125,32 +134,6 @@ def find_matched_fields(
     )
 
 
-def show_passage(
-    node: Node, chunk: StoredChunk | None, passage: Span, words: Collection[str], terms: TermFinder
-) -> str:
-    """What a page shows of the passage; where it shows nothing, as of a comment, the beginning of the section."""
-    shown = snippet(cut_from_passage(node, chunk, passage), words, terms.find)
-    return shown or cut(node.summary, SNIPPET_CHARS)
-
-
-def cut_from_passage(node: Node, chunk: StoredChunk | None, passage: Span) -> str:
-    """The chunk that matched, from its passage on; a row of a table comes with the table's header.
-
-    A comment that began above is left out to its end.
-    """
-    if chunk is None or node.span is None:
-        return chunk.text if chunk else ""
-    lines, text = node.text.split("\n"), chunk.text
-    begin = top = max(passage.first, chunk.span.first) - node.span.first
-    if passage.first > chunk.span.first:
-        # Without its header, a row of a table is a list of values.
-        while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
-            top -= 1
-        text = "\n".join([*lines[top : min(begin, top + 2)], *lines[begin : chunk.span.last - node.span.first + 1]])
-    above = "\n".join(lines[:begin])
-    return text.partition("-->")[2] if above.rfind("<!--") > above.rfind("-->") else text
-
-
 def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
     """The section's text within its length: its beginning, or from the passage on where that would not be in it."""
     if len(node.body) <= max_chars or node.span is None:
@@ -161,6 +144,24 @@ def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
     if place <= begin or len("\n".join(lines[begin : passage.last - node.span.first + 1])) < max_chars:
         return cut(node.body, max_chars)
     return cut("\n".join(["…", *lines[place:]]), max_chars)
+
+
+def read_line_tokens(
+    view: View, chunks: Mapping[str, Sequence[StoredChunk]], encoded: EncodedQueries | None
+) -> dict[str, dict[int, TokenBits]]:
+    """Return the tokens of each section by its lines; nothing where the encoder gives none."""
+    encoder = as_token_encoder(encoded.encoder) if encoded else None
+    if encoded is None or encoder is None or encoded.tokens is None:
+        return {}
+    found, _ = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, chunks, encoded.tokens.shape[1])
+    return {
+        node_id: tokens_by_line(
+            [(chunk.span, chunk.text, found[node_id][chunk.key]) for chunk in own if chunk.key in found[node_id]],
+            encoder.count_content_tokens,
+        )
+        for node_id, own in chunks.items()
+        if node_id in found
+    }
 
 
 def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

@@ -1,32 +1,137 @@
-"""Where in a section the answer stands: the lines of the passage that matched, and its sentence that answers.
+"""Where in a section the answer stands: which of its units answers the question. Pure.
 
-A passage is what a person would point at: a paragraph with what it introduces, an item of a list, a row of a table. It
-is looked for in the chunk that matched, by the question's words, each weighed by its rarity. Where no part of the chunk
-stands out, the chunk is the passage; where a section has nothing else, the section is.
+A unit is a paragraph, an item, a row, ... (pageindex/units.py). Each is weighed by a conditional logit model (McFadden,
+"Conditional logit analysis of qualitative choice behavior", 1974: a soft-max over the units of a section), of what it
+shares with the question: its words by their rarity, its tokens by late interaction, and its shape, as questions of that
+kind are answered. The weights come from
+
+    uv run scripts/calibrate_passages.py
+
+over questions with the lines that answer them; docs/internals/passages.md has their worth.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import pairwise
 
-from pageindex.markdown import BlockKind, fence_after, read_blocks
+import numpy as np
+
 from pageindex.node import Node, NodeKind, Span
+from pageindex.plain import CELL
+from pageindex.units import Unit, UnitKind, split_units
 from retriever.lexical.tokens import TermFinder
-from retriever.store.reading import StoredChunk
-from retriever.text import cut, split_sentences
+from retriever.searching.late_interaction import max_similarities
+from retriever.searching.question_kind import QuestionKind, read_kind
+from retriever.text import cut
+from retriever.types import TokenBits
 
-# Of the words that a chunk shares with the question, by their rarity: what one part of it must have to stand for it.
-LEAST_SHARE = 0.5
-# Chunks have some hundred characters a line; a line that is longer than this is not read for its parts.
-MAX_READ_CHARS = 20_000
-MAX_SENTENCE_CHARS = 300
+MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
+MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
+MAX_LEAD_CHARS = 150  # of what an item or a row is shown below
+# Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines.
+NEAR = 1.0
+MOST_LINES = 12
 
-_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")  # of a heading
-_ROW = re.compile(r"\s*\|\s*")
-_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$")
+# What a text has that answers a question of a kind.
+_CUES = {
+    kind: re.compile(pattern, re.IGNORECASE)
+    for kind, pattern in {
+        QuestionKind.HOW_TO: r"^(?:to|use|run|set|add|first|then|just|call|create|install|make sure|in order)\b"
+        r"|\b(?:you (?:can|need|could|have to)|if you want|by (?:using|setting|adding|calling|running|passing)|use the"
+        r"|mit|indem|musst|kannst)\b",
+        QuestionKind.YES_NO: r"\b(?:can't|can|not|cannot|won't|never|always|only|must|allowed|possible|yes|no|required"
+        r"|optional|supports?|doesn't|don't|even|instead|nicht|kein\w*|nur|muss|darf|kann|ja|nein|immer|nie)\b",
+        QuestionKind.WHY: r"\b(?:because|so|since|reason|avoid|prevent|therefore|due to|otherwise|in order to|as"
+        r"|weil|damit|denn|deshalb|sonst|wegen|um)\b",
+        QuestionKind.WHERE: r"\b(?:in the|at|located|found|inside|under|stored|file|folder|directory|page|link|section"
+        r"|im|in der|liegt|ordner|datei|seite)\b|[/\\]\w|https?:",
+        QuestionKind.VALUE: r"\d|\b(?:defaults?|minimum|maximum|at (?:least|most)|up to|standard\w*|mindestens"
+        r"|höchstens)\b",
+        QuestionKind.LIST: r"\b(?:following|these|such as|including|include|several|many|e\.g\.|folgende\w*|diese)\b"
+        r"|,.*,.*\b(?:and|or|und|oder)\b",
+        QuestionKind.DEFINITION: r"\b(?:is|are) (?:an?|the|just|simply|called|any|one)\b|\b(?:means|refers to"
+        r"|known as|called|stands for|which is|defines?)\b|\b(?:ist|sind) (?:eine?[rsnm]?|der|die|das)\b|\bbedeutet\b",
+    }.items()
+}
+_SUBJECT = re.compile(
+    r"(?:an?|the|our|your|eine?|der|die|das|in \w+,?)?\s*(.{1,70}?)\s+(?:is|are|was|means|refers|lets?|allows?"
+    r"|provides?|helps?|stands|describes|represents|defines|controls|specifies|determines|converts?|ist|sind|bedeutet)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+# What points back: read alone, it says nothing.
+_POINTS_BACK = re.compile(
+    r"(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
+    r"|und|aber|dann|dadurch|damit|deshalb)\b",
+    re.IGNORECASE,
+)
+
+
+# What each feature of `read_features`, and each kind of unit, adds to a score.
+WITH_TOKENS: Mapping[str, float] = {
+    "item": -1.79,
+    "first where a definition is asked for": 1.32,
+    "list": 1.19,
+    "code where it is asked how": 1.17,
+    "subject": 1.05,
+    "tokens": 1.05,
+    "cue of why": 0.90,
+    "cue of value": 0.89,
+    "cue of yes or no": 0.89,
+    "cue of how to": 0.85,
+    "cue of definition": 0.73,
+    "paragraph": 0.73,
+    "list where one is asked for": 0.68,
+    "quote": 0.62,
+    "words": 0.55,
+    "cue of list": 0.50,
+    "row": -0.40,
+    "property": -0.31,
+    "cue of where": 0.24,
+    "definition": -0.04,
+}
+WORDS_ALONE: Mapping[str, float] = {
+    "item": -1.97,
+    "list": 1.34,
+    "subject": 1.31,
+    "words": 1.25,
+    "cue of value": 1.22,
+    "cue of yes or no": 1.13,
+    "cue of why": 1.11,
+    "code where it is asked how": 1.05,
+    "first where a definition is asked for": 1.03,
+    "cue of how to": 1.00,
+    "cue of where": 0.74,
+    "paragraph": 0.69,
+    "row": -0.69,
+    "cue of definition": 0.61,
+    "quote": 0.61,
+    "cue of list": 0.55,
+    "list where one is asked for": 0.55,
+    "property": -0.30,
+    "definition": 0.25,
+    "code": 0.06,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, as its passages are looked for."""
+
+    text: str
+    kind: QuestionKind
+    rarity: Mapping[str, float]
+    """Its words, as BM25 reads them, and what each weighs."""
+    terms: TermFinder
+    """Finds these words in texts."""
+    tokens: "TokenBits | None" = None
+
+    @classmethod
+    def of(
+        cls, text: str, rarity: Mapping[str, float], terms: TermFinder, tokens: "TokenBits | None" = None
+    ) -> "Asked":
+        """Read the kind of the question."""
+        return cls(text, read_kind(text), rarity, terms, tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,117 +141,156 @@ class Passage:
     span: Span
     """Its lines in the file, as it was indexed."""
     sentence: str
-    """The sentence of it with most of the question's words, as plain text; empty where it has none of them."""
+    """What of it answers, as plain text on one line: the unit as the document has it; empty where nothing is shown."""
+    snippet: str = ""
+    """The passage and what follows it, as plain text on one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassagePart:
-    """A paragraph, an item of a list, a row of a table, a block of code."""
-
-    span: Span
-    last: int
-    """The last line of what it introduces; its own where it introduces nothing."""
-
-    @classmethod
-    def of(cls, first: int, last: int) -> "PassagePart":
-        """One that introduces nothing."""
-        return cls(Span(first, last), last)
-
-
-def find_passage(node: Node, chunk: StoredChunk | None, rarity: Mapping[str, float], terms: TermFinder) -> Passage:
-    """The passage of a section that answers.
+def find_passage(
+    node: Node, asked: Asked, matched: Span | None = None, tokens: Mapping[int, TokenBits] | None = None
+) -> Passage:
+    """Return the passage of a section that answers.
 
     Args:
         node: the section.
-        chunk: what of it matched; None where it has no chunk.
-        rarity: the question's words, as BM25 reads them, and what each weighs.
-        terms: finds these words in texts.
+        asked: the question.
+        matched: the lines of the chunk that matched: those that are read of a very long section.
+        tokens: of the section's lines, by their numbers; None where the encoder gives none.
     """
     assert node.span is not None, "only nodes with lines are found"
     whole = node.body_span or node.span
-    if chunk is None:
-        return Passage(whole, "")
-    matched = chunk.span
-    lines = node.text.split("\n")
-    top = node.span.first
-
-    def text_of(span: Span) -> str:
-        return "\n".join(lines[span.first - top : span.last - top + 1])
-
-    body = text_of(matched)
-    if len(body) > MAX_READ_CHARS:  # a piece of a line that is a page
-        return Passage(matched, find_sentence(chunk.text, rarity, terms))
-    header = (
-        chunk.text.split("\n", 2)[:2] if chunk.text.startswith("|") and not body.startswith(chunk.text[:80]) else []
-    )
-    is_code = reduce(fence_after, lines[: matched.first - top], "")
-    parts = [] if is_code else list(split_parts("\n".join([*header, body]), matched.first - len(header)))
-    chosen = Span(parts[0].span.first, parts[-1].span.last) if parts else matched
-    weights = [weigh(text_of(part.span), rarity, terms) for part in parts]
-    most = max(weights, default=0.0)
-    if most and most >= LEAST_SHARE * weigh(text_of(chosen), rarity, terms):
-        best = parts[weights.index(most)]
-        chosen = Span(best.span.first, best.last)
-    sentence = find_sentence(text_of(chosen), rarity, terms)
-    heading = 0 if node.kind is NodeKind.FILE else 2 if _UNDERLINE.match(lines[1] if len(lines) > 1 else "") else 1
-    above = lines[max(heading, node.front_matter_lines) : chosen.first - top]
-    if not "".join([*above, *lines[chosen.last - top + 1 :]]).strip():
-        chosen = whole  # it has nothing else
-    return Passage(chosen, sentence)
+    units = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
+    if not units:
+        return Passage(matched or whole, "")
+    scores = score_units(units, asked, tokens)
+    best = max(range(len(units)), key=lambda place: (scores[place], -place))
+    span = widen(units, scores, best)
+    if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
+        span = whole  # it has nothing else
+    following = [unit for unit in units[best + 1 :] if unit.span.first > units[best].span.last]
+    snippet = " ".join([show_unit(units[best], asked), *(unit.text for unit in following[:3])])
+    return Passage(span, show_with_before(units, best, asked), snippet)
 
 
-def split_parts(body: str, first: int) -> Iterator[PassagePart]:
-    """The parts of a text that begins in the line `first` of its file; headings and definitions of links are in none.
+def cut_node(node: Node, lines: Span) -> Node:
+    """Return a node with some lines of its text, without front matter."""
+    assert node.span is not None
+    text = node.text.split("\n")[lines.first - node.span.first : lines.last - node.span.first + 1]
+    return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, lines, "\n".join(text))
 
-    A paragraph that ends with a colon introduces the list or table that follows it, and is one part with code.
+
+def score_units(units: Sequence[Unit], asked: Asked, tokens: Mapping[int, TokenBits] | None = None) -> list[float]:
+    """Return how likely each unit answers beside the others: a logit, higher is better."""
+    weights = WITH_TOKENS if asked.tokens is not None and tokens else WORDS_ALONE
+    features = read_features(units, asked, tokens)
+    return [sum(weights.get(name, 0.0) * value for name, value in own.items()) for own in features]
+
+
+def read_features(
+    units: Sequence[Unit], asked: Asked, tokens: Mapping[int, TokenBits] | None = None
+) -> list[dict[str, float]]:
+    """Return what speaks for each unit, by name; words and tokens as z-scores over the units."""
+    words = standardize([measure_words(unit.in_full, asked) for unit in units])
+    similarities = [0.0] * len(units)
+    if asked.tokens is not None and tokens:  # fields of front matter alone have none
+        similarities = standardize(compare_tokens(units, asked.tokens, tokens))
+    cue = _CUES.get(asked.kind)
+    return [
+        {
+            "words": words[place],
+            "tokens": similarities[place],
+            f"cue of {asked.kind.value}": float(bool(cue and cue.search(unit.text))),
+            "subject": measure_subject(unit.text, asked),
+            "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
+            "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
+            "first where a definition is asked for": float(not place and asked.kind is QuestionKind.DEFINITION),
+            unit.kind.value: 1.0,
+        }
+        for place, unit in enumerate(units)
+    ]
+
+
+def measure_words(text: str, asked: Asked) -> float:
+    """Return the words of the question that a text has, by their rarity."""
+    return sum(asked.rarity.get(word, 0.0) for word in asked.terms.find(text))
+
+
+def compare_tokens(units: Sequence[Unit], question: TokenBits, tokens: Mapping[int, TokenBits]) -> list[float]:
+    """Return the MaxSim of the question with each unit, below the titles and what introduces it; -1 to 1."""
+    top = min(unit.span.first for unit in units)
+    titles = [rows for line, rows in tokens.items() if line < top]
+    leads = [range(unit.span.first, unit.span.last + 1) for unit in units if unit.kind is UnitKind.LIST]
+    sections = []
+    for unit in units:
+        lines = set(range(unit.span.first, unit.span.last + 1))
+        for lead in leads:  # an item is read below what introduces its list, a row below the table's header
+            if unit.span.first in lead and unit.lead:
+                lines.update(range(lead.start, min(lead.start + 2, unit.span.first)))
+        sections.append([*titles, *(tokens[line] for line in sorted(lines) if line in tokens)])
+    return max_similarities(question, sections)
+
+
+def standardize(values: Sequence[float]) -> list[float]:
+    """Return z-scores; zeros where all values are equal."""
+    numbers = np.asarray(values, dtype=np.float64)
+    deviation = float(numbers.std())
+    return ((numbers - numbers.mean()) / deviation).tolist() if deviation > 1e-9 else [0.0] * len(values)
+
+
+def measure_subject(text: str, asked: Asked) -> float:
+    """Return how well the subject of one of a text's sentences is what the question asks about, 0 to 1."""
+    best = 0.0
+    for sentence in _SENTENCE_END.split(text):
+        if found := _SUBJECT.match(sentence):
+            subject = set(asked.terms.tokenize(found[1]))
+            held = asked.rarity.keys() & subject
+            if held:
+                best = max(best, len(held) / len(asked.rarity) * len(held) / len(subject))
+    return best
+
+
+def widen(units: Sequence[Unit], scores: Sequence[float], best: int) -> Span:
+    """Return the lines of the best unit, with those of the next best where it stands beside it and is as good."""
+    span = units[best].span
+    others = [place for place, unit in enumerate(units) if not span.first <= unit.span.first <= span.last]
+    if not others:
+        return span
+    second = max(others, key=lambda place: (scores[place], -place))
+    other = units[second].span
+    joined = Span(min(span.first, other.first), max(span.last, other.last))
+    is_beside = min(abs(other.first - span.last), abs(span.first - other.last)) <= 2
+    is_near = scores[best] - scores[second] <= NEAR
+    return joined if is_beside and is_near and len(joined) <= MOST_LINES else span
+
+
+def show_with_before(units: Sequence[Unit], best: int, asked: Asked) -> str:
+    """Return what is shown of the best unit; where it points back, with the paragraph before it."""
+    shown = show_unit(units[best], asked)
+    before = units[best - 1] if best else None
+    if before is None or before.kind is not UnitKind.PARAGRAPH or not _POINTS_BACK.match(shown):
+        return shown
+    sentence = _SENTENCE_END.split(before.text)[-1]
+    return f"{sentence} {shown}" if len(sentence) + len(shown) < MAX_SENTENCE_CHARS else shown
+
+
+def show_unit(unit: Unit, asked: Asked) -> str:
+    """Return a unit as plain text on one line, of at most MAX_SENTENCE_CHARS characters.
+
+    An item comes with what introduces it, a row's cells with the names of their columns. Of a long paragraph the
+    sentences are shown from the one on that has most of the question's words.
     """
-    lines = body.split("\n")
-    blocks = read_blocks(body, first)
-    introduction: Span | None = None
-    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
-        last = after.line - 1 if after else first + len(lines) - 1
-        while last > block.line and not lines[last - first].strip():
-            last -= 1
-        if introduction is not None:
-            is_one = block.kind is BlockKind.CODE
-            yield PassagePart(Span(introduction.first, last) if is_one else introduction, last)
-            introduction = None
-            if is_one:
-                continue
-        if block.kind is BlockKind.PARAGRAPH and _INTRODUCES.search(lines[last - first]):
-            introduction = Span(block.line, last)
-        elif block.kind not in (BlockKind.HEADING, BlockKind.DEFINITIONS):
-            starts = find_starts(block.kind.value, lines[block.line - first : last - first + 1])
-            for start, end in pairwise([*starts, last - block.line + 1]):
-                yield PassagePart.of(block.line + start, block.line + end - 1)
-    if introduction is not None:
-        yield PassagePart(introduction, introduction.last)
-
-
-def find_starts(kind: str, lines: Sequence[str]) -> list[int]:
-    """The first line of each item of a `list` or row of a `table`, counted from 0; of another block, its own."""
-    if kind == "table":
-        return list(range(2, len(lines))) or [0]  # below the header and its dashes
-    starts, fence = [0], ""
-    if kind == "list":
-        for number, line in enumerate(lines):
-            fence = fence_after(fence, line)
-            if number and not fence and _ITEM.match(line):
-                starts.append(number)
-    return starts
-
-
-def weigh(text: str, rarity: Mapping[str, float], terms: TermFinder) -> float:
-    """The words of the question that a text has, by their rarity."""
-    found = terms.find(text)
-    return sum(weight for word, weight in rarity.items() if word in found)
-
-
-def find_sentence(text: str, rarity: Mapping[str, float], terms: TermFinder) -> str:
-    """The sentence of a passage with most of the question's words, else the line of its code or table that has."""
-    lines = [line for line in text.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith("#")]
-    for pieces in (split_sentences(text), lines):
-        weights = [weigh(piece, rarity, terms) for piece in pieces]
-        if any(weights):
-            return cut(_ROW.sub(" | ", pieces[weights.index(max(weights))].strip("| \t")), MAX_SENTENCE_CHARS)
-    return ""
+    text = unit.text
+    if unit.kind is UnitKind.ROW and unit.lead:
+        names, cells = unit.lead.split(CELL), unit.text.split(CELL)
+        if len(names) == len(cells):
+            text = CELL.join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
+    elif unit.lead and unit.kind is not UnitKind.PARAGRAPH and len(unit.lead) <= MAX_LEAD_CHARS:
+        text = unit.in_full
+    if len(text) <= MAX_SENTENCE_CHARS:
+        return text
+    sentences = _SENTENCE_END.split(text)
+    weights = [measure_words(sentence, asked) for sentence in sentences]
+    first = weights.index(max(weights))
+    while first and sum(map(len, sentences[first - 1 :])) + len(sentences) < MAX_SENTENCE_CHARS:
+        first -= 1
+    return cut(" ".join(sentences[first:]), MAX_SENTENCE_CHARS)

@@ -1,0 +1,249 @@
+"""A section's text as units: what a person would point at as the answer. Pure.
+
+A unit is a paragraph, an item of a list, a row of a table, a definition, a `Default:`-like line, a block of code with
+the paragraph that introduces it, a quoted block, or a property of the front matter. Each knows its lines, its plain
+text, what it has to be read below (the sentence that introduces a list, the header of a table), and the term that it
+defines or the key that it sets. A list is also one unit as a whole, for questions that ask for all of it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+
+from pageindex.markdown import Block, BlockKind, fence_after, read_blocks
+from pageindex.node import Node, NodeKind, Span
+from pageindex.plain import CELL, drop_unseen, plain_lines
+
+MAX_TERM_WORDS = 6
+JOINT = "; "  # between two items of a whole list
+
+_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
+_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$")
+# `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
+_MARKED_TERM = re.compile(
+    r"""\[?(\*\*|__|`|\*|_)(?P<term>[^\n]{1,80}?)\1(?:\]\([^()\s]*\))?
+        (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | \s+(?:is|are|means|ist|sind|bedeutet)\s )""",
+    re.VERBOSE,
+)
+_PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\n.!?|]{0,60}?)(?::(?=\s|$)|\s[-\u2013\u2014]\s)")
+_DEFINED_BELOW = re.compile(r":[ \t]+\S")
+_FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$")
+_INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
+# What another program puts a file in place of: mdBook inside of code.
+_INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
+_MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
+
+
+class UnitKind(Enum):
+    """What a unit is, as questions ask for it."""
+
+    PARAGRAPH = "paragraph"
+    ITEM = "item"
+    LIST = "list"  # all items of a list, or all rows of a table, with what introduces them
+    ROW = "row"
+    DEFINITION = "definition"  # a term and what it means
+    PROPERTY = "property"  # `Default: on`: a key and its value
+    CODE = "code"
+    QUOTE = "quote"
+    FIELD = "field"  # of the front matter
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a person would point at."""
+
+    kind: UnitKind
+    span: Span
+    """Its lines in the file; of code, with the paragraph that introduces it."""
+    text: str
+    """As a page shows it, on one line."""
+    lead: str = ""
+    """What it is read below, as plain text: what introduces a list, the item above an inner one, a table's header."""
+    term: str = ""
+    """What it defines, or the key that it sets; empty where it does neither."""
+
+    @property
+    def in_full(self) -> str:
+        """Return the text below its lead."""
+        return f"{self.lead} {self.text}" if self.lead else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBlock:
+    """A block of a section with what it is read below."""
+
+    kind: BlockKind
+    span: Span
+    lines: Sequence[str]
+    begin: int
+    """The first line of the paragraph that introduces it; its own where none does."""
+    lead: str = ""
+    """That paragraph, as plain text; for code, the paragraph before it in any case."""
+
+
+def split_units(node: Node) -> tuple[Unit, ...]:
+    """Return the units of a node's own text in the order of lines; a whole list stands before its items.
+
+    The heading is in none, nor is what a page does not show: comments, definitions of links, the marks of callouts.
+    """
+    if node.span is None:
+        return ()
+    own = split_text(node.body, node.span.first + node.front_matter_lines, node.blocks)
+    return (*_read_fields(node), *own)
+
+
+def split_text(text: str, first: int, blocks: Sequence[Block] | None = None) -> list[Unit]:
+    """Return the units of Markdown that begins in the line `first` of its file; its blocks are read where not given."""
+    units: list[Unit] = []
+    for block in read_unit_blocks(text, first, blocks):
+        match block.kind:
+            case BlockKind.PARAGRAPH:
+                units += _read_paragraph(block)
+            case BlockKind.LIST:
+                units += _read_list(block)
+            case BlockKind.TABLE:
+                units += _read_table(block)
+            case BlockKind.CODE:
+                lines = [line for line in block.lines if not _INCLUDE.match(line)]
+                units += _make(UnitKind.CODE, Span(block.begin, block.span.last), plain_text(lines), block.lead)
+            case BlockKind.OTHER:
+                is_quote = block.lines[0].lstrip().startswith(">")
+                units += _make(UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, block.span, plain_text(block.lines))
+    return units
+
+
+def read_unit_blocks(text: str, first: int, blocks: Sequence[Block] | None = None) -> Iterator[UnitBlock]:
+    """Yield the blocks of a text that a page shows, but for headings, each with what introduces it.
+
+    A paragraph that ends with a colon introduces the list, table or code behind it, and is then no block of its own.
+    """
+    introduction: UnitBlock | None = None
+    above = ""
+    for block, shown in _read_shown(text, first, blocks):
+        if introduction and block.kind in _INTRODUCED:
+            block = replace(block, begin=introduction.begin, lead=above)
+        elif introduction:
+            yield introduction
+        elif block.kind is BlockKind.CODE:
+            block = replace(block, lead=above)
+        introduction = None
+        above = shown if block.kind is BlockKind.PARAGRAPH else ""
+        if above and _INTRODUCES.search(block.lines[-1]):
+            introduction = block
+        elif block.kind is not BlockKind.HEADING:
+            yield block
+    if introduction:
+        yield introduction
+
+
+def _read_shown(text: str, first: int, blocks: Sequence[Block] | None) -> Iterator[tuple[UnitBlock, str]]:
+    """Yield the blocks of a text with what a page shows of them; not those that it does not show, headings aside."""
+    lines = text.split("\n")
+    blocks = (read_blocks(text, first) if blocks is None else blocks) or (Block(BlockKind.OTHER, first),)
+    ends = [block.line - first for block in blocks[1:]] + [len(lines)]
+    for block, end in zip(blocks, ends, strict=True):
+        start = block.line - first
+        while end > start + 1 and not lines[end - 1].strip():
+            end -= 1
+        own = lines[start:end]
+        shown = "" if len(own) == 1 and _MARKER_LINE.match(own[0]) else plain_text(own)
+        if shown or block.kind is BlockKind.HEADING:
+            yield UnitBlock(block.kind, Span(block.line, first + end - 1), own, block.line), shown
+
+
+def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
+    """Yield a paragraph; as a definition, if it begins with a marked term or is a term above `: text`."""
+    lines = block.lines
+    term = ""
+    if len(lines) > 1 and _DEFINED_BELOW.match(lines[1]):
+        term = plain_text(lines[:1])
+    elif _MARKED_TERM.match(lines[0].strip()):
+        term = find_term(lines[0].strip())
+    yield from _make(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block.span, plain_text(lines), term=term)
+
+
+def _read_list(block: UnitBlock) -> Iterator[Unit]:
+    """Yield a list as a whole, then its items; an inner item is read below the outer one."""
+    lines, top = block.lines, block.span.first
+    starts, fence = [0], ""
+    for number, line in enumerate(lines):
+        fence = fence_after(fence, line)
+        if number and not fence and _ITEM.match(line):
+            starts.append(number)
+    if len(starts) > 1:
+        items = (plain_text(lines[start:end]) for start, end in pairwise([*starts, len(lines)]))
+        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, items)), block.lead)
+    outer: list[tuple[int, str]] = []  # (indentation, text) of the items that an inner one stands in
+    for start, end in pairwise([*starts, len(lines)]):
+        while end - 1 > start and not lines[end - 1].strip():
+            end -= 1
+        line = lines[start].expandtabs(4)
+        indentation = len(line) - len(line.lstrip())
+        while outer and outer[-1][0] >= indentation:
+            outer.pop()
+        text = plain_text(lines[start:end])
+        item = _ITEM.sub("", lines[start], count=1).strip()
+        term = find_term(item)
+        kind = UnitKind.DEFINITION if _MARKED_TERM.match(item) else UnitKind.PROPERTY
+        lead = " ".join(filter(None, [block.lead, *(above for _, above in outer)]))
+        first = top + start if len(starts) > 1 else block.begin
+        yield from _make(kind if term else UnitKind.ITEM, Span(first, top + end - 1), text, lead, term)
+        outer.append((indentation, text))
+
+
+def _read_table(block: UnitBlock) -> Iterator[Unit]:
+    """Yield a table as a whole, then its rows below its header; the first cell of a row is its term."""
+    lines = block.lines
+    header = plain_text(lines[:1]).rstrip(";")
+    if len(lines) > 3:
+        rows = (plain_text([line]).rstrip(";") for line in lines[2:])
+        lead = f"{block.lead} {header}".strip()
+        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, rows)), lead)
+    for number, line in enumerate(lines[2:], start=block.span.first + 2):
+        text = plain_text([line]).rstrip(";")
+        term = text.partition(CELL)[0].strip() if CELL in text else ""
+        is_term = len(term.split()) <= MAX_TERM_WORDS
+        yield from _make(UnitKind.ROW, Span(number, number), text, header, term if is_term else "")
+
+
+def find_term(text: str) -> str:
+    """Return the term that a line of Markdown begins with and then explains, as plain text; empty where it has none.
+
+    >>> find_term("**snapshot**: the files of one run")
+    'snapshot'
+    >>> find_term("Default: on")
+    'Default'
+    """
+    found = _MARKED_TERM.match(text) or _PLAIN_TERM.match(text)
+    term = plain_text([found["term"]]).strip(" :*_`") if found else ""
+    return term if len(term.split()) <= MAX_TERM_WORDS else ""
+
+
+def plain_text(lines: Sequence[str]) -> str:
+    """Return lines of Markdown as a page shows them, on one line."""
+    return " ".join(plain_lines(drop_unseen("\n".join(lines))))
+
+
+def _read_fields(node: Node) -> Iterator[Unit]:
+    """Yield the properties of the front matter, each with the lines of its value."""
+    if node.kind is not NodeKind.FILE or node.front_matter_lines < 2 or node.span is None:
+        return
+    lines = node.text.split("\n", node.front_matter_lines)[1 : node.front_matter_lines - 1]
+    starts = [number for number, line in enumerate(lines) if _FIELD.match(line)]
+    for start, end in pairwise([*starts, len(lines)]):
+        found = _FIELD.match(lines[start])
+        if found is None:
+            continue
+        inner = (line.strip().removeprefix("- ") for line in lines[start + 1 : end])
+        value = ", ".join(filter(None, [found["value"].strip().strip("\"'"), *inner]))
+        span = Span(node.span.first + 1 + start, node.span.first + end)
+        if value:
+            yield Unit(UnitKind.FIELD, span, f"{found['term']}: {value}", term=found["term"])
+
+
+def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "") -> Iterator[Unit]:
+    """Yield the unit if a page shows anything of it."""
+    if text:
+        yield Unit(kind, span, text, lead if lead != text else "", term)

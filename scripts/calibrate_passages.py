@@ -1,0 +1,153 @@
+"""Fit the weights by which a section's units are chosen: prints what stands in retriever/searching/passage.py.
+
+    uv run scripts/calibrate_passages.py ../shared/train
+
+The questions are those of `lines/lines.jsonl` there, each with the section that answers it and words of its lines;
+`sections.jsonl.gz` has the sections. The model is a conditional logit: the soft-max over a section's units, fitted by
+gradient descent with an L2 penalty. Accuracy is measured by documentation, each left out in turn with two others.
+"""
+
+import argparse
+import gzip
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pageindex.node import Node, NodeKind, Span
+from pageindex.units import split_units
+from retriever.embedding.onnx import OnnxEncoder
+from retriever.indexing.chunk import chunk_nodes
+from retriever.lexical.tokens import TermFinder, tokenize
+from retriever.searching.late_interaction import tokens_by_line
+from retriever.searching.passage import Asked, read_features
+from retriever.settings.schema import ChunkSettings
+from retriever.types import TokenBits
+
+PENALTY = 0.001
+STEPS = 3_000
+RATE = 0.05
+PARTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with the features of its section's units, and which of them answer."""
+
+    corpus: str
+    kind: str
+    features: Sequence[Mapping[str, float]]
+    right: Sequence[bool]
+
+
+def main() -> None:
+    """Fit with tokens and without, and print weights and accuracy."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path)
+    train = parser.parse_args().train
+    for with_tokens in (True, False):
+        examples = read_examples(train, with_tokens=with_tokens)
+        names = sorted({name for example in examples for own in example.features for name in own})
+        corpora = sorted({example.corpus for example in examples})
+        right: dict[str, list[bool]] = defaultdict(list)
+        for part in range(PARTS):
+            left_out = set(corpora[part::PARTS])
+            weights = fit([example for example in examples if example.corpus not in left_out], names)
+            for example in examples:
+                if example.corpus in left_out:
+                    right[example.kind].append(example.right[choose(example, names, weights)])
+        everything = [value for values in right.values() for value in values]
+        print(f"{'with' if with_tokens else 'without'} tokens: {np.mean(everything):.3f} of {len(everything)} right")
+        print("  " + ", ".join(f"{kind} {np.mean(values):.2f}" for kind, values in sorted(right.items())))
+        fitted = fit(examples, names)
+        print("{" + ", ".join(f'"{name}": {weight:.2f}' for name, weight in zip(names, fitted, strict=True)) + "}")
+
+
+def read_examples(train: Path, *, with_tokens: bool) -> list[Example]:
+    """Return the questions whose section has units that answer and others."""
+    encoder = OnnxEncoder()
+    with gzip.open(train / "sections.jsonl.gz", "rt", encoding="utf-8") as lines:
+        sections = {item["id"]: item for item in map(json.loads, lines)}
+    questions = [json.loads(line) for line in (train / "lines" / "lines.jsonl").read_text("utf-8").splitlines()]
+    rarities = {
+        corpus: measure_rarity([item["text"] for item in sections.values() if item["corpus"] == corpus])
+        for corpus in {sections[item["section"]]["corpus"] for item in questions}
+    }
+    tokens: dict[str, dict[int, TokenBits]] = {}
+    examples = []
+    for item in questions:
+        section = sections[item["section"]]
+        node = make_node(section)
+        units = split_units(node)
+        lines = {1 + node.text.count("\n", 0, node.text.find(quote)) for quote in item.get("quotes", ())}
+        right = [any(unit.span.first <= line <= unit.span.last for line in lines) for unit in units]
+        if all(right) or not any(right):
+            continue
+        words = list(dict.fromkeys(tokenize(item["question"])))
+        rarity = {word: rarities[section["corpus"]](word) for word in words}
+        bits = encoder.encode_query_and_tokens(item["question"])[1] if with_tokens else None
+        if with_tokens and node.id not in tokens:
+            tokens[node.id] = read_tokens(node, encoder)
+        asked = Asked.of(item["question"], rarity, TermFinder(words), bits)
+        features = read_features(units, asked, tokens.get(node.id))
+        examples.append(Example(section["corpus"], item["kind"], features, right))
+    return examples
+
+
+def make_node(section: Mapping[str, str]) -> Node:
+    """Return a section as the index has it."""
+    text, crumb = section["text"], section["crumb"]
+    span = Span(1, text.count("\n") + 1)
+    return Node(section["id"], NodeKind.SECTION, "x.md", crumb[-1], 2, tuple(crumb[:-1]), span, text)
+
+
+def read_tokens(node: Node, encoder: OnnxEncoder) -> dict[int, TokenBits]:
+    """Return a section's tokens by line, as a search reads them of the index."""
+    chunks = chunk_nodes([node], encoder.count_tokens, ChunkSettings())[0]
+    _, bits = encoder.encode_documents_and_tokens([chunk.embedded_text for chunk in chunks])
+    own = [(chunk.span, chunk.text, rows) for chunk, rows in zip(chunks, bits, strict=True)]
+    return tokens_by_line(own, encoder.count_content_tokens)
+
+
+def measure_rarity(texts: Sequence[str]) -> Callable[[str], float]:
+    """Return a function from a word to its rarity among texts, as BM25 weighs it."""
+    counts = Counter(word for text in texts for word in set(tokenize(text)))
+    return lambda word: math.log(1 + (len(texts) - counts[word] + 0.5) / (counts[word] + 0.5))
+
+
+def as_matrix(example: Example, names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return (units, features)."""
+    return np.array([[own.get(name, 0.0) for name in names] for own in example.features])
+
+
+def choose(example: Example, names: Sequence[str], weights: npt.NDArray[np.float64]) -> int:
+    """Return the place of the unit with the highest score."""
+    return int(np.argmax(as_matrix(example, names) @ weights))
+
+
+def fit(examples: Sequence[Example], names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the weights that make the right units likely, by Adam (Kingma and Ba, 2015) on all examples at once."""
+    rows = np.concatenate([as_matrix(example, names) for example in examples])
+    right = np.concatenate([example.right for example in examples])
+    sizes = np.array([len(example.right) for example in examples])
+    starts, owner = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(sizes)), sizes)
+    weights = np.zeros(len(names))
+    mean, square = np.zeros_like(weights), np.zeros_like(weights)
+    for step in range(1, STEPS + 1):
+        scores = rows @ weights
+        powers = np.exp(scores - np.maximum.reduceat(scores, starts)[owner])
+        share = powers / np.add.reduceat(powers, starts)[owner]
+        of_right = powers * right / np.add.reduceat(powers * right, starts)[owner]
+        gradient = rows.T @ (share - of_right) / len(examples) + 2 * PENALTY * weights
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        weights -= RATE * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+    return weights
+
+
+if __name__ == "__main__":
+    main()
