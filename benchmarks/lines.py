@@ -57,7 +57,7 @@ def judge(item: dict[str, Any], shown: ShortAnswer, docs: Path) -> dict[str, Any
     first = shown.sentences[0] if shown.sentences else None
     seen = {
         "question": item["question"], "kind": item["kind"], "verdict": answer.verdict,
-        "sentence": first.text if first else "", "cited": first.citation if first else "",
+        "shown": first.text if first else "", "cited": first.citation if first else "",
     }  # fmt: skip
     if item["kind"] == "none":
         return seen

@@ -148,7 +148,8 @@ def _read_shown(text: str, first: int, blocks: Sequence[Block] | None) -> Iterat
         while end > start + 1 and not lines[end - 1].strip():
             end -= 1
         own = lines[start:end]
-        shown = "" if len(own) == 1 and _MARKER_LINE.match(own[0]) else plain_text(own)
+        is_mark = own[0].lstrip().startswith("<!--") or (len(own) == 1 and _MARKER_LINE.match(own[0]))
+        shown = "" if is_mark else plain_text(own)
         if shown or block.kind is BlockKind.HEADING:
             yield UnitBlock(block.kind, Span(block.line, first + end - 1), own, block.line), shown
 

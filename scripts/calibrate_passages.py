@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pageindex.node import Node, NodeKind, Span
-from pageindex.units import split_units
+from pageindex.units import Unit, UnitKind, split_units
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import TermFinder, tokenize
@@ -84,9 +84,8 @@ def read_examples(train: Path, *, with_tokens: bool) -> list[Example]:
         section = sections[item["section"]]
         node = make_node(section)
         units = split_units(node)
-        lines = {1 + node.text.count("\n", 0, node.text.find(quote)) for quote in item.get("quotes", ())}
-        right = [any(unit.span.first <= line <= unit.span.last for line in lines) for unit in units]
-        if all(right) or not any(right):
+        right = mark_right(units, node.text, item.get("quotes", ()))
+        if not any(right):
             continue
         words = list(dict.fromkeys(tokenize(item["question"])))
         rarity = {word: rarities[section["corpus"]](word) for word in words}
@@ -97,6 +96,22 @@ def read_examples(train: Path, *, with_tokens: bool) -> list[Example]:
         features = read_features(units, asked, tokens.get(node.id))
         examples.append(Example(section["corpus"], item["kind"], features, right))
     return examples
+
+
+def mark_right(units: Sequence[Unit], text: str, quotes: Sequence[str]) -> list[bool]:
+    """Return which units answer: those with a quote; of a list, the whole where several items answer, else the item."""
+    lines = {1 + text.count("\n", 0, text.find(quote)) for quote in quotes}
+    held = [len(lines & set(range(unit.span.first, unit.span.last + 1))) for unit in units]
+    lists = [unit for unit, own in zip(units, held, strict=True) if unit.kind is UnitKind.LIST and own > 1]
+    return [
+        own > 1 if unit.kind is UnitKind.LIST else own > 0 and not any(holds(whole, unit) for whole in lists)
+        for unit, own in zip(units, held, strict=True)
+    ]
+
+
+def holds(whole: Unit, part: Unit) -> bool:
+    """Return whether a unit is a part of another one."""
+    return whole is not part and whole.span.first <= part.span.first and part.span.last <= whole.span.last
 
 
 def make_node(section: Mapping[str, str]) -> Node:

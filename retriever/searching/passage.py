@@ -29,8 +29,9 @@ MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
 MAX_LEAD_CHARS = 150  # of what an item or a row is shown below
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines.
-NEAR = 1.0
+NEAR = 0.7
 MOST_LINES = 12
+_WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 # What a text has that answers a question of a kind.
 _CUES = {
@@ -69,48 +70,49 @@ _POINTS_BACK = re.compile(
 
 # What each feature of `read_features`, and each kind of unit, adds to a score.
 WITH_TOKENS: Mapping[str, float] = {
-    "item": -1.79,
-    "first where a definition is asked for": 1.32,
-    "list": 1.19,
-    "code where it is asked how": 1.17,
-    "subject": 1.05,
-    "tokens": 1.05,
-    "cue of why": 0.90,
-    "cue of value": 0.89,
-    "cue of yes or no": 0.89,
-    "cue of how to": 0.85,
-    "cue of definition": 0.73,
-    "paragraph": 0.73,
-    "list where one is asked for": 0.68,
-    "quote": 0.62,
-    "words": 0.55,
-    "cue of list": 0.50,
-    "row": -0.40,
-    "property": -0.31,
-    "cue of where": 0.24,
-    "definition": -0.04,
+    "list where one is asked for": 2.38,
+    "code where it is asked how": 1.47,
+    "subject": 1.45,
+    "cue of how to": 1.10,
+    "tokens": 1.08,
+    "cue of why": 1.02,
+    "list": -0.92,
+    "row": 0.80,
+    "cue of yes or no": 0.72,
+    "first where a definition is asked for": 0.60,
+    "cue of definition": 0.57,
+    "words": 0.57,
+    "code": -0.53,
+    "cue of value": 0.49,
+    "cue of where": 0.33,
+    "paragraph": 0.33,
+    "quote": 0.31,
+    "cue of list": 0.30,
+    "definition": 0.10,
+    "property": -0.05,
+    "item": -0.04,
 }
 WORDS_ALONE: Mapping[str, float] = {
-    "item": -1.97,
-    "list": 1.34,
-    "subject": 1.31,
-    "words": 1.25,
-    "cue of value": 1.22,
-    "cue of yes or no": 1.13,
-    "cue of why": 1.11,
-    "code where it is asked how": 1.05,
-    "first where a definition is asked for": 1.03,
-    "cue of how to": 1.00,
-    "cue of where": 0.74,
-    "paragraph": 0.69,
-    "row": -0.69,
+    "list where one is asked for": 2.30,
+    "subject": 1.60,
+    "code where it is asked how": 1.37,
+    "words": 1.29,
+    "cue of how to": 1.26,
+    "cue of why": 1.16,
+    "cue of yes or no": 0.95,
+    "cue of where": 0.85,
+    "list": -0.69,
+    "cue of value": 0.67,
     "cue of definition": 0.61,
-    "quote": 0.61,
-    "cue of list": 0.55,
-    "list where one is asked for": 0.55,
-    "property": -0.30,
-    "definition": 0.25,
-    "code": 0.06,
+    "first where a definition is asked for": 0.59,
+    "row": 0.52,
+    "cue of list": 0.51,
+    "code": -0.42,
+    "paragraph": 0.30,
+    "quote": 0.27,
+    "definition": 0.20,
+    "item": -0.15,
+    "property": -0.03,
 }
 
 
@@ -252,8 +254,12 @@ def measure_subject(text: str, asked: Asked) -> float:
 def widen(units: Sequence[Unit], scores: Sequence[float], best: int) -> Span:
     """Return the lines of the best unit, with those of the next best where it stands beside it and is as good."""
     span = units[best].span
-    others = [place for place, unit in enumerate(units) if not span.first <= unit.span.first <= span.last]
-    if not others:
+    others = [
+        place
+        for place, unit in enumerate(units)
+        if unit.kind in _WIDENED and not (unit.span.first <= span.last and span.first <= unit.span.last)
+    ]
+    if not others or units[best].kind not in _WIDENED:
         return span
     second = max(others, key=lambda place: (scores[place], -place))
     other = units[second].span
