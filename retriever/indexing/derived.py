@@ -1,6 +1,6 @@
 """What searches need beside the rows of an index: a snapshot's files, or tables of the same database."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,6 +73,9 @@ class Derived(Protocol):
     def mark_unusable(self, number: int) -> None:
         """Mark a state as unusable, so that the next writer makes another."""
         return
+
+    def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
+        """Compare it with the rows; yield what was looked at, what is wrong with it, if anything, and what it holds."""
 
     def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
         """Return whether a writer brings the graph up to date.

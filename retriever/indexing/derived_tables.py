@@ -5,10 +5,11 @@ are many parts, they are merged. A question reads them in one snapshot of the da
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from retriever.display.phrases import pluralize
 from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
 from retriever.indexing.snapshot import read_texts, tokenize_texts
 from retriever.lexical import tokens as tokenizer
@@ -26,11 +27,6 @@ MOST_PARTS = 32  # of a folder: a question reads so many rows for each of its wo
 log = logging.getLogger(__name__)
 
 VERSION = f"{FORMAT} {tokenizer.RULES}"
-
-
-def count_sections(connection: Connection) -> int:
-    """Of how many sections there are postings."""
-    return int(connection.execute("SELECT CAST(coalesce(sum(sections), 0) AS bigint) FROM parts").fetchone()[0])
 
 
 def clear_parts(connection: Connection) -> None:
@@ -151,6 +147,15 @@ class DerivedTables(Derived):
         merge_parts(connection)
         writing.set_meta(connection, "fingerprint", fingerprint)
         return number_state(connection)
+
+    def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
+        """Ask whether the postings are of all sections, and of this version."""
+        (found,) = connection.execute("SELECT CAST(coalesce(sum(sections), 0) AS bigint) FROM parts").fetchone()
+        sections = reading.counts(connection).sections
+        problem = "" if self.is_whole(connection) else "the postings are of another version"
+        if found != sections:
+            problem = f"the postings are of {found:,} of {pluralize(sections, 'section')}"
+        yield "words", problem, pluralize(sections, "section")
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Make the graph where there is none; the server keeps it up to date."""

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pageindex.corpus import read_file
+from retriever.display.phrases import pluralize
 from retriever.errors import SnapshotError, StorageError
 from retriever.files import sync, writing_to
 from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
@@ -345,6 +346,36 @@ class DerivedFiles(Derived):
                         (older / CHROMA).rename(folder / CHROMA)
             with contextlib.suppress(OSError):
                 remove_snapshot(older)
+
+    def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
+        """Compare the snapshot in force with its checksums and with the rows."""
+        number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+        try:
+            with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
+                sections, found = reading.counts(connection).sections, len(snapshot.lexical)
+                if found != sections:
+                    raise SnapshotError(f"{snapshot.folder / 'lexical'} has {found} of {sections} sections")
+            yield "words", "", f"{pluralize(sections, 'section')}; every file has its checksum"
+        except SnapshotError as error:
+            yield "words", str(error), ""
+        try:
+            yield "vectors in ChromaDB", "", self._examine_chroma(connection, number, manifest_hash)
+        except SnapshotError as error:
+            yield "vectors in ChromaDB", str(error), ""
+
+    def _examine_chroma(self, connection: Connection, number: int, manifest_hash: str) -> str:
+        with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
+            folder, fingerprint = snapshot.folder / CHROMA, snapshot.manifest.fingerprint
+            if not fingerprint:
+                return "none were made"
+            if not folder.exists():
+                return "not made; the next `index` does, and a search that asks it"
+            if VectorsManifest.read(folder).snapshot != manifest_hash:
+                return "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
+            found, wanted = len(snapshot.vectors), len(text_vectors.distinct_keys(connection, fingerprint))
+            if found != wanted:
+                raise SnapshotError(f"{folder} has {found} of {pluralize(wanted, 'vector')}")
+            return f"{pluralize(found, 'vector')}; every file has its checksum"
 
     def list_old(self, current: int) -> list[str]:
         """Return the folders of the other snapshots."""

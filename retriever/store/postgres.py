@@ -180,6 +180,7 @@ class DatabaseStore(Store):
     """An index in a database; readers see one state of it, and one process writes at a time."""
 
     keeps_snapshots: ClassVar[bool] = False
+    rows_name: ClassVar[str] = "tables"
     is_shared: ClassVar[bool] = True
     kept_elsewhere: ClassVar[str] = (
         "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL) until that is recycled,"
@@ -290,6 +291,10 @@ class DatabaseStore(Store):
         query = f"CASE WHEN {sees_all} THEN ({tables}) ELSE (SELECT sum(size) FROM documents) END"
         with self.read() as connection:
             return int(connection.execute(f"SELECT CAST({query} AS bigint)").fetchone()[0] or 0)
+
+    def describe_use(self) -> tuple[bool, str]:
+        """Leave that to the server."""
+        return False, "the server keeps them"
 
     def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
         """Vacuum what this role owns, and leave the log to its administrator; return True."""

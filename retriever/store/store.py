@@ -15,8 +15,8 @@ from retriever.files import measure_folder, writing_to
 from retriever.store import database
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, transaction, translate_sqlite_errors, verify_on_error
-from retriever.store.locks import writer_lock
-from retriever.store.own_files import remove_drafts
+from retriever.store.locks import is_read, writer_lock, writer_of
+from retriever.store.own_files import list_drafts, list_snapshots, remove_drafts, require_own
 from retriever.store.url import FORM, DatabaseUrl, read_url
 
 Place: TypeAlias = Path | DatabaseUrl
@@ -46,6 +46,8 @@ class Store(ABC):
 
     keeps_snapshots: ClassVar[bool]
     """Whether what searches need is in files beside the rows, and not in tables with them."""
+    rows_name: ClassVar[str]
+    """Where its rows are, for people."""
     is_shared: ClassVar[bool]
     """Whether others keep it up to date (`index`, workers, from any machine) and not who asks it."""
     kept_elsewhere: ClassVar[str]
@@ -89,6 +91,10 @@ class Store(ABC):
     @abstractmethod
     def exists(self) -> bool:
         """Return whether there is an index."""
+
+    def require_own(self) -> None:
+        """Raise UsageError where the place holds something else than an index of ours."""
+        return
 
     @abstractmethod
     def check(self) -> None:
@@ -152,6 +158,14 @@ class Store(ABC):
             is_thorough: also write anew what holds free pages.
         """
 
+    def list_leftovers(self) -> list[Path]:
+        """Return what a repair that was killed has left."""
+        return []
+
+    @abstractmethod
+    def describe_use(self) -> tuple[bool, str]:
+        """Return whether another process writes, and who uses the index, a clause."""
+
     def read_queue(self, connection: Connection) -> Sequence[QueuedUnit] | None:
         """Return the documents that wait for workers; None where there is no queue."""
         return None
@@ -165,6 +179,7 @@ class FolderStore(Store):
     """An index in a folder: `index.sqlite`, and snapshots beside it."""
 
     keeps_snapshots: ClassVar[bool] = True
+    rows_name: ClassVar[str] = FILE_NAME
     is_shared: ClassVar[bool] = False
     kept_elsewhere: ClassVar[str] = ""
 
@@ -180,6 +195,13 @@ class FolderStore(Store):
     def exists(self) -> bool:
         """Return whether there is an `index.sqlite`."""
         return database.is_index(self.folder)
+
+    def require_own(self) -> None:
+        """Look at the first bytes of index.sqlite; without one the folder has to be empty."""
+        if self.exists():
+            require_own(self.folder)
+        elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            raise UsageError(f"{self.folder} holds something else than an index; name another place with --index")
 
     def check(self) -> None:
         """Do nothing: a folder answers when it is read."""
@@ -241,6 +263,16 @@ class FolderStore(Store):
     def size_bytes(self) -> int:
         """Return what all files of the folder take."""
         return measure_folder(self.folder)
+
+    def list_leftovers(self) -> list[Path]:
+        """Return the drafts of repairs."""
+        return list_drafts(self.folder)
+
+    def describe_use(self) -> tuple[bool, str]:
+        """Name the writer, and count the snapshots that are read."""
+        writer, read = writer_of(self.folder), sum(map(is_read, list_snapshots(self.folder)))
+        says = f"process {writer} is writing" if writer else "nobody is writing"
+        return bool(writer), f"{says}; {read} snapshot{'' if read == 1 else 's'} being read"
 
     def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
         """Remove what a repair kept, write index.sqlite anew, and empty SQLite's log."""

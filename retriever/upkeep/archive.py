@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,10 +44,7 @@ from retriever.store.database import (
     transaction,
     translate_sqlite_errors,
 )
-from retriever.store.locks import writer_lock
-from retriever.store.own_files import DRAFT, make_draft, require_own
 from retriever.store.store import FolderStore, Store
-from retriever.upkeep.repair import put_in_place
 
 # Packing makes an index about four times smaller; what unpacks to more than this is a bomb. A small index may have
 # SLACK_BYTES above that: empty tables pack well.
@@ -55,7 +52,7 @@ MAX_RATIO = 100
 SLACK_BYTES = 10_000_000
 BLOCK_BYTES = 1 << 20
 ENCRYPTED = 1  # a flag of a ZIP's member
-SPACE_FACTOR = 3  # an import writes the database, its log, and the snapshot that is made of it
+SPACE_FACTOR = 3  # an import writes the database, a copy of it, and the snapshot that is made of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +88,11 @@ def export_index(file: str | Path, index: str | Path | None = None, *, replace: 
     check_target(file, replace=replace)
     with writing_to(file.parent), tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as place:
         database, draft = Path(place) / FILE_NAME, Path(place) / file.name
-        with store.read() as source:
-            if not store.keeps_snapshots:
-                with closing(create_file(database.parent)) as target:
-                    with read_transaction(source), transaction(target):
-                        copy_rows(source, target)
-                    target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
-            else:
-                # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
-                source.execute("VACUUM INTO ?", (str(database),))
+        # Written row by row rather than page by page: free pages, which may hold deleted texts, stay behind.
+        with store.read() as source, closing(create_file(database.parent)) as target:
+            with read_transaction(source), transaction(target):
+                copy_rows(source, target)
+            target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
         with FolderStore(database.parent).read() as copied:
             folders = tuple(folder.path for folder in reading.folders(copied))
             (questions,) = copied.execute("SELECT count(*) FROM queries").fetchone()
@@ -162,72 +155,46 @@ def import_index(
             raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
     if store is not None:
         check_place(store, replace=replace)
-    with make_import_draft(store) as name, writing_to(Path(name)):
+    with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-") as name, writing_to(Path(name)):
         draft = Path(name)
         unpack(archive, draft / FILE_NAME)
         documents = check_index(archive, draft, wanted, encoder_url)
-        with closing(create_file(draft)) as connection:
-            if wanted:
-                move_folders(connection, wanted)
-            folders = [Path(folder.path) for folder in reading.folders(connection)]
+        with FolderStore(draft).read() as source:
+            folders = [*wanted] or [Path(folder.path) for folder in reading.folders(source)]
             if store is None and not folders:
                 raise UsageError(f"{file} holds an index of no folders; name its place with --index")
             store = store or FolderStore(home_folder() / name_index(folders))
-            connection.execute("PRAGMA journal_mode = WAL")
-            if reading.snapshot_number(connection) and store.keeps_snapshots:
-                with transaction(connection):
-                    open_derived(FolderStore(draft)).renew(connection)
-        check_place(store, replace=replace)  # again: another one may have made an index by now
-        forget_named(store)  # the consent was given to another index at this place
-        if not store.keeps_snapshots:
-            import_rows(draft, store)
-        elif store.exists():
-            with writer_lock(store.folder, WAIT_FOR_WRITER_S), writing_to(store.folder):
-                put_in_place(draft, store.folder)
-        else:
-            with suppress(FileNotFoundError):
-                store.folder.rmdir()  # an empty folder
-            draft.rename(store.folder)
+            check_place(store, replace=replace)  # again: another one may have made an index by now
+            forget_named(store)  # the consent was given to another index at this place
+            import_rows(source, store, wanted)
     if wanted:
         name_folders(store, wanted, documents)
     remember(store)
     return str(store)
 
 
-def make_import_draft(store: Store | None) -> AbstractContextManager[str | Path]:
-    """Make a folder on the disk where the index comes; for a database, any."""
-    if store is None:
-        return make_draft(home_folder(), f".{DRAFT}")
-    if not store.keeps_snapshots:
-        return tempfile.TemporaryDirectory(prefix="hybrid-retrieve-")
-    return make_draft(store.folder.parent, f".{store.folder.name}.{DRAFT}")
-
-
 def check_place(store: Store, *, replace: bool) -> None:
     """Raise UsageError where there is an index that is not to be replaced, or something else."""
-    if not store.keeps_snapshots:
+    store.require_own()
+    if store.exists() and not replace:
         with store.read() as connection:
-            if reading.document_count(connection) and not replace:
-                raise UsageError(f"there is an index in {store}; --force replaces it, ?schema=NAME is another")
-    elif store.exists():
-        if not replace:
-            raise UsageError(f"there is an index in {store}; --force replaces it, --index names another place")
-        require_own(store.folder)
-    elif (place := store.folder).exists() and (not place.is_dir() or any(place.iterdir())):
-        raise UsageError(f"{place} holds something else than an index; name another place with --index")
+            if reading.document_count(connection):
+                raise UsageError(f"there is an index in {store}; --force replaces it, --index names another place")
 
 
-def import_rows(draft: Path, store: Store) -> None:
-    """Copy the rows of an index in a folder into PostgreSQL, in place of those that are there, all or none."""
-    with (
-        store.write(WAIT_FOR_WRITER_S) as (target, _),
-        closing(open_file(draft)) as source,
-        transaction(target),
-    ):
-        remove_rows(target)
-        copy_rows(source, target)
-        if reading.snapshot_number(source):
-            open_derived(store).renew(target)
+def import_rows(source: Connection, store: Store, docs: Sequence[Path]) -> None:
+    """Copy the rows of an index into another one, in place of those that are there: all of them or none."""
+    derived, number = open_derived(store), 0
+    with store.write(WAIT_FOR_WRITER_S) as (target, _):
+        with transaction(target):
+            remove_rows(target)
+            copy_rows(source, target)
+            if docs:
+                move_folders(target, docs)
+            if reading.snapshot_number(source):
+                number = derived.renew(target)
+        derived.remove_old(number)
+        store.erase(target, is_thorough=True)
 
 
 # An archive that may come from anybody: nothing in it is trusted.
@@ -297,8 +264,7 @@ def move_folders(connection: Connection, docs: Sequence[Path]) -> None:
     """Let the index look for its folders where they are on this machine."""
     move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
     folders = reading.folders(connection)
-    with transaction(connection):  # in two steps: two may change places
-        for folder in folders:
-            connection.execute(move_folder, (f"\0{folder.key}", folder.key))
-        for folder, moved in zip(folders, docs, strict=True):
-            connection.execute(move_folder, (str(moved), folder.key))
+    for folder in folders:  # in two steps: two may change places
+        connection.execute(move_folder, (f"moving {folder.key}", folder.key))
+    for folder, moved in zip(folders, docs, strict=True):
+        connection.execute(move_folder, (str(moved), folder.key))

@@ -7,10 +7,8 @@ import platform
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from pathlib import Path
 from typing import Literal
 
 from retriever.display.phrases import pluralize
@@ -23,12 +21,10 @@ from retriever.errors import (
     IndexUnusableError,
     IndexVersionError,
     NoIndexError,
-    SnapshotError,
 )
 from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
-from retriever.indexing.derived_tables import DerivedTables, count_sections
-from retriever.indexing.snapshot import CHROMA, Snapshot
+from retriever.indexing.derived import open_derived
 from retriever.invocation import name_installer
 from retriever.rerank import cross_encoder, endpoint, onnx
 from retriever.served.check import check_llm
@@ -37,11 +33,8 @@ from retriever.settings.schema import Profile
 from retriever.store import listing, reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, INDEX_FORMAT
-from retriever.store.locks import is_read, writer_of
-from retriever.store.own_files import DRAFT, list_drafts
+from retriever.store.database import FILE_NAME
 from retriever.store.store import Store
-from retriever.vectors.manifest import VectorsManifest
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
@@ -155,10 +148,7 @@ def examine_index(index: Store) -> Iterator[Finding]:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
                 yield from examine_rows(connection, index)
-                if index.keeps_snapshots:
-                    yield from examine_snapshot(connection, index.folder, repair)
-                else:
-                    yield from examine_parts(connection)
+                yield from examine_derived(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
@@ -166,13 +156,11 @@ def examine_index(index: Store) -> Iterator[Finding]:
         yield Finding("index", FILE_NAME, "problem", str(error))
     except IndexUnusableError as error:
         yield Finding("index", FILE_NAME, "problem", str(error), repair)
-    if not index.keeps_snapshots:
-        return
-    yield from examine_leftovers(index.folder)
-    writer = writer_of(index.folder)
-    says = f"process {writer} is writing" if writer else "nobody is writing"
-    readers = pluralize(sum(is_read(folder) for folder in index.folder.glob("snapshot-*")), "snapshot")
-    yield Finding("index", "locks", "note" if writer else "well", f"{says}; {readers} being read")
+    cure = "remove it when no repair is at work; it holds texts of documents"
+    for path in index.list_leftovers():
+        yield Finding("index", "left over", "note", f"{path} is of a repair that was killed", cure)
+    is_written, says = index.describe_use()
+    yield Finding("index", "locks", "note" if is_written else "well", says)
 
 
 def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
@@ -180,8 +168,7 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    where, form = (FILE_NAME, f"format {INDEX_FORMAT}, ") if index.keeps_snapshots else ("tables", "")
-    yield Finding("index", where, "well", f"{form}{says}; every row can be read")
+    yield Finding("index", index.rows_name, "well", f"{says}; every row can be read")
     skipped, remarks = len(listing.skipped(connection)), len(listing.warnings(connection))
     found = ((counts.broken_links, "broken link"), (skipped, "skipped file"), (remarks, "remark"))
     if named := ", ".join(pluralize(number, noun) for number, noun in found if number):
@@ -210,54 +197,14 @@ def _index_profile(connection: Connection, index: Store) -> Profile:
     return collect_settings(DEFAULT_PROFILE, None, given).profile()
 
 
-def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterator[Finding]:
-    """Compare the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
-    number = reading.snapshot_number(connection)
-    if not number:
+def examine_derived(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:
+    """Compare what is derived from the rows with them; `repair` is what to do about what is damaged."""
+    if not reading.snapshot_number(connection):
         cure = CommandHint("index FOLDER").render()
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
-    manifest_hash = reading.manifest_hash(connection)
-    try:
-        with closing(Snapshot(index, number, manifest_hash)) as snapshot:
-            sections, found = reading.counts(connection).sections, len(snapshot.lexical)
-            if found != sections:
-                raise SnapshotError(f"{snapshot.folder / 'lexical'} has {found} of {sections} sections")
-        yield Finding("index", "words", "well", f"{pluralize(sections, 'section')}; every file has its checksum")
-    except SnapshotError as error:
-        yield Finding("index", "words", "problem", str(error), repair)
-
-    try:
-        yield Finding("index", "vectors in ChromaDB", "well", examine_chroma(connection, index))
-    except SnapshotError as error:
-        yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
-
-
-def examine_chroma(connection: Connection, index: Path) -> str:
-    """Open the vectors in ChromaDB, and count them; SnapshotError where they are damaged."""
-    number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
-    with closing(Snapshot(index, number, manifest_hash)) as snapshot:
-        folder, fingerprint = snapshot.folder / CHROMA, snapshot.manifest.fingerprint
-        if not fingerprint:
-            return "none were made"
-        if not folder.exists():
-            return "not made; the next `index` does, and a search that asks it"
-        if VectorsManifest.read(folder).snapshot != manifest_hash:
-            return "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
-        found, wanted = len(snapshot.vectors), len(text_vectors.distinct_keys(connection, fingerprint))
-        if found != wanted:
-            raise SnapshotError(f"{folder} has {found} of {pluralize(wanted, 'vector')}")
-        return f"{pluralize(found, 'vector')}; every file has its checksum"
-
-
-def examine_parts(connection: Connection) -> Iterator[Finding]:
-    """Examine whether the postings in tables are of all sections, and of this version."""
-    sections, found = reading.counts(connection).sections, count_sections(connection)
-    problem = "" if DerivedTables().is_whole(connection) else "the postings are of another version"
-    if found != sections:
-        problem = f"the postings are of {found:,} of {pluralize(sections, 'section')}"
-    cure = CommandHint("doctor --repair").render()
-    yield judge("index", "words", problem or pluralize(sections, "section"), cure if problem else "")
+    for name, problem, says in open_derived(index).examine(connection):
+        yield judge("index", name, problem or says, repair if problem else "")
 
 
 def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
@@ -280,10 +227,3 @@ def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
             continue
         says = f"{folder.path}: {pluralize(changed, 'file')} changed since it was indexed"
         yield judge("index", "folder", says, CommandHint(f"index {folder.path}").render() if changed else "", "note")
-
-
-def examine_leftovers(index: Path) -> Iterator[Finding]:
-    """Examine the drafts of repairs and imports that were killed, or are at work."""
-    cure = "remove it when neither a repair nor an import is at work; it holds texts of documents"
-    for path in (*list_drafts(index), *list_drafts(index.parent, f".{index.name}.{DRAFT}")):
-        yield Finding("index", "left over", "note", f"{path} is of a repair or an import that was killed", cure)

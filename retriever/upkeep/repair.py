@@ -50,15 +50,14 @@ from retriever.store.database import (
     BUSY_TIMEOUT_S,
     FILE_NAME,
     create_file,
-    open_file,
     transaction,
     translate_sqlite_errors,
 )
 from retriever.store.locks import writer_lock
-from retriever.store.own_files import LOGS, make_draft, next_snapshot, remove_drafts, require_own
+from retriever.store.own_files import LOGS, make_draft, next_snapshot, remove_drafts
 from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
-from retriever.upkeep.doctor import CheckUp, examine, examine_parts, examine_snapshot
+from retriever.upkeep.doctor import CheckUp, examine
 
 # Tables that are saved, and what a report calls one of their rows. Indexing makes the other tables again; of `meta` the
 # settings are saved.
@@ -115,17 +114,14 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     """
     if not store.exists():
         return
-    if not store.keeps_snapshots:
-        with store.write(WAIT_FOR_WRITER_S) as (connection, _), transaction(connection):
-            if any(found.level == "problem" for found in examine_parts(connection)):
-                yield f"the postings were made anew, as part of state {open_derived(store).renew(connection)}"
+    store.require_own()
+    if not has_lost_rows(store):
+        yield from repair_derived(store)
         return
-    index = store.folder
-    require_own(index)
+    index = store.folder  # what a database has lost is in the backups of its server, or made again by `index`
     with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), translate_sqlite_errors(index):
         remove_drafts(index)  # of repairs that were killed: this one has the lock
-        if not has_lost_rows(index):
-            yield from repair_snapshot(index)
+        if not has_lost_rows(store):  # another one has done it
             return
         with make_draft(index) as draft:
             folders, saved = salvage(index / FILE_NAME, draft)
@@ -148,10 +144,10 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     yield f"{pluralize(report.documents, 'document')} indexed again: {texts}"
 
 
-def has_lost_rows(index: Path) -> bool:
-    """Return whether index.sqlite is damaged, of an earlier format, or lacks vectors that it had."""
+def has_lost_rows(store: Store) -> bool:
+    """Return whether the rows are damaged, of an earlier format, or lack vectors that they had."""
     try:
-        with closing(open_file(index)) as connection:
+        with store.read() as connection:
             if next(find_damage(connection), None) is not None:
                 return True
             fingerprint = reading.meta(connection, "fingerprint")
@@ -162,15 +158,17 @@ def has_lost_rows(index: Path) -> bool:
         return False
 
 
-def repair_snapshot(index: Path) -> Iterator[str]:
-    """Make a damaged snapshot anew from the rows, for which nothing is embedded; remove those not in force."""
-    with closing(create_file(index)) as connection:
+def repair_derived(store: Store) -> Iterator[str]:
+    """Make anew from the rows what is derived from them and damaged, for which nothing is embedded."""
+    derived = open_derived(store)
+    with store.write(WAIT_FOR_WRITER_S) as (connection, _):
         number = reading.snapshot_number(connection)
-        if number and any(found.level == "problem" for found in examine_snapshot(connection, index, "")):
+        if number and any(problem for _, problem, _ in derived.examine(connection)):
             with transaction(connection):
-                number = DerivedFiles(index).renew(connection)
+                number = derived.renew(connection)
             yield f"snapshot {number} was made anew from the database; nothing was embedded"
-        DerivedFiles(index).remove_old(number)
+        derived.remove_old(number)
+        store.erase(connection, is_thorough=False)
 
 
 def fill_draft(

@@ -20,7 +20,6 @@ from retriever.store.locks import writer_lock
 from retriever.store.store import Store, open_store
 from retriever.upkeep.archive import export_index, import_index
 from retriever.upkeep.archive import import_index as import_by_api
-from retriever.upkeep.doctor import examine_leftovers
 from tests.program import command, environment, run_command, run_python
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages
 
@@ -257,36 +256,30 @@ def test_a_scale_of_confidence_of_a_stranger_ends_no_question_with_a_bug(
 
 
 KILLED_IMPORT = """
-import os, signal, sys
-from pathlib import Path
-from retriever.upkeep import archive as importing, repair
+import os, signal, sys, tempfile
+from retriever.indexing.derived import Derived
+from retriever.upkeep import archive as importing
 
-archive, index, moment = sys.argv[1:]
+archive, index, tempfile.tempdir, moment = sys.argv[1:]
 kill = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
-if moment == "before the last step":
-    Path.replace = kill
+if moment == "the rows are there":
+    Derived.renew = kill
 else:
-    setattr(importing, {"unpacked": "check_index", "made": "put_in_place"}[moment], kill)
+    importing.check_index = kill
 importing.import_index(archive, index, replace=True)
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("moment", ["unpacked", "made", "before the last step"])
-def test_a_killed_import_leaves_the_old_index_and_a_draft_that_doctor_names(
-    shelf: Shelf, archive: Path, tmp_path: Path, moment: str
-) -> None:
-    index = tmp_path / "far" / "index"
+@pytest.mark.parametrize("moment", ["it is unpacked", "the rows are there"])
+def test_a_killed_import_leaves_the_old_index(shelf: Shelf, archive: Path, tmp_path: Path, moment: str) -> None:
+    index = tmp_path / "index"
     brought(archive, index)
     before = (index / INDEX).read_bytes()
-    assert run_python(KILLED_IMPORT, archive, index, moment).returncode == -signal.SIGKILL
-    (draft,) = index.parent.glob(".index.draft-*")
-    assert (draft / INDEX).exists()
-    assert [item.says.partition(" is ")[0] for item in examine_leftovers(index)] == [str(draft)]
+    assert run_python(KILLED_IMPORT, archive, index, tmp_path, moment).returncode == -signal.SIGKILL
     assert (index / INDEX).read_bytes() == before
     assert shelf.ask(QUESTIONS[0], index=index, **NEVER_REFRESH).hits
     brought(archive, index, replace=True)
-    assert (draft / INDEX).exists()
     assert shelf.ask(QUESTIONS[0], index=index, **NEVER_REFRESH).hits
 
 
