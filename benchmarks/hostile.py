@@ -22,6 +22,7 @@ from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
 from pageindex.ignore import IgnoreRules, read_ignore_file
 from pageindex.node import Node
+from pageindex.units import split_text
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize
 from retriever.embedding import bundled_counter
@@ -29,7 +30,6 @@ from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize
 from retriever.serving.web.section_html import RenderOptions, render_markdown
 from retriever.settings.schema import ChunkSettings
-from retriever.text import snippet
 
 RATIO = 4
 SUSPICIOUS = 1.6
@@ -73,8 +73,8 @@ def ignore(text: str) -> object:
 
 
 def show(text: str) -> object:
-    """What is shown of a passage: its snippet, its marks, its signs."""
-    return snippet(text, WORDS, tokenize), find_highlights(text, WORDS), sanitize(text)
+    """What is shown of a text: its units, its marks, its signs."""
+    return split_text(text, 1), find_highlights(text, WORDS), sanitize(text)
 
 
 STAGES: dict[str, Callable[[str], object]] = {

@@ -46,6 +46,8 @@ _ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 # What a line begins with that is no text of it: quotes, an item and its box.
 _BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[.\][ \t]+)?)?")
+# `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
+_REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
 _SPACES = re.compile(r"\s+")
 
 
@@ -86,6 +88,7 @@ def _plain_line(line: str) -> str:
     if line.lstrip(" \t>").startswith("#") or _RULE.match(line) or _IMPORT.match(line):
         return ""
     plain = References().plain_text
+    line = _REFERENCE.sub(r"\1", line)
     if _ROW.match(line):
         cells = (plain(cell.replace("\\|", "|")) for cell in _CELL_END.split(line.strip(" \t>").strip("|")))
         row = CELL.join(filter(None, cells))

@@ -27,7 +27,7 @@ _MARKED_TERM = re.compile(
         (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | \s+(?:is|are|means|ist|sind|bedeutet)\s )""",
     re.VERBOSE,
 )
-_PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\n.!?|]{0,60}?)(?::(?=\s|$)|\s[-\u2013\u2014]\s)")
+_PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\n.!?|,;]{0,60}?)(?::(?=\s|$)|\s[-\u2013\u2014]\s)")
 _DEFINED_BELOW = re.compile(r":[ \t]+\S")
 _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$")
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
@@ -117,15 +117,15 @@ def split_text(text: str, first: int, blocks: Sequence[Block] | None = None) -> 
 def read_unit_blocks(text: str, first: int, blocks: Sequence[Block] | None = None) -> Iterator[UnitBlock]:
     """Yield the blocks of a text that a page shows, but for headings, each with what introduces it.
 
-    A paragraph that ends with a colon introduces the list, table or code behind it, and is then no block of its own.
+    A paragraph that ends with a colon introduces the list, table or code behind it. With code it is one block.
     """
     introduction: UnitBlock | None = None
     above = ""
     for block, shown in _read_shown(text, first, blocks):
+        if introduction and block.kind is not BlockKind.CODE:
+            yield introduction
         if introduction and block.kind in _INTRODUCED:
             block = replace(block, begin=introduction.begin, lead=above)
-        elif introduction:
-            yield introduction
         elif block.kind is BlockKind.CODE:
             block = replace(block, lead=above)
         introduction = None

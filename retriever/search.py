@@ -10,7 +10,7 @@ from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
-from retriever.searching.hits import HitSettings, SearchedQuestion, build_hits
+from retriever.searching.hits import HitSettings, build_hits
 from retriever.searching.known_items import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
@@ -53,7 +53,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
     # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
     if searched is not None and not searched.sections:
         return Found(searched=searched, notes=notes)
-    candidates, words, encoded = find_candidates(view, models, expanded, profile, recorder)
+    candidates, words = find_candidates(view, models, expanded, profile, recorder)
     if models.planner is not None:
         candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
     # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
@@ -69,8 +69,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             request, settings = RerankRequest(expanded.question, words, names), profile.part(RerankStageSettings)
             candidates = rerank(view, models.reranker, request, candidates, settings, recorder, note)
     with recorder.stage(StageName.HITS) as note:
-        asked = SearchedQuestion(expanded.question, words, encoded)
-        hits = build_hits(view, candidates[: profile.top_k], asked, profile.part(HitSettings))
+        hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile.part(HitSettings))
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched, notes)
@@ -94,8 +93,8 @@ def narrow_view(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScop
 
 def find_candidates(
     view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
-) -> tuple[tuple[Candidate, ...], tuple[str, ...], EncodedQueries | None]:
-    """What all sources find, fused; the question's words as BM25 reads them; its vectors."""
+) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    """What all sources find, fused, and the question's words as BM25 reads them."""
     fusion = profile.part(Fusion)
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
@@ -134,7 +133,7 @@ def find_candidates(
         candidates = cap_candidates(fuse(rankings, fusion), cap)
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(weigh_rankings(rankings, fusion))
-    return candidates, keyword.words, encoded
+    return candidates, keyword.words
 
 
 def look_further(
@@ -151,7 +150,7 @@ def look_further(
 
     def ask(question: str) -> tuple[Candidate, ...]:
         own = Recorder(deadline=recorder.deadline)
-        found, *_ = find_candidates(view, models, ExpandedQuery(question), profile, own)
+        found, _ = find_candidates(view, models, ExpandedQuery(question), profile, own)
         recorder.degraded += [item for item in own.degraded if item not in recorder.degraded]
         return found
 

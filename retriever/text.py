@@ -1,50 +1,11 @@
 """What is shown of a section, as one line or within a length; the known name that was meant by another. Pure."""
 
-import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 SNIPPET_CHARS = 300
 MAX_NAMED = 8  # of what there is, in a message
 MAX_NAME_CHARS = 60
-_SPACE = re.compile(r"\s+")
-# `[text][label]` and `[text][]`, whose definition mostly stands outside of the passage; not `rows[i][j]`.
-_REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
-
-
-def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
-    """At most about 300 characters of a text, as one line, from the sentence on that holds most of the words.
-
-    It is what a page shows of the text. Where only code or a table holds any of the words, or there is no prose, the
-    lines of these are shown too: code as it stands, a table's row as its cells. `words_of` cuts a text into such words.
-    """
-    from pageindex.plain import drop_unseen, plain_lines
-
-    def count_matches(pieces: Sequence[str]) -> list[int]:
-        return [len(set(words) & set(words_of(piece))) for piece in pieces]
-
-    seen = _REFERENCE.sub(r"\1", drop_unseen(text))
-    pieces = split_sentences(seen)
-    matched = count_matches(pieces)
-    if not any(matched) and (not pieces or any(count_matches([seen]))):
-        lines = list(plain_lines(seen))
-        matched_lines = count_matches(lines)
-        if any(matched_lines) or not pieces:
-            pieces, matched = lines, matched_lines
-    if not pieces:
-        return ""
-    is_whole = len(" ".join(pieces)) <= SNIPPET_CHARS
-    start = 0 if is_whole else max(range(len(pieces)), key=lambda place: (matched[place], -place))
-    shown = _SPACE.sub(" ", " ".join(pieces[start:])).strip().removesuffix(";")
-    return ("… " if start else "") + cut(shown, SNIPPET_CHARS)
-
-
-def split_sentences(text: str) -> list[str]:
-    """The sentences of the prose in a text, without markup; of code, tables and headings none."""
-    from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
-    from pageindex.summary import prose_sentences
-
-    return list(prose_sentences(_REFERENCE.sub(r"\1", text), References()))
 
 
 def cut(text: str, max_chars: int) -> str:

@@ -21,13 +21,8 @@ import numpy.typing as npt
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, UnitKind, split_units
-from retriever.embedding.onnx import OnnxEncoder
-from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import TermFinder, tokenize
-from retriever.searching.late_interaction import tokens_by_line
 from retriever.searching.passage import Asked, read_features
-from retriever.settings.schema import ChunkSettings
-from retriever.types import TokenBits
 
 PENALTY = 0.001
 STEPS = 3_000
@@ -46,31 +41,28 @@ class Example:
 
 
 def main() -> None:
-    """Fit with tokens and without, and print weights and accuracy."""
+    """Fit, and print weights and accuracy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train", type=Path)
-    train = parser.parse_args().train
-    for with_tokens in (True, False):
-        examples = read_examples(train, with_tokens=with_tokens)
-        names = sorted({name for example in examples for own in example.features for name in own})
-        corpora = sorted({example.corpus for example in examples})
-        right: dict[str, list[bool]] = defaultdict(list)
-        for part in range(PARTS):
-            left_out = set(corpora[part::PARTS])
-            weights = fit([example for example in examples if example.corpus not in left_out], names)
-            for example in examples:
-                if example.corpus in left_out:
-                    right[example.kind].append(example.right[choose(example, names, weights)])
-        everything = [value for values in right.values() for value in values]
-        print(f"{'with' if with_tokens else 'without'} tokens: {np.mean(everything):.3f} of {len(everything)} right")
-        print("  " + ", ".join(f"{kind} {np.mean(values):.2f}" for kind, values in sorted(right.items())))
-        fitted = fit(examples, names)
-        print("{" + ", ".join(f'"{name}": {weight:.2f}' for name, weight in zip(names, fitted, strict=True)) + "}")
+    examples = read_examples(parser.parse_args().train)
+    names = sorted({name for example in examples for own in example.features for name in own})
+    corpora = sorted({example.corpus for example in examples})
+    right: dict[str, list[bool]] = defaultdict(list)
+    for part in range(PARTS):
+        left_out = set(corpora[part::PARTS])
+        weights = fit([example for example in examples if example.corpus not in left_out], names)
+        for example in examples:
+            if example.corpus in left_out:
+                right[example.kind].append(example.right[choose(example, names, weights)])
+    everything = [value for values in right.values() for value in values]
+    print(f"{np.mean(everything):.3f} of {len(everything)} right")
+    print(", ".join(f"{kind} {np.mean(values):.2f}" for kind, values in sorted(right.items())))
+    fitted = fit(examples, names)
+    print("{" + ", ".join(f'"{name}": {weight:.2f}' for name, weight in zip(names, fitted, strict=True)) + "}")
 
 
-def read_examples(train: Path, *, with_tokens: bool) -> list[Example]:
+def read_examples(train: Path) -> list[Example]:
     """Return the questions whose section has units that answer and others."""
-    encoder = OnnxEncoder()
     with gzip.open(train / "sections.jsonl.gz", "rt", encoding="utf-8") as lines:
         sections = {item["id"]: item for item in map(json.loads, lines)}
     questions = [json.loads(line) for line in (train / "lines" / "lines.jsonl").read_text("utf-8").splitlines()]
@@ -78,7 +70,6 @@ def read_examples(train: Path, *, with_tokens: bool) -> list[Example]:
         corpus: measure_rarity([item["text"] for item in sections.values() if item["corpus"] == corpus])
         for corpus in {sections[item["section"]]["corpus"] for item in questions}
     }
-    tokens: dict[str, dict[int, TokenBits]] = {}
     examples = []
     for item in questions:
         section = sections[item["section"]]
@@ -89,11 +80,7 @@ def read_examples(train: Path, *, with_tokens: bool) -> list[Example]:
             continue
         words = list(dict.fromkeys(tokenize(item["question"])))
         rarity = {word: rarities[section["corpus"]](word) for word in words}
-        bits = encoder.encode_query_and_tokens(item["question"])[1] if with_tokens else None
-        if with_tokens and node.id not in tokens:
-            tokens[node.id] = read_tokens(node, encoder)
-        asked = Asked.of(item["question"], rarity, TermFinder(words), bits)
-        features = read_features(units, asked, tokens.get(node.id))
+        features = read_features(units, Asked.of(item["question"], rarity, TermFinder(words)))
         examples.append(Example(section["corpus"], item["kind"], features, right))
     return examples
 
@@ -119,14 +106,6 @@ def make_node(section: Mapping[str, str]) -> Node:
     text, crumb = section["text"], section["crumb"]
     span = Span(1, text.count("\n") + 1)
     return Node(section["id"], NodeKind.SECTION, "x.md", crumb[-1], 2, tuple(crumb[:-1]), span, text)
-
-
-def read_tokens(node: Node, encoder: OnnxEncoder) -> dict[int, TokenBits]:
-    """Return a section's tokens by line, as a search reads them of the index."""
-    chunks = chunk_nodes([node], encoder.count_tokens, ChunkSettings())[0]
-    _, bits = encoder.encode_documents_and_tokens([chunk.embedded_text for chunk in chunks])
-    own = [(chunk.span, chunk.text, rows) for chunk, rows in zip(chunks, bits, strict=True)]
-    return tokens_by_line(own, encoder.count_content_tokens)
 
 
 def measure_rarity(texts: Sequence[str]) -> Callable[[str], float]:

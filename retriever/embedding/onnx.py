@@ -209,10 +209,6 @@ class OnnxEncoder:
         """
         return self._vectors([self._tokens.cut(self._prefixes.query + text, self._limit).ids for text in texts])
 
-    def count_content_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return how many tokens of each text `encode_documents_and_tokens` gives: those that say something."""
-        return [sum(map(self._tokens.is_content, ids[1:-1])) for ids in self._tokens.ids(texts)]
-
     def verify(self) -> None:
         """Compare the model's files with their SHA-256, once; `encode_documents` does it by itself.
 

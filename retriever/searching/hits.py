@@ -15,19 +15,16 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.embed import cut_chunks
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.tokens import TermFinder, tokenize
-from retriever.protocols import as_token_encoder
 from retriever.searching.citations import open_anchors
-from retriever.searching.encode import EncodedQueries
-from retriever.searching.late_interaction import tokens_by_line
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, find_passage
 from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
-from retriever.store import reading, text_vectors
+from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut
 from retriever.trace import NoProgress
-from retriever.types import Candidate, Evidence, Hit, Source, TokenBits
+from retriever.types import Candidate, Evidence, Hit, Source
 
 MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the question's words
 MAX_TITLE_CHARS = 60
@@ -50,22 +47,18 @@ class HitSettings:
     fusion: FusionSettings
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedQuestion:
-    """The question that found them."""
-
-    text: str
-    words: Collection[str]
-    """As BM25 reads them."""
-    encoded: EncodedQueries | None
-    """None where it was searched by words alone."""
-
-
 def build_hits(
-    view: View, candidates: Sequence[Candidate], question: SearchedQuestion, settings: HitSettings
+    view: View, candidates: Sequence[Candidate], question: str, words: Collection[str], settings: HitSettings
 ) -> tuple[Hit, ...]:
-    """Return the hits of the candidates, best first, in their order."""
-    words = question.words
+    """Return the hits of the candidates, in their order.
+
+    Args:
+        view: the index.
+        candidates: best first.
+        question: as it was asked.
+        words: the question's, as BM25 reads them.
+        settings: how much of a section is shown.
+    """
     ids = [candidate.node_id for candidate in candidates]
     # A hit that the tree brought in says from where, by that section's title.
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
@@ -80,9 +73,7 @@ def build_hits(
     nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
-    question_tokens = question.encoded.tokens if question.encoded else None
-    asked = Asked.of(question.text, rarity, TermFinder(words, languages), question_tokens)
-    tokens = read_line_tokens(view, chunks, question.encoded)
+    asked = Asked.of(question, rarity, TermFinder(words, languages))
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = nodes[candidate.node_id]
@@ -90,7 +81,7 @@ def build_hits(
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words, languages)
-        passage = find_passage(node, asked, chunk.span if chunk else None, tokens.get(node.id))
+        passage = find_passage(node, asked, chunk.span if chunk else None)
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
         hits.append(
             Hit(
@@ -110,7 +101,7 @@ def build_hits(
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
                 matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
-                words=find_question_words(question.text, words, node.titled_body, languages),
+                words=find_question_words(question, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
@@ -144,24 +135,6 @@ def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
     if place <= begin or len("\n".join(lines[begin : passage.last - node.span.first + 1])) < max_chars:
         return cut(node.body, max_chars)
     return cut("\n".join(["…", *lines[place:]]), max_chars)
-
-
-def read_line_tokens(
-    view: View, chunks: Mapping[str, Sequence[StoredChunk]], encoded: EncodedQueries | None
-) -> dict[str, dict[int, TokenBits]]:
-    """Return the tokens of each section by its lines; nothing where the encoder gives none."""
-    encoder = as_token_encoder(encoded.encoder) if encoded else None
-    if encoded is None or encoder is None or encoded.tokens is None:
-        return {}
-    found, _ = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, chunks, encoded.tokens.shape[1])
-    return {
-        node_id: tokens_by_line(
-            [(chunk.span, chunk.text, found[node_id][chunk.key]) for chunk in own if chunk.key in found[node_id]],
-            encoder.count_content_tokens,
-        )
-        for node_id, own in chunks.items()
-        if node_id in found
-    }
 
 
 def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

@@ -2,8 +2,8 @@
 
 A unit is a paragraph, an item, a row, ... (pageindex/units.py). Each is weighed by a conditional logit model (McFadden,
 "Conditional logit analysis of qualitative choice behavior", 1974: a soft-max over the units of a section), of what it
-shares with the question: its words by their rarity, its tokens by late interaction, and its shape, as questions of that
-kind are answered. The weights come from
+shares with the question: its words by their rarity, and its shape, as questions of that kind are answered. The weights
+come from
 
     uv run scripts/calibrate_passages.py
 
@@ -20,10 +20,8 @@ from pageindex.node import Node, NodeKind, Span
 from pageindex.plain import CELL
 from pageindex.units import Unit, UnitKind, split_units
 from retriever.lexical.tokens import TermFinder
-from retriever.searching.late_interaction import max_similarities
 from retriever.searching.question_kind import QuestionKind, read_kind
 from retriever.text import cut
-from retriever.types import TokenBits
 
 MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
@@ -69,50 +67,26 @@ _POINTS_BACK = re.compile(
 
 
 # What each feature of `read_features`, and each kind of unit, adds to a score.
-WITH_TOKENS: Mapping[str, float] = {
-    "list where one is asked for": 2.38,
-    "code where it is asked how": 1.47,
-    "subject": 1.45,
-    "cue of how to": 1.10,
-    "tokens": 1.08,
-    "cue of why": 1.02,
-    "list": -0.92,
-    "row": 0.80,
-    "cue of yes or no": 0.72,
-    "first where a definition is asked for": 0.60,
-    "cue of definition": 0.57,
-    "words": 0.57,
-    "code": -0.53,
-    "cue of value": 0.49,
-    "cue of where": 0.33,
-    "paragraph": 0.33,
-    "quote": 0.31,
-    "cue of list": 0.30,
-    "definition": 0.10,
-    "property": -0.05,
-    "item": -0.04,
-}
-WORDS_ALONE: Mapping[str, float] = {
-    "list where one is asked for": 2.30,
-    "subject": 1.60,
+WEIGHTS: Mapping[str, float] = {
+    "list where one is asked for": 2.40,
+    "subject": 1.44,
     "code where it is asked how": 1.37,
-    "words": 1.29,
-    "cue of how to": 1.26,
-    "cue of why": 1.16,
-    "cue of yes or no": 0.95,
-    "cue of where": 0.85,
-    "list": -0.69,
-    "cue of value": 0.67,
-    "cue of definition": 0.61,
-    "first where a definition is asked for": 0.59,
-    "row": 0.52,
-    "cue of list": 0.51,
-    "code": -0.42,
-    "paragraph": 0.30,
-    "quote": 0.27,
-    "definition": 0.20,
-    "item": -0.15,
-    "property": -0.03,
+    "words": 1.30,
+    "cue of how to": 1.25,
+    "cue of why": 1.12,
+    "cue of yes or no": 0.94,
+    "cue of where": 0.92,
+    "first where a definition is asked for": 0.81,
+    "cue of value": 0.69,
+    "list": -0.62,
+    "cue of definition": 0.55,
+    "row": 0.54,
+    "code": -0.49,
+    "cue of list": 0.41,
+    "quote": 0.23,
+    "definition": 0.21,
+    "paragraph": 0.21,
+    "item": -0.08,
 }
 
 
@@ -126,14 +100,11 @@ class Asked:
     """Its words, as BM25 reads them, and what each weighs."""
     terms: TermFinder
     """Finds these words in texts."""
-    tokens: "TokenBits | None" = None
 
     @classmethod
-    def of(
-        cls, text: str, rarity: Mapping[str, float], terms: TermFinder, tokens: "TokenBits | None" = None
-    ) -> "Asked":
+    def of(cls, text: str, rarity: Mapping[str, float], terms: TermFinder) -> "Asked":
         """Read the kind of the question."""
-        return cls(text, read_kind(text), rarity, terms, tokens)
+        return cls(text, read_kind(text), rarity, terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,30 +119,27 @@ class Passage:
     """The passage and what follows it, as plain text on one line."""
 
 
-def find_passage(
-    node: Node, asked: Asked, matched: Span | None = None, tokens: Mapping[int, TokenBits] | None = None
-) -> Passage:
+def find_passage(node: Node, asked: Asked, matched: Span | None = None) -> Passage:
     """Return the passage of a section that answers.
 
     Args:
         node: the section.
         asked: the question.
         matched: the lines of the chunk that matched: those that are read of a very long section.
-        tokens: of the section's lines, by their numbers; None where the encoder gives none.
     """
     assert node.span is not None, "only nodes with lines are found"
     whole = node.body_span or node.span
     units = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
     if not units:
         return Passage(matched or whole, "")
-    scores = score_units(units, asked, tokens)
+    scores = score_units(units, asked)
     best = max(range(len(units)), key=lambda place: (scores[place], -place))
     span = widen(units, scores, best)
     if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else
     following = [unit for unit in units[best + 1 :] if unit.span.first > units[best].span.last]
     snippet = " ".join([show_unit(units[best], asked), *(unit.text for unit in following[:3])])
-    return Passage(span, show_with_before(units, best, asked), snippet)
+    return Passage(span, show_in_context(units, best, asked), snippet)
 
 
 def cut_node(node: Node, lines: Span) -> Node:
@@ -181,26 +149,18 @@ def cut_node(node: Node, lines: Span) -> Node:
     return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, lines, "\n".join(text))
 
 
-def score_units(units: Sequence[Unit], asked: Asked, tokens: Mapping[int, TokenBits] | None = None) -> list[float]:
+def score_units(units: Sequence[Unit], asked: Asked) -> list[float]:
     """Return how likely each unit answers beside the others: a logit, higher is better."""
-    weights = WITH_TOKENS if asked.tokens is not None and tokens else WORDS_ALONE
-    features = read_features(units, asked, tokens)
-    return [sum(weights.get(name, 0.0) * value for name, value in own.items()) for own in features]
+    return [sum(WEIGHTS.get(name, 0.0) * value for name, value in own.items()) for own in read_features(units, asked)]
 
 
-def read_features(
-    units: Sequence[Unit], asked: Asked, tokens: Mapping[int, TokenBits] | None = None
-) -> list[dict[str, float]]:
-    """Return what speaks for each unit, by name; words and tokens as z-scores over the units."""
+def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]:
+    """Return what speaks for each unit, by the names of `WEIGHTS`; words as z-scores over the units."""
     words = standardize([measure_words(unit.in_full, asked) for unit in units])
-    similarities = [0.0] * len(units)
-    if asked.tokens is not None and tokens:  # fields of front matter alone have none
-        similarities = standardize(compare_tokens(units, asked.tokens, tokens))
     cue = _CUES.get(asked.kind)
     return [
         {
             "words": words[place],
-            "tokens": similarities[place],
             f"cue of {asked.kind.value}": float(bool(cue and cue.search(unit.text))),
             "subject": measure_subject(unit.text, asked),
             "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
@@ -215,21 +175,6 @@ def read_features(
 def measure_words(text: str, asked: Asked) -> float:
     """Return the words of the question that a text has, by their rarity."""
     return sum(asked.rarity.get(word, 0.0) for word in asked.terms.find(text))
-
-
-def compare_tokens(units: Sequence[Unit], question: TokenBits, tokens: Mapping[int, TokenBits]) -> list[float]:
-    """Return the MaxSim of the question with each unit, below the titles and what introduces it; -1 to 1."""
-    top = min(unit.span.first for unit in units)
-    titles = [rows for line, rows in tokens.items() if line < top]
-    leads = [range(unit.span.first, unit.span.last + 1) for unit in units if unit.kind is UnitKind.LIST]
-    sections = []
-    for unit in units:
-        lines = set(range(unit.span.first, unit.span.last + 1))
-        for lead in leads:  # an item is read below what introduces its list, a row below the table's header
-            if unit.span.first in lead and unit.lead:
-                lines.update(range(lead.start, min(lead.start + 2, unit.span.first)))
-        sections.append([*titles, *(tokens[line] for line in sorted(lines) if line in tokens)])
-    return max_similarities(question, sections)
 
 
 def standardize(values: Sequence[float]) -> list[float]:
@@ -252,8 +197,11 @@ def measure_subject(text: str, asked: Asked) -> float:
 
 
 def widen(units: Sequence[Unit], scores: Sequence[float], best: int) -> Span:
-    """Return the lines of the best unit, with those of the next best where it stands beside it and is as good."""
+    """Return the lines of the best unit, with what it introduces, or the next best where it stands beside it."""
     span = units[best].span
+    if introduces(units, best):
+        introduced = units[best + 1].span
+        return introduced if len(introduced) <= MOST_LINES else span
     others = [
         place
         for place, unit in enumerate(units)
@@ -269,9 +217,16 @@ def widen(units: Sequence[Unit], scores: Sequence[float], best: int) -> Span:
     return joined if is_beside and is_near and len(joined) <= MOST_LINES else span
 
 
-def show_with_before(units: Sequence[Unit], best: int, asked: Asked) -> str:
-    """Return what is shown of the best unit; where it points back, with the paragraph before it."""
+def introduces(units: Sequence[Unit], place: int) -> bool:
+    """Return whether a unit is the paragraph that introduces the list or table behind it, whose lines begin with it."""
+    return place + 1 < len(units) and units[place + 1].span.first == units[place].span.first
+
+
+def show_in_context(units: Sequence[Unit], best: int, asked: Asked) -> str:
+    """Return what is shown of the best unit: with what it introduces, and, if it points back, the sentence before."""
     shown = show_unit(units[best], asked)
+    if introduces(units, best):
+        return cut(f"{shown} {units[best + 1].text}", MAX_SENTENCE_CHARS)
     before = units[best - 1] if best else None
     if before is None or before.kind is not UnitKind.PARAGRAPH or not _POINTS_BACK.match(shown):
         return shown

@@ -79,7 +79,7 @@ def test_its_sections_stand_in_the_tree(index: Path, cli: Cli) -> None:
     [
         ("when is the rent paid, by bank transfer?", "6-16", "The rent is paid on the third", "by bank transfer:"),
         ("what does late payment cost for each day?", "19-22", "fee = days * 2", "fee = days * 2"),
-        ("phone of Mr Fox", "31", "Mr Fox · 12345; Knock twice.", "Mr Fox | 12345"),
+        ("phone of Mr Fox", "31", "name: Mr Fox · phone: 12345 Knock twice.", "name: Mr Fox · phone: 12345"),
     ],
 )
 def test_its_lines_are_cited_and_its_markup_is_not_shown(

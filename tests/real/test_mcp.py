@@ -401,7 +401,7 @@ def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ol
     assert "note: " not in text_of(written)
     assert "evil" not in text_of(written)
     assert {citation.partition(":")[0] for citation in cited(written)} == {"mail.md"}
-    assert "\n`A stamp pays for the journey of a letter.` `mail.md:" in text_of(quoted)
+    assert "\n`A stamp pays for the journey of a letter. See" in text_of(quoted)
     assert "none (" in text_of(nothing)
     assert "sentences" not in text_of(nothing)
 

@@ -110,7 +110,7 @@ LAYERS = {
         "markdown",
         "node",
         "outline links summary plain boilerplate",
-        "parts",
+        "parts units",
         "document tree",
     ],
     "retriever": [

@@ -1,0 +1,122 @@
+"""What a section is cut into, and what of it is shown."""
+
+import pytest
+
+from pageindex.document import parse_document
+from pageindex.units import Unit, UnitKind, split_text, split_units
+
+PAGE = """\
+---
+title: Backups
+owner: Ada
+tags:
+  - disks
+---
+
+Each night the disks are copied.
+
+**snapshot**: the files of one run
+
+The settings are:
+
+- `keep`: how many are kept
+  - Default: 7
+- where they go
+
+| name | meaning |
+|---|---|
+| full | everything |
+| delta | what changed |
+
+Restore with this command:
+
+```sh
+restore --all
+```
+
+<!-- not seen -->
+
+> Ask Ada first.
+
+Prune
+: removes what nobody needs
+
+[ada]: http://example.com
+"""
+
+
+def test_a_section_is_cut_into_units() -> None:
+    document = parse_document("backups.md", PAGE)
+    units = split_units(document.nodes[0].node)
+    assert [describe(unit) for unit in units] == [
+        "field 2 title| title: Backups",
+        "field 3 owner| owner: Ada",
+        "field 4-5 tags| tags: disks",
+        "paragraph 8 | Each night the disks are copied.",
+        "definition 10 snapshot| snapshot: the files of one run",
+        "paragraph 12 | The settings are:",
+        "list 12-16 | The settings are: / keep: how many are kept; Default: 7; where they go",
+        "definition 14 keep| The settings are: / keep: how many are kept",
+        "property 15 Default| The settings are: keep: how many are kept / Default: 7",
+        "item 16 | The settings are: / where they go",
+        "list 18-21 | name \u00b7 meaning / full \u00b7 everything; delta \u00b7 what changed",
+        "row 20 full| name \u00b7 meaning / full \u00b7 everything",
+        "row 21 delta| name \u00b7 meaning / delta \u00b7 what changed",
+        "code 23-27 | Restore with this command: / restore --all",
+        "quote 31 | Ask Ada first.",
+        "definition 33-34 Prune| Prune : removes what nobody needs",
+    ]
+
+
+def describe(unit: Unit) -> str:
+    return f"{unit.kind.value} {unit.span} {unit.term}| {unit.lead}{' / ' if unit.lead else ''}{unit.text}"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "[a]: b\n", "<div>\n", ":::\n"])
+def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
+    assert split_text(text, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("**Vault** is a folder of notes.", "Vault"),
+        ("_Interior mutability_ is a pattern.", "Interior mutability"),
+        ("- [**Plugin**](p.md) - adds commands", "Plugin"),
+        ("- term \u2013 what it means", "term"),
+        ("- Time: 20 minutes", "Time"),
+        ("- https://example.com/a", ""),
+        ("- Take this, and then: run", ""),
+        ("**Note** the door.", ""),
+    ],
+)
+def test_the_term_that_is_explained(text: str, term: str) -> None:
+    assert split_text(text, 1)[-1].term == term
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door](d.md) |\n", "-x \u00b7 A blue door"),
+        ("---\n\nA *blue* text.\n", "A blue text."),
+        ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
+        ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
+        ('<div class="x">\n<p>Some <b>blue</b><br/>text &amp; more</p>\n</div>\n', "Some blue text & more"),
+        ("- [x] ~~eggs~~ [[Note|label]] ![seen](x.png)\n", "eggs label seen"),
+        ("{{< note >}}\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
+        ("1. A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
+        ("See {* ../a.py hl[1] *} there.\n", "See there."),
+    ],
+)
+def test_a_unit_is_shown_as_a_page_shows_it(markdown: str, shown: str) -> None:
+    assert split_text(markdown, 1)[-1].text == shown
+
+
+def test_an_item_of_code_and_a_fence_that_is_not_closed() -> None:
+    units = split_text("- one\n\n  ```\n  - no item\n  ```\n- two\n\n```\n# no heading\n", 1)
+    assert [(unit.kind, str(unit.span)) for unit in units] == [
+        (UnitKind.LIST, "1-6"),
+        (UnitKind.ITEM, "1-5"),
+        (UnitKind.ITEM, "6"),
+        (UnitKind.CODE, "8-9"),
+    ]
