@@ -209,11 +209,10 @@ class DatabaseStore(Store):
 
     def check(self) -> None:
         """Ask the server now whether it would answer, and whether its tables are of this version."""
-        from retriever.store.tables import check_schema, check_server
+        from retriever.store.tables import check_tables
 
         with translate_errors(self.url), contextlib.closing(connect(self.url)) as connection:
-            check_server(connection, self.url)
-            check_schema(connection, self.url)
+            check_tables(connection, self.url)
 
     def open(self) -> PostgresConnection:
         """Open a connection for a reader.
@@ -223,7 +222,7 @@ class DatabaseStore(Store):
             IndexVersionError: they are of another version; or the server or pgvector is too old.
             StorageError: the server cannot be reached, or does not let this user in.
         """
-        _check_once(self.url)
+        open_pool(self.url)
         return PostgresConnection(self.url)
 
     @contextmanager
@@ -363,9 +362,13 @@ def borrow_connection(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
 
 @cache
 def open_pool(url: DatabaseUrl) -> "ConnectionPool":
-    """Open the pool of this process for an index, which makes connections as they are needed."""
+    """Open the pool of this process for an index, which makes connections as they are needed.
+
+    The tables are checked once: a question has no time to ask again what hardly ever changes.
+    """
     from psycopg_pool import ConnectionPool
 
+    DatabaseStore(url).check()
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told where it is needed
     pool = ConnectionPool(
         url.dsn,
@@ -400,12 +403,6 @@ def close_pools() -> None:
     while _pools:
         _pools.pop().close()
     open_pool.cache_clear()
-    _check_once.cache_clear()
-
-
-@cache  # in a process: a question has no time to ask again what hardly ever changes
-def _check_once(url: DatabaseUrl) -> None:
-    DatabaseStore(url).check()
 
 
 def _connect_options(url: DatabaseUrl) -> dict[str, Any]:

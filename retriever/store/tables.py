@@ -22,26 +22,19 @@ OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
 MOST_GRAPH_KB = 4 << 20  # of the server's memory, while a graph is made: 2 kB for each vector, where that is less
 
 
-def check_server(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
-    """Raise where the server or pgvector is too old."""
-    version = connection.info.server_version
-    if version < OLDEST_SERVER:
-        raise IndexVersionError(
-            f"{url} is on PostgreSQL {version // 10_000}, and version {OLDEST_SERVER // 10_000} is the oldest that"
-            " will do; use a newer server"
-        )
+def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
+    """Raise where the server or pgvector is too old, or the tables are not there, or of another version."""
+    server = connection.info.server_version
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
     if row is None:
         raise NoIndexError(f"{url} has no pgvector yet", hint=suggest_init(url))
-    if tuple(map(int, row[0].split(".")[:2])) < OLDEST_PGVECTOR:
+    pgvector = tuple(map(int, row[0].split(".")[:2]))
+    if server < OLDEST_SERVER or pgvector < OLDEST_PGVECTOR:
+        oldest = f"{OLDEST_SERVER // 10_000} with pgvector {'.'.join(map(str, OLDEST_PGVECTOR))}"
         raise IndexVersionError(
-            f"{url} has pgvector {row[0]}, and {'.'.join(map(str, OLDEST_PGVECTOR))} is the oldest that will do;"
-            " install a newer one on the server, then run there: ALTER EXTENSION vector UPDATE"
+            f"{url} is on PostgreSQL {server // 10_000} with pgvector {row[0]}, and {oldest} is the oldest that will do; use a"
+            " newer server, or install a newer pgvector there and run: ALTER EXTENSION vector UPDATE"
         )
-
-
-def check_schema(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
-    """Raise where the tables are not there, or of another version."""
     found = read_version(connection, url)
     if found is None:
         raise NoIndexError(f"{url} has no index in the schema {url.schema}", hint=suggest_init(url))
@@ -71,7 +64,6 @@ def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence
     with open_owner(url) as connection:
         if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
             connection.execute("CREATE EXTENSION vector")
-        check_server(connection, url)
         is_new = read_version(connection, url) is None
         if is_new:
             schema = sql.Identifier(url.schema)
@@ -81,7 +73,7 @@ def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence
             connection.execute(_read_sql("rights"))
             version = sql.Literal(f"hybrid-retrieve {TABLES_VERSION}")
             connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, version))
-        check_schema(connection, url)
+        check_tables(connection, url)
         grant_all(connection, url, writers, readers)
     close_pools()
     return is_new
