@@ -32,8 +32,8 @@ def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
     if server < OLDEST_SERVER or pgvector < OLDEST_PGVECTOR:
         oldest = f"{OLDEST_SERVER // 10_000} with pgvector {'.'.join(map(str, OLDEST_PGVECTOR))}"
         raise IndexVersionError(
-            f"{url} is on PostgreSQL {server // 10_000} with pgvector {row[0]}, and {oldest} is the oldest that will do; use a"
-            " newer server, or install a newer pgvector there and run: ALTER EXTENSION vector UPDATE"
+            f"{url} is PostgreSQL {server // 10_000} with pgvector {row[0]}, and {oldest} is the oldest that will do;"
+            " use a newer server, or install a newer pgvector and run there: ALTER EXTENSION vector UPDATE"
         )
     found = read_version(connection, url)
     if found is None:
