@@ -1,6 +1,5 @@
 """The program, run in this process or in one of its own, and what tests of it need."""
 
-import contextlib
 import io
 import os
 import pty
@@ -82,12 +81,17 @@ def in_terminal(
     output, seen, waiting = b"", 0, list(typed)
     with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        with contextlib.suppress(OSError):  # Linux says EIO at the end of a terminal
+        try:
             while part := os.read(ours, 65536):
                 output += part
                 watch(process, output)
                 if waiting and waiting[0][0] in output[seen:]:
                     seen = len(output)
                     os.write(ours, waiting.pop(0)[1])
+        except OSError:  # Linux says EIO at the end of a terminal
+            pass
+        except BaseException:  # a test that gives up, as after its timeout, leaves no process behind
+            process.kill()
+            raise
         os.close(ours)
     return process.returncode, output

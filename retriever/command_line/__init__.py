@@ -9,6 +9,7 @@ from retriever.text import find_nearest
 COMMANDS = {
     "ask": ("ask:ask", "Answer a question with sections (the default command)."),
     "answer": ("answer:answer", "Answer a question in a few cited sentences, above its sections."),
+    "pick": ("pick:pick", "Type, see sections as you type, and open one in your editor."),
     "index": ("index:index", "Index folders of documents, only what changed."),
     "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
     "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
@@ -34,7 +35,7 @@ COMMANDS = {
 
 # What they are for, as --help shows them; each command is in one group.
 GROUPS = {
-    "Ask and read": ("ask", "answer", "read", "similar", "tree", "history", "cache"),
+    "Ask and read": ("ask", "answer", "pick", "read", "similar", "tree", "history", "cache"),
     "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor", "postgres", "worker"),
     "For programs and browsers": ("serve", "mcp", "skill", "completion"),
     "Choose and measure": ("profiles", "eval"),

@@ -23,7 +23,7 @@ from tests.shelf import write_pages
 PROJECT = Path(__file__).parents[2]
 LASTS = ("serve", "watch", "mcp", "worker")  # until it is ended
 ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
-NEEDS_MORE = ("doctor --llm", "similar")  # a language model, vectors
+NEEDS_MORE = ("doctor --llm", "similar", "pick")  # a language model, vectors, a terminal
 
 
 def examples_of(name: str) -> list[str]:

@@ -1,0 +1,74 @@
+"""`pick` in a real terminal: what is typed, what is shown, copied and opened."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from retriever.command_line.pick import name_editor
+from tests.program import Cli, command, environment, in_terminal
+from tests.shelf import write_pages
+
+DOWN, BACKSPACE, CTRL_C, CTRL_Y = b"\x1b[B", b"\x7f", b"\x03", b"\x19"
+
+
+@pytest.fixture
+def notes(tmp_path: Path, cli: Cli) -> Path:
+    """Two pages with an index, and an editor that says what it was to open."""
+    pages = {
+        "bees.md": "# Bees\n\nAll \x1b[31mabout bees.\n",
+        "keys.md": "# Keys\n\n| key | May |\n\n## Old keys\n\nGone.\n",
+    }
+    write_pages(tmp_path / "notes", pages)
+    cli("index", tmp_path / "notes", "--index", tmp_path / "index", "--encoder-kind", "none")
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "OPENED $*"\n', encoding="utf-8")
+    editor.chmod(0o755)
+    return tmp_path
+
+
+def pick(place: Path, *typed: tuple[bytes, bytes], question: str = "", **variables: str) -> tuple[int, bytes]:
+    words = command("pick", *question.split(), "--index", place / "index")
+    given = {"TERM": "xterm", "VISUAL": str(place / "editor"), **variables}
+    return in_terminal(words, place / "notes", environment(**given), typed=typed)
+
+
+def test_typing_finds_and_keys_choose_copy_and_open(notes: Path) -> None:
+    code, output = pick(
+        notes,
+        (b"> ", b"keys"),
+        (b"1/2", DOWN),
+        (b"2", b"y"),
+        (b"copied keys.md:", b"\r"),
+        (b"\x1b[?1049h", BACKSPACE * 4 + b"bees"),  # it is back, and typing goes on with the question
+        (b"bees.md", CTRL_C),
+    )
+    assert code == 0
+    assert b"\x1b]52;c;" + base64.b64encode(b"keys.md:5-7") + b"\x07" in output
+    assert f"OPENED +5 {notes}/notes/keys.md".encode() in output
+    assert b"May |" in output, "the preview has the lines of a table as they stand"
+    assert b"\x1b[31mabout" not in output, "no document speaks to the terminal"
+
+
+def test_a_question_of_the_command_line_is_searched_at_once(notes: Path) -> None:
+    typed = [(b"1/1", CTRL_Y), (b"copied", b" in:gone"), (b"no folder", BACKSPACE * 8), (b"1/1", CTRL_C)]
+    code, output = pick(notes, *typed, question="bees")
+    assert code == 0
+    assert b"\x1b[?1049l" in output, "the terminal is as it was"
+
+
+def test_an_editor_that_is_not_there_is_named(notes: Path) -> None:
+    typed = [(b"1/1", b"\r"), (b"no-editor cannot be started", CTRL_C)]
+    assert pick(notes, *typed, question="bees", VISUAL="no-editor")[0] == 0
+
+
+def test_without_a_terminal_it_says_what_to_use(notes: Path, cli: Cli) -> None:
+    assert "needs a terminal; in a pipe, ask prints" in cli("pick", "bees", "--index", notes / "index", code=2).err
+
+
+def test_editors_are_given_the_line_as_they_take_it() -> None:
+    file = Path("/notes/a b.md")
+    assert name_editor(file, 3, {}) == ["vi", "+3", "/notes/a b.md"]
+    code = name_editor(file, 3, {"EDITOR": "nano", "VISUAL": "code --wait"})
+    assert code == ["code", "--wait", "-g", "/notes/a b.md:3"]
+    assert name_editor(file, 3, {"EDITOR": "/usr/bin/hx"}) == ["/usr/bin/hx", "/notes/a b.md:3"]
