@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
@@ -18,7 +18,7 @@ from retriever.errors import EncoderError, IndexLockedError, RetrieverError, Sto
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import Changes, list_folders, read_changes
 from retriever.indexing.consent import name_folders
-from retriever.indexing.derived import NodeChanges, open_derived
+from retriever.indexing.derived import NO_PROGRESS, NodeChanges, open_derived
 from retriever.indexing.derived_tables import clear_parts, number_state
 from retriever.indexing.embed import cut_chunks, encode_missing, hash_texts, put_encoded
 from retriever.indexing.request import IndexRequest
@@ -31,19 +31,17 @@ from retriever.store.database import transaction
 from retriever.store.postgres import HELD
 from retriever.store.reading import StoredDocument
 from retriever.store.store import Store
-from retriever.trace import NoProgress
 
 MOST_ATTEMPTS = 3
 PAUSE_S = 1.0
 RETRY_S = 300.0  # a database that has answered before is waited for so long: it restarts, or its disk is cleared
 SETTLE_S = 60.0  # links and the scale of confidence are this old at most, while documents come and come
-GONE = DocumentText("", "", 0, 0, 0, 0, ())
 
 CLAIM = (
     "UPDATE queue SET attempts = attempts + 1, worker = pg_backend_pid() WHERE unit = (SELECT unit FROM queue"
     f" WHERE attempts < {MOST_ATTEMPTS} AND (worker IS NULL OR NOT {HELD}) ORDER BY attempts, unit LIMIT 1"
     " FOR UPDATE SKIP LOCKED)"
-    " RETURNING unit, folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings"
+    " RETURNING unit, folder_key, path, content"
 )
 DONE = f"SELECT NOT EXISTS (SELECT FROM queue WHERE attempts < {MOST_ATTEMPTS} OR {HELD})"
 
@@ -107,17 +105,9 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
         for change, folder in zip(changes, note_files(connection, changes), strict=True):
             if change.is_listed:
                 store.remove_queued(connection, folder.key, lambda _: True)
-            found = [*change.added, *change.changed, *((stat, GONE) for stat in change.removed)]
-            rows = [
-                (folder.key, *stat[1:4], stat.ctime_ns, stat.inode, text.digest, text.text.encode(), warnings)
-                for stat, text in found
-                if text is not None and (warnings := json.dumps(text.warnings))
-            ]
-            connection.executemany(
-                "INSERT INTO queue (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+            found = [*change.added, *change.changed, *((stat, None) for stat in change.removed)]
+            rows = [(folder.key, stat.path, json.dumps([stat, text and asdict(text)])) for stat, text in found]
+            connection.executemany("INSERT INTO queue (folder_key, path, content) VALUES (?, ?, ?)", rows)
     return sum(len(change.rows) + len(change.removed) for change in changes)
 
 
@@ -166,15 +156,16 @@ def try_unit(
     connection: Connection, request: IndexRequest, encoder: Encoder | None, row: tuple[Any, ...]
 ) -> WorkedUnit | None:
     """Index a unit, or note why not; return None where another one has taken its place."""
-    unit, folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings = row
+    unit, folder_key, path, content = row
     folder = next(folder for folder in reading.folders(connection) if folder.key == folder_key)
-    stat = StoredDocument(0, path, size, mtime_ns, digest, ctime_ns, inode)
-    text = DocumentText(bytes(content).decode(), digest, size, mtime_ns, ctime_ns, inode, tuple(json.loads(warnings)))
     try:
-        change = Changes(folder, 0, added=[(stat, text)] if digest else [])
-        return (
-            WorkedUnit(folder.prefix + path) if index_unit(connection, request, encoder, unit, change, stat) else None
-        )
+        stat, text = json.loads(content)  # without a text the document is gone
+        change = Changes(folder, 0)
+        if text is not None:
+            text["warnings"] = tuple(text["warnings"])
+            change.added.append((StoredDocument(*stat), DocumentText(**text)))
+        done = index_unit(connection, request, encoder, unit, change, path)
+        return WorkedUnit(folder.prefix + path) if done else None
     except (StorageError, IndexLockedError):
         raise
     except Exception as error:  # whatever a document does to the program
@@ -186,36 +177,31 @@ def try_unit(
 
 
 def index_unit(
-    connection: Connection,
-    request: IndexRequest,
-    encoder: Encoder | None,
-    unit: int,
-    change: Changes,
-    stat: StoredDocument,
+    connection: Connection, request: IndexRequest, encoder: Encoder | None, unit: int, change: Changes, path: str
 ) -> bool:
     """Embed a document beside other workers; then its rows, its postings and the end of the unit are one commit."""
-    progress, derived = NoProgress(), open_derived(request.store)
-    parsed = parse_changes([change], progress)
-    chunks = list(chain.from_iterable(cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, progress)))
+    derived, fingerprint = open_derived(request.store), encoder.fingerprint if encoder else ""
+    stats = [stat for stat, _ in change.added]
+    parsed = parse_changes([change], NO_PROGRESS)
+    chunks = list(chain.from_iterable(cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, NO_PROGRESS)))
     # Embedding is what takes time, and it touches no row: so it is done before the lock, beside other workers.
     texts = hash_texts(chunks) if encoder else {}
     encoded = encode_missing(connection, encoder, texts) if encoder else []
     with transaction(connection):
         request.store.lock_writer(connection)
-        if read_made(connection) != (request.index_config, encoder.fingerprint if encoder else ""):
+        if read_made(connection) != (request.index_config, fingerprint):
             raise StorageError("the index has other settings by now")
         if not connection.execute("DELETE FROM queue WHERE unit = ?", (unit,)).rowcount:
             return False  # `index` or `forget` came first
         query = "SELECT document_key FROM documents WHERE folder_key = ? AND path = ?"
-        replaced = [key for (key,) in connection.execute(query, (change.folder.key, stat.path))]
-        removed = reading.rankable_keys(connection, replaced)
-        can_patch = derived.is_whole(connection)
+        replaced = [key for (key,) in connection.execute(query, (change.folder.key, path))]
+        removed, can_patch = reading.rankable_keys(connection, replaced), derived.is_whole(connection)
         if can_patch:
             derived.withdraw(connection, removed)
         writing.remove_documents(connection, replaced)
         new = [
             writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document))
-            for document in parsed[0].values()
+            for stat, document in zip(stats, parsed[0].values(), strict=True)
         ]
         writing.put_chunks(connection, chunks)
         if encoder is not None:  # `forget` may have removed vectors meanwhile that were there for another document
@@ -223,7 +209,7 @@ def index_unit(
             for batch in (*encoded, *encode_missing(connection, encoder, texts, known)):
                 put_encoded(connection, encoder, batch)
         difference = NodeChanges(removed, reading.rankable_keys(connection, new)) if can_patch else None
-        derived.build(connection, encoder.fingerprint if encoder else "", difference, with_graph=False)
+        derived.build(connection, fingerprint, difference, with_graph=False)
         if reading.meta(connection, "unsettled") is None:
             writing.set_meta(connection, "unsettled", str(time.time()))
     return True

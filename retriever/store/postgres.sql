@@ -15,16 +15,10 @@ CREATE TABLE queue (
     unit bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     folder_key bigint NOT NULL REFERENCES folders ON DELETE CASCADE,
     path text COLLATE "C" NOT NULL,
-    size bigint NOT NULL,
-    mtime_ns bigint NOT NULL,
-    ctime_ns bigint NOT NULL,
-    inode bigint NOT NULL,
-    digest text COLLATE "C" NOT NULL,  -- empty for a document that is gone
-    content bytea NOT NULL,            -- its text in UTF-8
-    warnings text NOT NULL,
+    content text NOT NULL,               -- JSON: what was seen of its file, and its text; null for one that is gone
     attempts bigint NOT NULL DEFAULT 0,
-    worker integer,                    -- the connection that works on it (pg_backend_pid), if that is still there
-    reason text                        -- why the last attempt failed
+    worker integer,                      -- the connection that works on it (pg_backend_pid), if that is still there
+    reason text                          -- why the last attempt failed
 );
 
 -- Whoever writes locks this table: who may only read it cannot.

@@ -135,8 +135,7 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
     with closing(psycopg.connect(shared.index, autocommit=True)) as connection:
         connection.execute("SET search_path TO hybrid_retrieve, public")
         connection.execute(
-            "INSERT INTO queue (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
-            " SELECT folder_key, path || '/new.md', 1, 1, 1, 1, '', 'x', '[]' FROM folders"
+            "INSERT INTO queue (folder_key, path, content) SELECT folder_key, path || '/new.md', 'x' FROM folders"
         )
         connection.execute("INSERT INTO forgotten SELECT folder_key, path || '/old.md' FROM folders")
         connection.execute("INSERT INTO skipped SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM folders")
@@ -260,9 +259,8 @@ def test_what_is_forgotten_leaves_the_queue_and_every_history(shared: Shared, cl
     cli("ask", "dodo", "--record", "--index", shared.seen_by("sales"))
     execute(
         shared.index,
-        "INSERT INTO hybrid_retrieve.queue"
-        " (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
-        " SELECT 1, name, 1, 1, 1, 1, '', 'dodo', '[]' FROM unnest(ARRAY['gone.md', 'new/a.md', 'stays.md']) AS name",
+        "INSERT INTO hybrid_retrieve.queue (folder_key, path, content)"
+        " SELECT 1, name, 'dodo' FROM unnest(ARRAY['gone.md', 'new/a.md', 'stays.md']) AS name",
     )
     said = cli("forget", "gone.md", "new/", "--index", shared.index)
     assert "PostgreSQL keeps what was deleted in its log (WAL) until that is recycled" in said.err
