@@ -68,15 +68,29 @@ def complete_editor(_: click.Context, __: click.Parameter, incomplete: str) -> l
 def complete_reference(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Paths of documents; behind a `#` their sections."""
     kind = "" if "#" in incomplete else "AND parent_id IS NULL"
+    query = f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?"
+    return list_offers(context, query, (incomplete, f"{incomplete}\U0010ffff", MAX_OFFERED))
+
+
+def complete_condition(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Properties of the documents; behind a `=` their values, those of most documents first."""
+    key, sign, value = incomplete.partition("=")
+    offered, begin = ("key || '=' || value", value) if sign else ("key", key)
+    column, given = ("key = ? AND value", (key,)) if sign else ("key", ())
+    query = (
+        f"SELECT {offered} FROM fields WHERE {column} >= ? AND {offered} < ?"
+        f" GROUP BY {offered} ORDER BY count(*) DESC, {offered} LIMIT ?"
+    )
+    return list_offers(context, query, (*given, begin, f"{incomplete}\U0010ffff", MAX_OFFERED))
+
+
+def list_offers(context: click.Context, query: str, given: tuple[object, ...]) -> list[CompletionItem]:
+    """Return what a query to the index finds, for a shell."""
     try:
         docs = tuple(map(absolute, context.params.get("docs") or ()))
         index = choose_index(docs, context.params.get("index")).index
         with closing(index.open()) as connection:
-            rows = connection.execute(
-                f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?",
-                (incomplete, f"{incomplete}\U0010ffff", MAX_OFFERED),
-            )
-            return [CompletionItem(node_id) for (node_id,) in rows if PLAIN_WORD.fullmatch(node_id)]
+            return [CompletionItem(text) for (text,) in connection.execute(query, given) if PLAIN_WORD.fullmatch(text)]
     except (RetrieverError, sqlite3.Error):  # an error message would disturb the person who types
         return []
 
@@ -139,7 +153,7 @@ profile = click.option(
     shell_complete=complete_profile,
     help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
 )
-DAY_HELP = "2024, 2024-05, 2024-05-01, today, 7d, 2w, 3m, 1y"
+DAY_HELP = "2024, 2024-05, 2024-05-01, 1.5.2024, today, 7d, 2w, 3m, 1y"
 # By the fields of `Scope`.
 SCOPE_OPTIONS = {
     "folders": ("--in", "FOLDER", "Only in this folder or file. Repeatable: in any of them."),
@@ -154,7 +168,10 @@ def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
     """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
     for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
         is_repeated = name not in ("since", "until")
-        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text)(function)
+        complete = complete_condition if name == "where" else None
+        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text, shell_complete=complete)(
+            function
+        )
     return function
 
 

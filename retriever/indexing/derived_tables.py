@@ -190,5 +190,5 @@ def _write_words(
     connection: Connection, node_keys: Sequence[int], progress: Progress, *, is_removal: bool = False
 ) -> None:
     texts = read_texts(connection, node_keys)
-    words = list_words({key: item.text for key, item in texts.items()})
+    words = list_words({key: item.written for key, item in texts.items()})
     add_part(connection, tokenize_texts(texts, progress), words, is_removal=is_removal)

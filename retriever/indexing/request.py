@@ -23,7 +23,7 @@ from retriever.store.store import Store
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.
-CONFIG_VERSION = 7
+CONFIG_VERSION = 8
 WAIT_FOR_WRITER_S = 10.0
 
 

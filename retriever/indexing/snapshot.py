@@ -31,6 +31,7 @@ from retriever.files import sync, writing_to
 from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
+from retriever.lexical.properties import mark_property, tokenize_properties
 from retriever.lexical.spelling import Spellings, build_spellings, patch_spellings
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
@@ -152,12 +153,20 @@ class SearchedText:
     text: str
     language: str
     """Of its document (`detect_language`)."""
+    properties: Sequence[tuple[str, str]] = ()
+    """Keys and values of the front matter that is searched with it."""
+
+    @property
+    def written(self) -> str:
+        """All of it, to tell words from slips by."""
+        return "\n".join((self.text, *map(" ".join, self.properties)))
 
 
 def read_texts(connection: Connection, node_keys: Sequence[int] | None = None) -> dict[int, SearchedText]:
     """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
-    The front matter is no text: the file's other names and tags are read with its first node that has text.
+    The front matter is no text: the file's other names, its tags and properties are read with its first node that has
+    text.
     """
     # The language, and which section is read with the other names, are decided by the document as a whole.
     documents, of_documents, wanted = None, None, None
@@ -173,12 +182,13 @@ def read_texts(connection: Connection, node_keys: Sequence[int] | None = None) -
         language = detect_language(
             "\n".join(f"{stored.node.title}\n{stored.node.body[:READ]}" for stored in document[:READ])
         )
-        names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
+        properties = fields.get(document_key, ())
+        names = [value for key, value in properties if key in SEARCHED_FIELDS]
         reader = find_reader(document)
         for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
             node = stored.node
             read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if stored is reader else ()))
-            texts[stored.key] = SearchedText("\n".join(read), language)
+            texts[stored.key] = SearchedText("\n".join(read), language, properties if stored is reader else ())
     return texts
 
 
@@ -192,7 +202,9 @@ def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PR
     tokens = {}
     progress.start("words", len(texts), "sections")
     for done, (key, item) in enumerate(texts.items(), start=1):
-        tokens[key] = tokenize(item.text, (item.language,) if item.language in READ_APART else ())
+        languages = (item.language,) if item.language in READ_APART else ()
+        tokens[key] = tokenize(item.text, languages)
+        tokens[key] += map(mark_property, tokenize_properties(item.properties, languages))
         tokens[key] += [mark_language(item.language)] if item.language else []
         if not done % SECTIONS_AT_ONCE:
             progress.advance("words", done)
@@ -204,7 +216,7 @@ def build_words(connection: Connection, folder: Path, progress: Progress) -> Non
     """The spellings and the postings of all sections."""
     texts = read_texts(connection)
     progress.start("spellings", 1, "steps")
-    build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
+    build_spellings(folder / "spellings", {key: item.written for key, item in texts.items()})
     progress.finish("spellings")
     tokens = tokenize_texts(texts, progress)
     del texts  # as large as the documents, and what is made of the tokens is larger
@@ -300,7 +312,7 @@ class DerivedFiles(Derived):
             check_contents(previous, manifest.files)  # or the new checksums would approve the damage of older files
             added = read_texts(connection, difference.added)
             patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
-            written = {key: item.text for key, item in added.items()}
+            written = {key: item.written for key, item in added.items()}
             patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
         except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
             for part in ("lexical", "spellings"):

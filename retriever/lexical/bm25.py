@@ -29,10 +29,11 @@ from retriever.lexical.postings import (
     no_postings,
     save_postings,
 )
+from retriever.lexical.properties import mark_property
 from retriever.lexical.spelling import count_edits, letters_of, slip_cost
 from retriever.store.columns import load_column, save_column
 
-FORMAT = 2  # rises when the files change
+FORMAT = 3  # rises when the files change
 _STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
 
 SHORTEST_SLIP, LONGEST_SLIP = 5, 40  # letters of a term that may be a slip; below that everything is near something
@@ -150,9 +151,9 @@ class LexicalIndex:
         """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
-        numbers = {token: self._postings.find(token) for token in counts}
-        terms = tuple(self._describe(token, number) for token, number in numbers.items())
-        columns = [(self._column(numbers[token]), count) for token, count in counts.items()]
+        places = {token: self._find(token) for token in counts}
+        terms = tuple(self._describe(token, columns) for token, columns in places.items())
+        columns = [(column, count) for token, count in counts.items() for column in places[token]]
         scores = np.zeros(-(-len(self) // _STRIPES) * _STRIPES)
         try:
             for column, count in columns:
@@ -181,16 +182,16 @@ class LexicalIndex:
         covered = np.zeros(len(rows))
         total = 0.0
         for token in dict.fromkeys(tokens):
-            number = self._postings.find(token)
-            rarity = self._describe(token, number).rarity
-            covered += rarity * _locate(rows, self._postings.rows[self._column(number)])[0]
+            columns = self._find(token)
+            rarity = self._describe(token, columns).rarity
+            covered += rarity * np.any([_locate(rows, self._postings.rows[column])[0] for column in columns], axis=0)
             total += rarity
         shares: list[float] = (covered * there / total if total else covered).tolist()
         return shares
 
     def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
         """Return what each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
-        return {token: self._describe(token, self._postings.find(token)).rarity for token in tokens}
+        return {token: self._describe(token, self._find(token)).rarity for token in tokens}
 
     def resembles(self, term: str) -> bool:
         """Return whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
@@ -233,9 +234,15 @@ class LexicalIndex:
             return slice(0, 0)
         return slice(self._starts[number], self._starts[number + 1])
 
-    def _describe(self, token: str, number: int | None) -> QuestionTerm:
-        column = self._column(number)
-        documents = column.stop - column.start
+    def _find(self, token: str) -> tuple[slice, slice]:
+        """Return the postings of a word in texts, and in properties."""
+        return (
+            self._column(self._postings.find(token)),
+            self._column(self._postings.find(mark_property(token))),
+        )
+
+    def _describe(self, token: str, columns: Sequence[slice]) -> QuestionTerm:
+        documents = max(column.stop - column.start for column in columns)
         nodes = max(1, self._nodes)
         frequency = min(max(1, documents), nodes)  # more than all nodes only in a damaged file
         rarity = log1p((nodes - frequency + 0.5) / (frequency + 0.5))

@@ -23,6 +23,7 @@ from retriever.lexical.bm25 import (
 )
 from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray, Postings
+from retriever.lexical.properties import mark_property
 from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of, may_be_mended
 from retriever.lexical.tokens import remove_accents
 from retriever.store.connection import Connection, Rows
@@ -135,8 +136,8 @@ class TableLexical(LexicalIndex):
         return log(self._sections - sections + 0.5) - log(sections + 0.5)
 
     def _load(self, terms: Iterable[str]) -> LexicalIndex:
-        """Return a lexical index of these terms alone."""
-        wanted = tuple(sorted(set(terms)))
+        """Return a lexical index of these terms alone, in texts and in properties."""
+        wanted = tuple(sorted({form for term in terms for form in (term, mark_property(term))}))
         if self._assembled[0] == wanted:
             return self._assembled[1]
         missing = [term for term in wanted if term not in self._known]

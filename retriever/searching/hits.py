@@ -14,10 +14,12 @@ from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.embed import cut_chunks
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
+from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import TermFinder, tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, find_passage
+from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.connection import Connection
@@ -71,6 +73,7 @@ def build_hits(
     field_rows = reading.field_rows(view.connection, set(keys.values()))
     chunks = read_chunks(view.connection, ids)
     nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
+    candidates = rank_below_successors(view, candidates, keys, fields)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
     asked = Asked.of(question, rarity, TermFinder(words, languages))
@@ -117,11 +120,14 @@ def find_matched_fields(
     """What of a document's front matter the scope names, or the question where the section is searched by it."""
     is_named = view.part.names_field if view.part is not None else None
     is_reader = bool(fields) and find_reader(view.tree.sections(view.tree.document_key(node.id))).id == node.id
-    terms = TermFinder(words)
+    asked = frozenset(words)
     return tuple(
         (key, value)
         for key, value in fields
-        if (is_named and is_named(key, value)) or (is_reader and key in SEARCHED_FIELDS and terms.find(value))
+        if (is_named and is_named(key, value))
+        or (is_reader and key in SEARCHED_FIELDS and asked.intersection(tokenize(value)))
+        or (is_reader and asked.intersection(tokenize_properties([(key, value)])))
+        or is_outdated(key, value)
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from retriever.errors import ScopeError
 from retriever.indexing.request import locate_path
+from retriever.lexical.properties import TEXT_FIELDS, find_days
 from retriever.lexical.tokens import tokenize
 from retriever.query import Scope
 from retriever.store import reading
@@ -38,7 +39,7 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
 MAX_FLAG_SECTIONS = 2_000  # in so many of the sections with the word, a `-word` is looked for
-DAY_FORMS = "2024, 2024-05, 2024-05-01, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
+DAY_FORMS = "2024, 2024-05, 2024-05-01, 1.5.2024, 1 May 2024, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
 
 _AGO = re.compile(r"(\d{1,4})([dwmy])")
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
@@ -81,6 +82,8 @@ class Choices:
     folders: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     """Those of the most documents first."""
+    properties: tuple[str, ...] = ()
+    """`status=draft`, likewise."""
     days: tuple[str, ...] = ()
     """The first and the last day of a document; none where there is no document."""
 
@@ -162,7 +165,15 @@ class ScopeTables:
     def list_choices(self) -> Choices:
         """What a form offers."""
         folders, days = list_document_folders(self.documents), sorted(self.days)
-        return Choices(tuple(folders[:MAX_CHOICES]), tuple(self.tag_names[:MAX_CHOICES]), tuple(days[:1] + days[-1:]))
+        pairs = Counter(
+            f"{key}={value}" for own in self.fields.values() for key, value in own if key not in TEXT_FIELDS
+        )
+        return Choices(
+            tuple(folders[:MAX_CHOICES]),
+            tuple(self.tag_names[:MAX_CHOICES]),
+            tuple(name for name, _ in pairs.most_common(MAX_CHOICES)),
+            tuple(days[:1] + days[-1:]),
+        )
 
     def find(self, is_met: Callable[[ScopedDocument], bool]) -> set[int]:
         """The keys of the documents that meet a condition."""
@@ -338,7 +349,13 @@ def find_field(condition: str, tables: ScopeTables) -> set[int]:
         raise ScopeError(
             term, f"no document has {what}{suggest_among([known for known, _ in counts.most_common()], key)}"
         )
-    found = {document for document, own in held if not sign or own.casefold() == wanted.casefold()}
+    low, days = wanted.casefold(), find_days(wanted)
+    found = {document for document, own in held if not sign or own.casefold() == low}
+    # Dates in any form, in a month or on a day; then the beginning of a value, such as `super` of `superseded`.
+    found = found or {
+        document for document, own in held for day in days for date in find_days(own) if date.startswith(day)
+    }
+    found = found or {document for document, own in held if low and own.casefold().startswith(low)}
     if not found:
         values = [own for own, _ in Counter(own for _, own in held).most_common()]
         raise ScopeError(term, f"{key} is {given!r} in no document{suggest_among(values, wanted)}")
@@ -358,7 +375,7 @@ def read_days(term: str, given: str) -> tuple[str, str]:
             year, month = divmod(day.year * 12 + day.month - 1 - number * months, 12)
             day = day.replace(year=year, month=month + 1, day=min(day.day, 28) if months else day.day)
             return day.isoformat(), day.isoformat()
-    elif days := _parse_day(wanted[:10]):
+    elif days := _parse_day(wanted[:10]) or _parse_day("".join(find_days(wanted)[:1])):
         return days
     raise ScopeError(term, f"{given!r} is no day; write {DAY_FORMS}")
 

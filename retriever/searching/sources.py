@@ -11,6 +11,7 @@ from itertools import compress
 from typing import Literal
 
 from retriever.lexical.bm25 import LexicalResult
+from retriever.lexical.properties import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.encode import EncodedQueries
@@ -174,7 +175,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     languages = view.lexical.detect_question(question)
     typed = cut_words(question, languages)
     words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
-    words[question] = [term for _, terms in typed for term in terms]
+    words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
     searches, limit = [(list(queries), 1.0)], settings.keyword_top_n
     if settings.keyword_per_query:
         heaviest = max(query.keyword_weight for query in queries)

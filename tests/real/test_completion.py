@@ -49,7 +49,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{PROGRAM}" "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     page = "# Guide\n\n## Install\n\nWords.\n\n## Use\n\nWords.\n"
-    indexed(place, dict.fromkeys(("guide.md", "garden.md", EVIL, "g\x1b]0;owned\x07.md"), page), WORDS_ALONE)
+    pages = dict.fromkeys(("guide.md", "garden.md", EVIL, "g\x1b]0;owned\x07.md"), page)
+    pages["guide.md"] = f"---\nstatus: superseded\n---\n{page}"
+    indexed(place, pages, WORDS_ALONE)
     return place
 
 
@@ -92,6 +94,12 @@ def test_options_of_a_question_and_values(place: Path) -> None:
     assert editor == ["vscode", "vim"]
     assert kind == ["onnx"]
     assert odd == ["garden.md", "guide.md"]
+
+
+def test_properties_and_their_values_are_offered(place: Path) -> None:
+    keys, values = pressed("bash", place, "words --where st", "words --where status=su")
+    assert keys == ["status"]
+    assert values == ["status=superseded"]
 
 
 def test_without_an_index_nothing_is_offered_and_nothing_said(place: Path, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_hit_through_front_matter_shows_it(index: Path, cli: Cli) -> None:
     first = cli("ask", "mise en place", "--index", index).out.partition("\n\n")[2].partition("\n\n")[0]
     hit = json.loads(cli("ask", "mise en place", "--index", index, "--json", "--full").out)["hits"][0]
     assert "also called Mise en place" in first
-    assert hit["matched_fields"] == [{"key": "aliases", "value": "Mise en place"}]
+    assert {"key": "aliases", "value": "Mise en place"} in hit["matched_fields"]
     assert hit["node_id"] == "handbook/station.md#the-station"
 
 

@@ -1,10 +1,13 @@
 """Words as people type them, in real indexes: other indexes' words, half-typed names, properties."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from retriever.api import index_folders, open_retriever
+from retriever.lexical.properties import mark_property
+from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
 from retriever.several import SeveralRetrievers
 from tests.shelf import WORDS_ALONE, write_pages
@@ -36,3 +39,62 @@ def test_what_is_half_typed_finds_what_is_called_so(tmp_path: Path, typed: str) 
     )
     with open_pages(tmp_path, {"a.md": page}) as retriever:
         assert retriever.search(typed).hits[0].title == "--sprocket-size"
+
+
+VAULT = {
+    "people/anna.md": "---\ngeburtstag: 1987-11-02\ntelefon: 0151 2345\n---\n# Anna\n\nMag Kaffee und Wandern.\n",
+    "people/max.md": "---\ngeburtstag: 3. Mai 1990\n---\n# Max\n\nHat einen Hund, der nicht gern allein ist.\n",
+    "feier.md": "# Feier\n\nZum Geburtstag von Oma backen wir einen Kuchen. Wer kommt, sagt bis Freitag Bescheid.\n",
+    "adr/3.md": "---\nstatus: superseded\nsuperseded_by: '[[queue in tables]]'\n---\n# Message queue\n\nRabbit.\n",
+    "adr/7.md": "---\nstatus: accepted\n---\n# Queue in tables\n\nRows of PostgreSQL, no message queue.\n",
+    "adr/9.md": "---\nstatus: draft\n---\n# Cache\n\nPages for an hour.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
+    """Notes with properties, open."""
+    with open_pages(tmp_path_factory.mktemp("vault"), VAULT) as retriever:
+        yield retriever
+
+
+@pytest.mark.parametrize(
+    ("question", "file", "line"),
+    [
+        ("Wann hat Anna Geburtstag?", "people/anna.md", ("geburtstag", "1987-11-02")),
+        ("wer wurde am 2.11.1987 geboren", "people/anna.md", ("geburtstag", "1987-11-02")),
+        ("born on May 3, 1990", "people/max.md", ("geburtstag", "3. Mai 1990")),
+        ("cache", "adr/9.md", ("status", "draft")),
+    ],
+)
+def test_a_property_is_found_and_shown(vault: Retriever, question: str, file: str, line: tuple[str, str]) -> None:
+    hit = vault.search(question).hits[0]
+    assert hit.file == file
+    assert line in hit.matched_fields
+
+
+def test_properties_are_no_words_of_texts(vault: Retriever) -> None:
+    with vault.view() as view:
+        assert len(view.lexical.find_holding(["draft"])) == 0
+        assert len(view.lexical.find_holding([mark_property("draft")])) == 1
+
+
+def test_a_superseded_page_ranks_below_its_successor(vault: Retriever) -> None:
+    successor, superseded = vault.search("message queue").hits[:2]
+    assert (successor.file, superseded.file) == ("adr/7.md", "adr/3.md")
+    assert dict(superseded.matched_fields)["superseded_by"] == "[[queue in tables]]"
+
+
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("geburtstag=2.11.1987", {"people/anna.md"}),
+        ("geburtstag=May 1990", {"people/max.md"}),
+        ("status=super", {"adr/3.md"}),
+    ],
+)
+def test_a_condition_knows_dates_and_beginnings(vault: Retriever, condition: str, files: set[str]) -> None:
+    answer = vault.search(AskRequest("anything at all", scope=Scope(where=(condition,))))
+    assert {hit.file for hit in answer.hits} <= files
+    assert answer.scope is not None
+    assert answer.scope.documents == 1

@@ -1,0 +1,89 @@
+"""Front matter as it is searched: terms apart from those of texts, and days as people write them.
+
+`status: draft` gives other terms than a text that speaks of drafts, so that properties are found and texts are ranked
+as if they had none. A day gives its ISO form, whichever way a note or a question writes it.
+"""
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import date
+
+from retriever.lexical.tokens import remove_accents, tokenize
+
+TEXT_FIELDS = frozenset({"title", "aliases", "tags"})  # which are searched as text
+
+SUCCESSOR_KEYS = ("superseded_by", "superseded-by", "supersededby", "replaced_by", "replaced-by", "successor")
+OUTDATED = frozenset({"superseded", "deprecated", "obsolete", "replaced", "rejected", "archived", "draft"})
+
+# How the months begin, in English, German, French, Spanish, Portuguese, Italian, Dutch and the Scandinavian languages.
+_MONTHS = (
+    "jan|ene|gen",
+    "feb|fev",
+    "mar|mrt|maa|maerz",
+    "apr|avr|abr",
+    "may|mai|mag|mei|maj",
+    "juin|jun|giu",
+    "juil|jul|lug",
+    "aug|aou|ago",
+    "sep|set",
+    "oct|okt|ott|out",
+    "nov",
+    "dec|dez|dic|des",
+)
+_MONTH = "|".join(f"(?P<m{number}>{names})" for number, names in enumerate(_MONTHS, start=1))
+_NAMED = rf"(?:{_MONTH})[a-z]{{0,7}}\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|o)?"
+_YEAR = r"(?P<year>\d{4})"
+_DAYS = tuple(
+    re.compile(rf"(?<![\w.-]){form}(?!\w|[.-]\w)")
+    for form in (
+        r"(?P<year>\d{4})-(?P<month>\d\d?)-(?P<day>\d\d?)",
+        r"(?P<day>\d\d?)[./](?P<month>\d\d?)[./](?P<year>\d{4})",
+        rf"{_DAY} (?:of |de )?{_NAMED},? (?:de |del )?{_YEAR}",
+        rf"{_NAMED} {_DAY},? {_YEAR}",
+        rf"{_NAMED},? (?:de |del )?{_YEAR}",
+    )
+)
+
+
+def mark_property(term: str) -> str:
+    """Return the term that stands in the index for a word of a property; no text gives such a term."""
+    return f"&{term}"
+
+
+def tokenize_properties(fields: Iterable[tuple[str, str]], languages: tuple[str, ...] = ()) -> list[str]:
+    """Return the terms of keys and values, each once, in their order; those that are read as text are left out."""
+    terms: dict[str, None] = {}
+    for key, value in fields:
+        if key not in TEXT_FIELDS:
+            days = find_days(value)
+            terms |= dict.fromkeys([*tokenize(f"{key} {value}", languages), *days, *(day[:7] for day in days)])
+    return list(terms)
+
+
+def is_outdated(key: str, value: str) -> bool:
+    """Return whether a property says that its document does not hold, or not yet."""
+    words = value.casefold().split()
+    return key in SUCCESSOR_KEYS or (key in ("status", "state") and bool(words) and words[0].strip(":,") in OUTDATED)
+
+
+def find_days(text: str) -> list[str]:
+    """Return the days and months that a text names, as `1987-11-02` and `1987-11`, each once.
+
+    >>> find_days("on 2.11.1987, in March 2024, le 1er mai 1990")
+    ['1987-11-02', '1990-05-01', '2024-03']
+    """
+    if not any(map(str.isdigit, text)):
+        return []
+    plain = " ".join(remove_accents(word) for word in text.lower().split())
+    found = []
+    for pattern in _DAYS:
+        for match in pattern.finditer(plain):
+            groups = match.groupdict()
+            month = int(groups.get("month") or next(name[1:] for name in groups if name[0] == "m" and groups[name]))
+            with suppress(ValueError):  # the 31st of February
+                written = date(int(groups["year"]), month, int(groups.get("day") or 1)).isoformat()
+                found.append(written if groups.get("day") else written[:7])
+        plain = pattern.sub(" ", plain)
+    return list(dict.fromkeys(found))
