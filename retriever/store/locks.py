@@ -1,7 +1,6 @@
 """Who may write to an index, and which snapshots are being read. Locks die with the process that held them."""
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,9 +39,7 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
         ) from error
     except OSError as error:
         lock.release()
-        raise StorageError(
-            f"the index {index} cannot be written: {_blamed(index)}{error.strerror}; name another with --index"
-        ) from error
+        raise _refuse(index, error.strerror) from error
     try:
         # What was seen of the documents before is old by now, if there was another writer to wait for.
         yield waited
@@ -50,17 +47,8 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
         lock.release()
 
 
-def _blamed(index: Path) -> str:
-    """Return which of the lock's files is none of ours, to be named in a message; empty when both are."""
-    try:
-        _require_own(index)
-    except OSError as error:
-        return f"{error.filename} is to be removed: " if error.filename else ""
-    return ""
-
-
 def _require_own(index: Path) -> None:
-    """Raise OSError for a lock's file that somebody else made: ours are empty, or begin with a process's number."""
+    """Raise StorageError for a lock that somebody else made: ours are empty, or begin with a process's number."""
     for name in (LOCK_NAME, HOLDER_NAME):
         try:
             require_regular(index / name)
@@ -69,11 +57,15 @@ def _require_own(index: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise OSError(error.errno, error.strerror, name) from error
+            raise _refuse(index, f"{name} is to be removed: {error.strerror}") from error
         # Where the system has no such locks, filelock writes the process's number and more into a file of its own.
         number = content.split(maxsplit=1)[0] if content.strip() and name == LOCK_NAME else content.strip()
         if content and not number.isdigit():
-            raise OSError(errno.EEXIST, "it holds something else", name)
+            raise _refuse(index, f"{name} is to be removed: it holds something else")
+
+
+def _refuse(index: Path, reason: str | None) -> StorageError:
+    return StorageError(f"the index {index} cannot be written: {reason}; name another with --index")
 
 
 def writer_of(index: Path) -> str:
