@@ -238,12 +238,11 @@ class DatabaseStore(Store):
             holder.execute(f"SET LOCAL lock_timeout = {int(1000 * wait_s) or 1}")
             holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             holder.execute(LOCK_WRITER)
-            assert isinstance(connection, PostgresConnection)
             connection.holder = holder
             yield connection, True
 
     @contextmanager
-    def share(self) -> Iterator[Connection]:
+    def share(self) -> Iterator[PostgresConnection]:
         """Be one of several writers, each with a connection of its own, who take turns by `lock_writer`."""
         self.check()  # again: `watch` may run since before an update of the tables
         with translate_errors(self.url), contextlib.closing(connect(self.url)) as own:
