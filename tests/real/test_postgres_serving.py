@@ -21,7 +21,7 @@ from retriever.api import index_folders
 from retriever.indexing.workers import read_queue
 from retriever.sharing import enqueue_folders
 from retriever.store.store import open_store
-from retriever.store.tables import make_tables
+from retriever.store.tables import TABLES_VERSION, make_tables
 from tests.postgres import Server
 from tests.program import Cli, command, environment
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -171,7 +171,7 @@ def test_two_versions_of_the_program_at_once(team: Team) -> None:
     finally:
         watching.kill()
         watching.communicate()
-        connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 1'")
+        connection.execute(f"COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve {TABLES_VERSION}'")
         connection.close()
 
 
