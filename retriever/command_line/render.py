@@ -1,6 +1,7 @@
 """An answer for people: each hit with its citation, where it stands, what it says, and why it was found."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -8,7 +9,9 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from pageindex.markdown import fence_after
 from pageindex.node import Span
+from pageindex.plain import plain_lines
 from retriever.command_line.console import is_unicode, shorten_citation, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
 from retriever.display.phrases import (
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
+MAX_ROWS = 8  # of a table, code or a drawing
+TABLE_RULE = re.compile(r"[|:\s-]+")
 INDENT = 4
 
 CITED = "bold cyan"
@@ -133,6 +138,10 @@ def show_hit(
         if hit.text_cut:
             command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
+    elif rows := find_rows(hit, stems):
+        width = page.width - INDENT - len(page.bar) if page.console.is_terminal else max(map(len, rows))
+        text = "\n".join(row if len(row) <= width else f"{row[: width - 1]}\u2026" for row in rows)
+        page.quotation(highlight(sanitize(text), stems), INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
     if hit.matched_fields:
@@ -144,6 +153,39 @@ def show_hit(
             via = f", {sanitize_line(str(item.via))}" if item.via else ""
             found.append(f"{SOURCES[item.source]} #{item.rank} ({item.scale} {item.score:.3g}{via})")
         page.paragraph(Text(page.dot.join(found), QUIET), INDENT)
+
+
+def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
+    """Return lines of a passage that holds a table, code or a drawing, as they stand; none of one that is prose.
+
+    They are those around the most words of the question; of a table its header as well.
+    """
+    lines = hit.text.expandtabs(4).split("\n")
+    begin, count = hit.passage.first - hit.span.first, len(hit.passage)
+    if hit.text_cut and begin + count > len(lines):  # the text begins with the passage
+        begin = 0
+    rows: list[str] = []
+    fence, header, has_block, is_indented, above = "", "", False, False, ""
+    for number, line in enumerate(lines[: begin + count]):
+        before, fence = fence, fence_after(fence, line)
+        is_table = not before and line.lstrip().startswith("|")
+        header = (header or line) if is_table else ""
+        # Indented code begins after an empty line, and ends before the first line that is not indented.
+        is_indented = line.startswith("    ") and (is_indented or not above) if line.strip() else is_indented
+        above = line.strip()
+        if number < begin or bool(before) != bool(fence) or not line.strip() or TABLE_RULE.fullmatch(line):
+            continue  # outside, or a line that says nothing
+        is_block = is_table or is_indented or bool(fence)
+        has_block = has_block or is_block
+        if is_table and not rows and line != header:
+            rows.append(header)
+        rows += [line.rstrip()] if is_block else plain_lines(line)
+    if not has_block or len(rows) <= MAX_ROWS:
+        return rows if has_block else []
+    matches = [len(find_highlights(row, stems)) for row in rows]
+    best = min(matches.index(max(matches)), len(rows) - MAX_ROWS + 1)
+    head = rows[:1] if rows[0].lstrip().startswith("|") and best else []
+    return [*head, *rows[best : best + MAX_ROWS - len(head)]]
 
 
 def give_reasons(page: Page, hit: "Hit") -> Text:

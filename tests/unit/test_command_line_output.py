@@ -32,6 +32,7 @@ SECOND = hit(
     file="a\nb.md",
     title="Evil\x1b[2J",
     breadcrumb=(),
+    text="Sending mails. You e-mail.",
     snippet="Sending mails. \u202eYou e-mail\u2026",
     evidence=(
         Evidence(
@@ -45,7 +46,8 @@ SECOND = hit(
 PLAIN = """\
  1  /docs/guide/mail.md:12-34
     Mail \u203a After the response
-    Send an email after the response has gone out: add it to the background tasks.
+    \u2502 Send an email:
+    \u2502     tasks.add_task(send, address)
     because: *send an email*, *after the response*; nearest in meaning
 
  2  /docs/a\\x0ab.md:12-34
@@ -86,7 +88,7 @@ def test_a_terminal_wraps_and_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     page = on_terminal(monkeypatch, 60)
     assert "because: \x1b[0m\x1b[1;33msend an email\x1b[0m" in page
-    assert "\x1b[1;33mSend\x1b[0m an \x1b[1;33memail\x1b[0m after the \x1b[1;33mresponse\x1b[0m" in page
+    assert "\x1b[1;33mSend\x1b[0m an \x1b[1;33memail\x1b[0m:" in page
     assert "\x1b[1;36m/docs/guide/mail.md:12-34\x1b[0m" in page
 
 
