@@ -77,24 +77,12 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
-    """A mean with its interval."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    text: str  # the value, as it is written beside the line
-    title: str  # all of it, in words
-
-
-@dataclass(frozen=True, slots=True)
 class DotPlot:
     """A line for each dot over an axis from 0 to 1; a dashed line at the first one's value."""
 
     title: str
     label: str  # what the plot shows, for those who cannot see it
-    dots: tuple[Dot, ...]  # from top to bottom
+    values: Mapping[str, Estimate]  # by system, from top to bottom
 
 
 def render_report(summary: Summary) -> str:
@@ -137,7 +125,7 @@ def plot_measures(summary: Summary) -> Iterator[DotPlot]:
     for name in HEADLINES:
         values = {item.system: item.overall[name] for item in summary.systems if name in item.overall}
         if values:
-            yield DotPlot(name, f"{name} of each profile", place_dots(values))
+            yield DotPlot(name, f"{name} of each profile", values)
 
 
 def plot_kinds(summary: Summary) -> Iterator[DotPlot]:
@@ -147,22 +135,7 @@ def plot_kinds(summary: Summary) -> Iterator[DotPlot]:
         values = {item.system: item.by_kind[kind][name] for item in summary.systems if name in item.by_kind[kind]}
         if values:
             count = next(iter(values.values())).questions
-            yield DotPlot(f"{kind} ({count})", f"{name} on {kind}", place_dots(values))
-
-
-def place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
-    return tuple(
-        Dot(
-            label=system,
-            value=item.mean,
-            low=item.low,
-            high=item.high,
-            text=f"{item.mean:.3f}",
-            title=f"{system}: {item.mean:.3f}, 95 % interval {item.low:.3f} to {item.high:.3f}, "
-            f"{item.questions} questions",
-        )
-        for system, item in values.items()
-    )
+            yield DotPlot(f"{kind} ({count})", f"{name} on {kind}", values)
 
 
 def show_value(value: float | None, form: str) -> str:
