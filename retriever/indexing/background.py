@@ -116,11 +116,6 @@ def read_unrelated(connection: Connection, fingerprint: str) -> "FloatMatrix | N
         return None
 
 
-def measure_background(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> Background | None:
-    """What they find among (n, d) unit rows; None without these, or for an encoder to which all texts are one."""
-    return add_cosines([measure_cosines(questions, chunks, fingerprint)])
-
-
 def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":
     """The cosines of the questions with (n, d) unit rows."""
     # Sums and maxima, not the median: those of several folders add up to those of all, without their vectors.

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retriever.api import open_retriever
-from retriever.indexing.background import UNRELATED_QUESTIONS, Background, encode_unrelated, measure_background
+from retriever.indexing.background import (
+    UNRELATED_QUESTIONS,
+    Background,
+    add_cosines,
+    encode_unrelated,
+    measure_cosines,
+)
 from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess, measure_agreement, probability
 from retriever.searching.question_words import cut_words, read_form
 from retriever.types import FloatMatrix, Ranked, Ranking, Signals, Source
@@ -164,7 +170,7 @@ class Flat(FakeEncoder):
 
 
 def measured(encoder: FakeEncoder, chunks: FloatMatrix) -> Background | None:
-    return measure_background(encode_unrelated(encoder), chunks, encoder.fingerprint)
+    return add_cosines([measure_cosines(encode_unrelated(encoder), chunks, encoder.fingerprint)])
 
 
 @pytest.fixture
