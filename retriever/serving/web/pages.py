@@ -348,11 +348,12 @@ def _render_lines(
     first = max(0, lines.first - hit.span.first)
     count = FIRST_LINES if lines == hit.span else MAX_EXCERPT_LINES
     end = min(len(body), first + min(len(lines), count))
-    if lines == hit.span and body[0].startswith("#"):  # its heading, and a blank line
-        end = min(len(body), end + 2)
+    if body[first : first + 1] and body[first].startswith("#"):  # a heading is shown above: what follows it
+        end = min(len(body), max(end, first + FIRST_LINES))
     start = max(0, first - MAX_LINES_AROUND)
     options = replace(options, shown=(first - start, end - start))
-    return _render_text(view, hit.node_id, "\n".join(body[start : end + MAX_LINES_AROUND]), options, visit, access)
+    shown = _render_text(view, hit.node_id, "\n".join(body[start : end + MAX_LINES_AROUND]), options, visit, access)
+    return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
 
 
 def _render_text(
