@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from retriever.errors import IndexLockedError, UsageError
 from retriever.files import measure_folder, writing_to
@@ -18,8 +18,6 @@ from retriever.store.database import FILE_NAME, transaction, translate_sqlite_er
 from retriever.store.locks import is_read, writer_lock, writer_of
 from retriever.store.own_files import list_drafts, list_snapshots, remove_drafts, require_own
 from retriever.store.url import FORM, DatabaseUrl, read_url
-
-Place: TypeAlias = Path | DatabaseUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Store(ABC):
     kept_elsewhere: ClassVar[str]
     """Where else deleted texts may be, a sentence; empty where nothing else has them."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Path | DatabaseUrl) -> None:
         self.place = place
 
     def __str__(self) -> str:
@@ -283,7 +281,7 @@ class FolderStore(Store):
         return database.truncate_log(connection)
 
 
-def open_store(place: "str | Path | DatabaseUrl | Store") -> Store:
+def open_store(place: str | Path | Store) -> Store:
     """Return the store at a place, which need not hold an index yet.
 
     Args:
@@ -294,12 +292,10 @@ def open_store(place: "str | Path | DatabaseUrl | Store") -> Store:
     """
     if isinstance(place, Store):
         return place
-    url = place if isinstance(place, DatabaseUrl) else read_url(str(place))
-    if url is not None:
+    if (url := read_url(str(place))) is not None:
         from retriever.store.postgres import DatabaseStore
 
         return DatabaseStore(url)
-    assert not isinstance(place, DatabaseUrl)
     try:
         own = Path(place)  # a folder may be called `~.old`
         return FolderStore((own.expanduser() if own.parts[:1] == ("~",) else own).resolve())

@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, StorageError
-from retriever.store.database import FileConnection, create_file
 from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors.chroma import VectorIndex
@@ -364,12 +363,6 @@ def test_a_disk_that_fills_up_leaves_the_old_state_and_is_no_trouble_afterwards(
         assert shelf.update().changed == 1
         assert said(answers(shelf)) == ""
         assert shelf.ask("another text number 5").hits[0].node_id == "mail.md#mail"
-
-
-@pytest.fixture(scope="module")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileConnection]:
-    with closing(create_file(Path(tmp_path_factory.mktemp("index")))) as connection:
-        yield connection
 
 
 def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
