@@ -11,25 +11,18 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pageindex.formats import READERS
 from pageindex.node import Span
 from pageindex.units import UnitKind, split_text
+from retriever.answering.claims import PRONOUN, find_conflict
 from retriever.context.sections import Piece
 from retriever.lexical.tokens import tokenize
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence
 LEAST_QUOTED = 3  # words: fewer stand in any text; of a script without spaces, as many characters
-LEAST_SUPPORTED = 2 / 3  # of a sentence's words: the rest may be the model's own
 MAX_EXTRACTED = 3
 LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
 REPEATED = 0.7  # of the terms of the shorter one of two sentences
 
 _WORD = re.compile(r"[^\W_]+")
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NUMBER_WORDS = {  # not `one`, which is more often no number
-    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
-    "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
-    "sixty": "60", "hundred": "100", "thousand": "1000",
-}  # fmt: skip
 # How answers begin; any other first word with a capital may be a name.
 _BEGINNINGS = frozenset({"yes", "use", "according", "based", "run", "set", "add", "make", "see", "note"})
 _MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
@@ -39,14 +32,6 @@ _LINES = rf"{_GAP}[:\uff1a\ua789\u2236\ufe55\u02d0]{_GAP}(\d+)(\s*[-\u2010-\u201
 _LINK_TARGET = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]")
 _SENTENCE_END = re.compile(
     r"[.!?][)\"'*_`]*\s+|[\u3002\uff01\uff1f]|\n[ \t>]*\n|\n[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]|\|"
-)
-# Of the languages that are read: their stop words are no part of the terms that are compared otherwise.
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nothing|nobody|neither|nor|without|cannot|\w+n['\u2019]t|nicht|kein\w*|nie|niemals|ohne"
-    r"|pas|jamais|sans|aucune?|sin|nunca|ning[u\u00fa]n\w*|n\u00e3o|nem|sem|non|senza|mai|niet|geen|nooit|zonder|inte"
-    r"|ingen|inget|utan|aldrig|ikke|uden|aldri|uten|\u043d\u0435|\u043d\u0435\u0442|\u0431\u0435\u0437)\b"
-    r"|[\u4e0d\u6ca1\u672a\u7121\u65e0]|\u306a\u3044|\u307e\u305b\u3093",
-    re.IGNORECASE,
 )
 
 
@@ -78,22 +63,21 @@ def check_sentence(
     if place is None:
         return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
     span, cited = find_cited_lines(block, *place)
-    around = "\n".join([cited, *block.titles])
     where = f"{block.cited_as or block.file}:{span}"
-    known = find_numbers(around)
-    if missing := [item for item in find_numbers(text) if item not in known]:
-        return DroppedSentence(text, f"the number {missing[0]} does not stand in {where}")
-    terms = set(tokenize(around, languages))
-    if missing := [name for name in find_names(text) if not terms.issuperset(tokenize(name, languages))]:
-        return DroppedSentence(text, f"the name {missing[0]} does not stand in {where}")
     start, end = widen_to_sentence(block.text, *place)
-    if bool(_NEGATION.search(text)) != bool(_NEGATION.search(block.text[start:end])):
-        return DroppedSentence(text, f"it says no where {where} does not, or the other way round")
-    terms.update(tokenize(question, languages))
-    for part in re.split(r"(?<=[.!?])\s+", text):
-        own = set(tokenize(part, languages))
-        if len(own & terms) < LEAST_SUPPORTED * len(own):
-            return DroppedSentence(text, f"it says other things than {where}")
+    # What is cited is the sentence, not its paragraph; of a table it is the row.
+    sentence = cited if cited.lstrip().startswith("|") else block.text[start:end]
+    titles = "\n".join(block.titles)
+    paragraph = block.text[:start].rpartition("\n\n")[2]
+    last = block.text[slice(*widen_to_sentence(block.text, start - 2, start - 2))] if paragraph.strip() else ""
+    paragraph = paragraph if PRONOUN.search(sentence) else ""
+    terms = set(tokenize("\n".join((sentence, titles, paragraph)), languages))
+    if missing := [name for name in find_names(text, block.text) if not terms.issuperset(tokenize(name, languages))]:
+        return DroppedSentence(text, f"the name {missing[0]} does not stand in {where}")
+    before = "\n".join((titles, paragraph or last, question))
+    for part in re.split(r"(?<=[.!?])\s+(?=[A-Z])", text):
+        if conflict := find_conflict(part, sentence, before, block.text, languages):
+            return DroppedSentence(text, f"{where} does not say so: {conflict}")
     quoted = block.text[place[0] : place[1]]
     file = block.folder, block.file, span, block.node_ids[0], block.citation_state, block.cited_as
     return CitedSentence(text, quoted, *file)
@@ -162,22 +146,18 @@ def widen_to_sentence(text: str, start: int, end: int) -> tuple[int, int]:
     return begin, close.start() + 1 if close else len(text)
 
 
-def find_numbers(text: str) -> dict[str, None]:
-    """Return the numbers of a text, in figures, each once; `a thousand` and `1,000` are `1000`."""
-    plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text))
-    written = (_NUMBER_WORDS.get(word.lower(), "") for word in _WORD.findall(plain))
-    return dict.fromkeys(filter(None, [*_NUMBER.findall(plain), *written]))
+def find_names(text: str, block: str = "") -> Iterator[str]:
+    """Yield the words of a sentence that may be names: with a capital, a sign or a digit inside.
 
-
-def find_names(text: str) -> Iterator[str]:
-    """Yield the words of a sentence that may be names: with a capital, a sign or a digit inside. The first word too."""
+    A first word with no more than a capital is one where the block writes it so too.
+    """
     for number, word in enumerate(text.split()):
         name = (
             word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
             .removesuffix("'s")
             .removesuffix("\u2019s")
         )
-        if not any(map(str.isalpha, name)) or (not number and name.lower() in _BEGINNINGS):
+        if not any(map(str.isalpha, name)) or (not number and name.istitle() and f" {name}" not in block):
             continue  # a number alone may be written otherwise
         if any(sign.isupper() or sign.isdigit() for sign in name) or re.search(r"\w[_./\\:@#=]+\w", name):
             yield name

@@ -189,7 +189,7 @@ def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: Scripted
     assert told == [(STAMP["text"], 0), (second["text"], 1)]
     assert [sentence.text for sentence in short.sentences] == [text for text, _ in told]
     assert [(item.text, item.reason) for item in short.dropped] == [
-        (lie["text"], "the number 99 does not stand in mail.md:7")
+        (lie["text"], "mail.md:7 does not say so: the number 99")
     ]
     assert [answer.hits for answer in found] == [short.answer.hits]
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.checks import count_kept
 from pageindex.node import Span
+from retriever.answering.claims import find_conflict, read_quantities
 from retriever.answering.sentences import (
     check_sentence,
     choose_sentences,
     disarm_citations,
-    find_numbers,
     repeats,
 )
 from retriever.answering.write import Checker
@@ -74,7 +75,7 @@ def test_a_sentence_that_holds(text: str, quote: str, lines: str) -> None:
 STAMP, PRICE = "A stamp pays for the journey", "Letters up to 20 grams cost 85 cents"
 ROYAL = "Royal Mail delivers them within three days"
 NO_QUOTE = "the words that it quotes do not stand in mail.md:10-22"
-NO_OR_YES = "it says no where mail.md:12 does not, or the other way round"
+NO_OR_YES = "mail.md:12 does not say so: it says no, or the other way round"
 
 
 @pytest.mark.parametrize(
@@ -88,18 +89,23 @@ NO_OR_YES = "it says no where mail.md:12 does not, or the other way round"
             ("A stamp pays.", quote, 1, NO_QUOTE)
             for quote in ("A stamp pays everything", "stamp letter parcel", "A stamp", "", "rules rules.md#weights of")
         ),
-        ("Letters cost 95 cents.", PRICE, 1, "the number 95 does not stand in mail.md:14"),
+        ("Letters cost 95 cents.", PRICE, 1, "mail.md:14 does not say so: the number 95"),
         # It stands in the block, and not in the lines.
-        ("Letters cost 290 cents.", PRICE, 1, "the number 290 does not stand in mail.md:14"),
-        ("Letters travel two days.", ROYAL, 1, "the number 2 does not stand in mail.md:15"),
+        ("Letters cost 290 cents.", PRICE, 1, "mail.md:14 does not say so: the number 290"),
+        ("Letters travel two days.", ROYAL, 1, "mail.md:15 does not say so: the number 2"),
         ("DHL delivers them within three days.", ROYAL, 1, "the name DHL does not stand in mail.md:15"),
-        ("Call post_office.send for it.", "or `post_office.rules`", 1, "the name Call does not stand in mail.md:22"),
+        (
+            "Call post_office.send for it.",
+            "or `post_office.rules`",
+            1,
+            "the name post_office.send does not stand in mail.md:22",
+        ),
         ("A stamp pays at www.evil.example.", STAMP, 1, "the name www.evil.example does not stand in mail.md:12"),
         ("A stamp does not pay for the journey.", STAMP, 1, NO_OR_YES),
         ("It does pay for a parcel.", "pay for a parcel", 1, NO_OR_YES),
-        ("A stamp makes passwords public.", STAMP, 1, "it says other things than mail.md:12"),
+        ("A stamp makes passwords public.", STAMP, 1, "mail.md:12 does not say so: other things (passwords)"),
         # A true sentence does not carry another one.
-        (f"{STAMP}. It makes passwords public.", STAMP, 1, "it says other things than mail.md:12"),
+        (f"{STAMP}. It makes passwords public.", STAMP, 1, "mail.md:12 does not say so: other things (passwords)"),
     ],
 )
 def test_a_sentence_that_does_not_hold(text: str, quote: str, number: int, reason: str) -> None:
@@ -136,8 +142,11 @@ def test_a_sentence_of_the_block_itself_holds_until_something_is_put_in(start: i
 
 
 def test_numbers_and_repeats_as_they_are_compared() -> None:
-    assert list(find_numbers("v2.1 of 3 May, 1,000 and 10:30, seven, one")) == ["2.1", "3", "1000", "10:30", "7"]
-    assert list(find_numbers("\u0663 \uff15")) == ["\u0663", "5"]
+    numbers = [quantity.raw for quantity in read_quantities("v2.1 of 3 May, 1,000 and 10:30, seven, one \uff15")]
+    assert numbers == ["2.1", "3", "1000", "10:30", "7", "5"]
+    (seconds,) = read_quantities("one and a half hours")
+    assert seconds.equals(read_quantities("90 minutes")[0])
+    assert not seconds.equals(read_quantities("90 seconds")[0])
     assert repeats("A stamp pays for the journey.", ["the journey: a stamp pays for it"])
     assert not repeats("A stamp pays for the journey.", ["Bread rises over night."])
     assert not repeats("the of", ["the of"]), "a sentence without words is like no other"
@@ -182,3 +191,29 @@ def test_a_sentence_is_told_when_it_is_whole_and_never_a_part_of_it(signs: str) 
 @pytest.mark.parametrize("forged", ["x.md:\u200b5", "x.md\u2060:5", "x.md`:5`", "x.md**:5**", "X.MD \ufe55 5"])
 def test_a_quoted_citation_with_signs_between_is_no_citation_of_ours(forged: str) -> None:
     assert ".md, line 5" in disarm_citations(f"Keys are rotated weekly {forged}.").lower()
+
+
+def test_true_sentences_pass_and_changed_ones_do_not() -> None:
+    """Four kinds of documents; half of the sentences were not looked at while the check was built."""
+    kept = count_kept()
+    for half in ("seen", "unseen"):
+        assert kept[half, "true"] >= 0.8
+        assert kept[half, "changed"] <= 0.15
+        assert kept[half, "invented"] <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("claim", "cited"),
+    [
+        ("The cat chases the dog.", "The dog chases the cat."),
+        ("The dog is chased by the cat.", "The dog chases the cat."),
+        ("Trains are faster than planes.", "Planes are faster than trains."),
+        ("It takes at least 5 minutes.", "It takes at most 5 minutes."),
+        ("It takes 5 hours.", "It takes 5 minutes."),
+        ("The flag was removed.", "The flag was added."),
+        ("Files are moved from the disk to the tape.", "Files are moved from the tape to the disk."),
+    ],
+)
+def test_what_is_changed_in_one_way(claim: str, cited: str) -> None:
+    assert find_conflict(claim, cited)
+    assert not find_conflict(cited, cited)

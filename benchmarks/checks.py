@@ -1,0 +1,53 @@
+"""How many sentences pass the check of short answers: true ones, changed ones, inventions.
+
+    uv run benchmarks/checks.py [--failures]          # half of them were not looked at while the check was built
+
+The sentences, of four kinds of documents, are in benchmarks/data/sentences.jsonl.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pageindex.node import Span
+from retriever.answering.sentences import check_sentence
+from retriever.context.sections import Piece
+from retriever.types import DroppedSentence
+
+DATA = Path(__file__).with_name("data") / "sentences.jsonl"
+
+
+def count_kept(*, shows_failures: bool = False) -> Mapping[tuple[str, str], float]:
+    """Return the share of sentences that pass, by half and by what they are."""
+    lines = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    documents = [item for item in lines if "text" in item]
+    blocks = [
+        Piece(
+            "",
+            f"{item['document']}.md",
+            Span(1, item["text"].count("\n")),
+            tuple(item["titles"]),
+            ("x",),
+            1,
+            item["text"],
+        )
+        for item in documents
+    ]
+    numbers = {item["document"]: number for number, item in enumerate(documents, start=1)}
+    kept: dict[tuple[str, str], list[bool]] = {}
+    for item in lines[len(documents) :]:
+        found = check_sentence(item["sentence"], numbers[item["document"]], item["quote"], blocks)
+        reason = found.reason if isinstance(found, DroppedSentence) else ""
+        kept.setdefault((item["half"], item["label"]), []).append(not reason)
+        if shows_failures and item["half"] == "seen" and (item["label"] == "true") == bool(reason):
+            print(f"{item['kind']}: {item['sentence']} ({reason or 'kept'})")
+    return {key: sum(passed) / len(passed) for key, passed in sorted(kept.items())}
+
+
+if __name__ == "__main__":
+    started = time.perf_counter()
+    for (half, label), share in count_kept(shows_failures="--failures" in sys.argv).items():
+        print(f"{half:7} {label:9} {share:.2f} kept")
+    print(f"{1000 * (time.perf_counter() - started):.0f} ms")
