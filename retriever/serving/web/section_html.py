@@ -28,7 +28,7 @@ from retriever.display.sanitize import sanitize
 from retriever.serving.web.parse import mark_passage, open_parser, parse_text
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
-LONG_CODE_LINE = 60  # characters; longer lines may have to be scrolled, so the keyboard must reach them
+LONG_CODE_LINE = 30  # characters; longer lines may have to be scrolled, so the keyboard must reach them
 MAX_FORMULA_CHARS = 2_000  # a longer one is shown as written
 
 # Of code in one block and in one text: what is beyond is shown in one colour. Lexers take up to the square of it, and

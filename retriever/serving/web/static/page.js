@@ -241,16 +241,12 @@ async function copy(button, text) {
   setTimeout(() => { button.textContent = "Copy citation"; }, 1500);
 }
 
+addEventListener("click", (event) => {
+  const button = event.target.closest?.(".copy");
+  if (button) copy(button, button.dataset.copy);
+});
+
 function prepare() {
-  for (const cited of document.querySelectorAll("#page .citation")) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "quiet copy";
-    button.textContent = "Copy citation";
-    button.setAttribute("aria-label", `Copy citation ${cited.dataset.copy}`);
-    button.addEventListener("click", () => copy(button, cited.dataset.copy));
-    cited.after(button);
-  }
   showRecent();
   followIndexing();
   const tree = document.getElementById("documents");
