@@ -47,9 +47,8 @@ from retriever.store.checksums import (
 from retriever.store.connection import Connection
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.own_files import holds_others, list_snapshots, make_draft, next_snapshot, remove_snapshot
-from retriever.vectors.chroma import VectorIndex, build_vectors, patch_vectors
+from retriever.vectors.chroma import VectorIndex, VectorsManifest, build_vectors, patch_vectors
 from retriever.vectors.exact import ChunkVectors
-from retriever.vectors.manifest import VectorsManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex

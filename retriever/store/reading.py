@@ -418,16 +418,6 @@ def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, 
     return {(kind, path, anchor): target for kind, path, anchor, target in rows}
 
 
-def backlinks(connection: Connection, node_id: str, limit: int) -> list[str]:
-    """The ids of nodes that link to a node, each once, by file and place; `limit` at most."""
-    rows = connection.execute(
-        "SELECT node_id FROM nodes WHERE node_key IN (SELECT source_key FROM links WHERE target_id = ?)"
-        " AND node_id <> ? ORDER BY node_key LIMIT ?",
-        (node_id, node_id, limit),
-    )
-    return [row[0] for row in rows]
-
-
 def summaries(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
     """Node ids -> summaries; ids that are not there are left out."""
     return dict(select(connection, f"SELECT node_id, summary FROM nodes WHERE node_id {GIVEN}", node_ids))

@@ -43,7 +43,7 @@ from retriever.serving.web.section_html import RenderOptions, highlight, render_
 from retriever.serving.web.site import PAGE_WAIT_S, Site, Timed, Visit, address, link_editor
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import listing, reading
-from retriever.store.reading import backlinks, link_ids
+from retriever.store.reading import link_ids, link_sources
 from retriever.types import CitedSentence, Hit
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class Pages:
         family = outline.family(node.id)
         place = family.index(node)
         leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
-        leads_here = backlinks(view.connection, node.id, MAX_SHOWN_LINKS + 1)
+        leads_here = [node_id for node_id, _ in link_sources(view.connection, node.id)[: MAX_SHOWN_LINKS + 1]]
         around = {
             "Before": [sibling.id for sibling in family[max(0, place - 1) : place]],
             "After": [sibling.id for sibling in family[place + 1 : place + 2]],
