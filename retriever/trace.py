@@ -1,7 +1,7 @@
 """How an answer is made, noted while it is made; how long it may take, and which optional stages that leaves time for.
 
 Looking for changed files, embedding the question, both searches, the tree, the fusion and building the hits always run.
-The time that they leave is for the optional stages: the expansion, late interaction and the reranking. A deadline is no
+The time that they leave is for the optional stages: the expansion and the reranking. A deadline is no
 promise to the millisecond: a stage that has begun is not interrupted, except for a language model.
 """
 

@@ -109,6 +109,6 @@ class Asker:
 
 
 def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:
-    """Return what was fused, in the order after the token match, the choice of candidates, and the reranking."""
+    """Return what was fused, in the order after the choice of candidates and the reranking."""
     places = {node_id: place for place, node_id in enumerate(trace.order)}
     return sorted(candidates, key=lambda item: places.get(item.node_id, len(places)))
