@@ -101,19 +101,15 @@ def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
 def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """Return the result of a call; an error is a result as well, which says what to do."""
     try:
-        text, is_error = read_call(name, make_sendable(arguments)).answer(index), False
+        text, is_error = read_call(name, arguments).answer(index), False
     except Exception as error:  # the server goes on, whatever it is
         text, is_error = describe_error(error), True
     return types.CallToolResult(content=[types.TextContent(type="text", text=make_sendable(text))], is_error=is_error)
 
 
-def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
-    """JSON without lone surrogates, which UTF-8 cannot carry: of file names that are not UTF-8, or of half an emoji."""
-    if isinstance(content, str):
-        return content.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(content, dict):
-        return {key: make_sendable(value) for key, value in content.items()}
-    return [make_sendable(value) for value in content] if isinstance(content, list) else content
+def make_sendable(text: str) -> str:
+    """Return text without lone surrogates, which UTF-8 cannot carry: of file names that are not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def describe_error(error: Exception) -> str:

@@ -1,14 +1,13 @@
-"""Open retrievers, shared by everything that a process serves."""
+"""Open retrievers, shared by everything that a process serves; safe to share between threads."""
 
 import ctypes
 import logging
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -33,8 +32,6 @@ log = logging.getLogger(__name__)
 
 # How long a caller waits for documents that are indexed for the first time; clients give up after 60.
 OPENING_SECONDS = 40.0
-# A profile may take three: to search, to search below a path, to read. Each keeps an index open, some 16 MB.
-MAX_OPEN = 8
 # For the texts that are being embedded when a server ends.
 STOP_SECONDS = 3.0
 
@@ -45,80 +42,6 @@ class IndexingProgress:
 
     is_indexing: bool
     last: "LastProgress"
-
-
-@dataclass(slots=True)
-class _Entry:
-    opened: "Future[Retriever]" = field(default_factory=Future)
-    users: int = 0  # how many use it, or wait for it
-
-    @property
-    def has_failed(self) -> bool:
-        return self.opened.done() and self.opened.exception() is not None
-
-    def close(self) -> None:
-        if self.opened.done() and not self.has_failed:
-            self.opened.result().close()
-
-
-class RetrieverPool(Closing):
-    """Keeps `max_open` retrievers open, those used last; safe to share between threads."""
-
-    def __init__(self, max_open: int = MAX_OPEN, wait_s: float | None = None) -> None:
-        # What indexes documents while it opens a retriever reports here; who waits is told of it.
-        self.progress = LastProgress()
-        self._max_open = max_open
-        self._wait_s = wait_s
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()  # the one used last at the end
-        self._lock = threading.Lock()
-        self._opening = threading.Lock()
-        share_one_arena()
-
-    @contextmanager
-    def borrow(
-        self, key: Hashable, open_retriever: "Callable[[], Retriever]", wait_s: float | None = None
-    ) -> "Iterator[Retriever]":
-        """Lend the retriever of a key, which names everything that it depends on.
-
-        Raises:
-            NotReadyError: it is not open after `wait_s`; None for the pool's own.
-        """
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None or entry.has_failed:
-                entry = self._entries[key] = _Entry()
-                # A thread that need not end before the process does, as one of a ThreadPoolExecutor would.
-                threading.Thread(target=self._open, args=(entry, open_retriever), daemon=True).start()
-            self._entries.move_to_end(key)
-            entry.users += 1
-        try:
-            try:
-                retriever = entry.opened.result(self._wait_s if wait_s is None else wait_s)
-            except TimeoutError:
-                if entry.opened.done():
-                    raise
-                raise NotReadyError(f"the documents are being read{self.progress}; ask again in a moment") from None
-            yield retriever
-        finally:
-            with self._lock:
-                entry.users -= 1
-                idle = [key for key, other in self._entries.items() if other.opened.done() and not other.users]
-                surplus = [self._entries.pop(key) for key in idle[: max(0, len(self._entries) - self._max_open)]]
-            for other in surplus:
-                other.close()
-
-    def close(self) -> None:
-        with self._lock:
-            for entry in self._entries.values():
-                entry.close()
-            self._entries.clear()
-
-    def _open(self, entry: _Entry, open_retriever: "Callable[[], Retriever]") -> None:
-        try:
-            with self._opening:
-                entry.opened.set_result(open_retriever())
-        except Exception as error:  # whoever waits for the retriever raises it
-            entry.opened.set_exception(error)
 
 
 class ServedIndex(Closing):
@@ -155,7 +78,12 @@ class ServedIndex(Closing):
         self._docs = docs
         self._index = index
         self._settings = dict(settings or {})
-        self._pool = RetrieverPool(wait_s=wait_s)
+        self._wait_s = wait_s
+        # By profile and settings; those are few, so each stays open, with some 16 MB.
+        self._opened: dict[str, Future[Retriever]] = {}
+        self._lock, self._opening = threading.Lock(), threading.Lock()
+        self._last_progress = LastProgress()  # what indexes documents reports here; who waits is told of it
+        share_one_arena()
         self._indexing: IndexingThread | None = None
         self._beginning: threading.Thread | None = None
         # Why no question can be answered, as far as is known without looking.
@@ -178,8 +106,27 @@ class ServedIndex(Closing):
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         name, given = profile or self.profile, settings or {}
-        with self._pool.borrow(repr((name, given)), lambda: self._open(name, given), wait_s) as retriever:
-            yield retriever
+        key = repr((name, given))
+        with self._lock:
+            opened = self._opened.get(key)
+            if opened is None or (opened.done() and opened.exception() is not None):
+                opened = self._opened[key] = Future()
+                # A thread that need not end before the process does, as one of a ThreadPoolExecutor would.
+                threading.Thread(target=self._open_into, args=(opened, name, given), daemon=True).start()
+        try:
+            retriever = opened.result(self._wait_s if wait_s is None else wait_s)
+        except TimeoutError:
+            if opened.done():
+                raise
+            raise NotReadyError(f"the documents are being read{self._last_progress}; ask again in a moment") from None
+        yield retriever
+
+    def _open_into(self, opened: "Future[Retriever]", profile: str, settings: Mapping[str, Any]) -> None:
+        try:
+            with self._opening:
+                opened.set_result(self._open(profile, settings))
+        except Exception as error:  # whoever waits for the retriever raises it
+            opened.set_exception(error)
 
     @contextmanager
     def searcher(
@@ -234,13 +181,13 @@ class ServedIndex(Closing):
     @property
     def progress(self) -> "IndexingProgress":
         """Return how far indexing has come, if it goes on."""
-        return IndexingProgress(self._indexing is not None and self._indexing.is_alive(), self._pool.progress)
+        return IndexingProgress(self._indexing is not None and self._indexing.is_alive(), self._last_progress)
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
         given = merge(self._settings, settings)
         if self._docs:
             request = index_request(self._docs, self._index, profile, given)
-            self._indexing = IndexingThread(request, self._pool.progress)
+            self._indexing = IndexingThread(request, self._last_progress)
             self._indexing.start()
             self._indexing.wait_for_words()
             # From now on each question looks for what changed, in the same place even if another index is used
@@ -253,7 +200,7 @@ class ServedIndex(Closing):
             # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
             is_partial = view.embedded_share < 1 and not view.store.is_shared
         if is_partial and (self._indexing is None or not self._indexing.is_alive()):
-            self._indexing = IndexingThread(request, self._pool.progress)
+            self._indexing = IndexingThread(request, self._last_progress)
             self._indexing.start()
         return retriever
 
@@ -282,7 +229,11 @@ class ServedIndex(Closing):
             part.close()
         if self._indexing is not None:
             self._indexing.stop()
-        self._pool.close()
+        with self._lock:
+            for opened in self._opened.values():
+                if opened.done() and opened.exception() is None:
+                    opened.result().close()
+            self._opened.clear()
 
 
 class IndexingThread(threading.Thread):

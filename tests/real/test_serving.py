@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from retriever.retriever import Retriever
 from retriever.serving.guard import ServerAddress
 from retriever.serving.http import MAX_CONNECTIONS, listen, make_server
-from retriever.serving.pool import MAX_OPEN, ServedIndex
+from retriever.serving.pool import ServedIndex
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE
 
@@ -90,15 +90,10 @@ def opened(library: ServedIndex, top_k: int) -> Retriever:
         return retriever
 
 
-def test_one_that_is_used_is_not_closed_however_many_are(library: ServedIndex, closed: list[Retriever]) -> None:
-    with library.retriever(settings={"top_k": 1}) as used:
-        others = [opened(library, top_k) for top_k in range(2, MAX_OPEN + 3)]
-        assert closed == others[:2]
-        assert used.search("stamp").hits
-    assert opened(library, 1) is used
-    with ExitStack() as stack:
-        taken = [stack.enter_context(library.retriever(settings={"top_k": top_k})) for top_k in range(1, MAX_OPEN + 3)]
-        before = len(closed)
-        assert all(retriever.search("stamp").hits for retriever in taken)
-        assert len(closed) == before
-    assert len(closed) == before + 2
+def test_one_of_the_same_settings_stays_open_until_the_end(library: ServedIndex, closed: list[Retriever]) -> None:
+    first, other = opened(library, 1), opened(library, 2)
+    assert opened(library, 1) is first is not other
+    assert first.search("stamp").hits
+    assert closed == []
+    library.close()
+    assert closed == [first, other]

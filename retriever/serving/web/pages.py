@@ -38,6 +38,7 @@ from retriever.serving.web.json_api import (
     ShortText,
     read_parameters,
 )
+from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.pictures import Picture, locate_picture, read_picture
 from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
 from retriever.serving.web.site import PAGE_WAIT_S, Site, Timed, Visit, address, link_editor
@@ -56,7 +57,7 @@ MAX_SIMILAR = 5
 MAX_NAMED_FILES = 20  # changed and skipped ones, on the first page: long lists hide what is below them
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
-MAX_LINES_AROUND = 2_000  # that are read to know what a text is in the middle of
+MAX_LINES_ABOVE = 1_000  # that are read to know what a text is in the middle of
 
 
 class AskPageParameters(ScopedParameters):
@@ -246,7 +247,7 @@ class Pages:
         if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
             pieces = text.split("\n", lines)
             front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], 1 + lines
-        above = above[-MAX_LINES_AROUND:]
+        above = above[-MAX_LINES_ABOVE:]
         options = replace(options, first_line=first - len(above), shown=(len(above), None))
         page = _render_text(view, shown.node_id, "\n".join([*above, text]), options, visit, retriever.access)
         following = ""
@@ -350,9 +351,10 @@ def _render_lines(
     end = min(len(body), first + min(len(lines), count))
     if body[first : first + 1] and body[first].startswith("#"):  # a heading is shown above: what follows it
         end = min(len(body), max(end, first + FIRST_LINES))
-    start = max(0, first - MAX_LINES_AROUND)
+    start = max(0, first - MAX_LINES_ABOVE)
     options = replace(options, shown=(first - start, end - start))
-    shown = _render_text(view, hit.node_id, "\n".join(body[start : end + MAX_LINES_AROUND]), options, visit, access)
+    text = "\n".join(body[start : end + WHOLE_LINES])  # the rest of a block that begins in the lines
+    shown = _render_text(view, hit.node_id, text, options, visit, access)
     return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
 
 
