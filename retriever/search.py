@@ -61,6 +61,8 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
     with recorder.stage(StageName.RERANK) as note:
         if profile.rerank.kind == "none":
             note.skip()
+            if profile.entity_boost:
+                recorder.degrade(StageName.RERANK, "entity_boost lifts what a reranker scores: choose a rerank.kind")
         else:
             from retriever.expansion.gate import find_entities
             from retriever.rerank.stage import RerankRequest, rerank

@@ -90,7 +90,8 @@ class Recorder:
 
     def degrade(self, stage: StageName, reason: object) -> None:
         """Note what a stage could not do; `reason` is a sentence, or an error that says it."""
-        self.degraded.append(Degradation(stage, str(reason)))
+        if (degradation := Degradation(stage, str(reason))) not in self.degraded:
+            self.degraded.append(degradation)
 
     def copy(self) -> "Recorder":
         """One that goes on from here, so that what an attempt notes can be dropped when it fails."""

@@ -153,7 +153,7 @@ class Checker:
         self.seen.append(item)
         found = check_sentence(item.text, item.block, item.quote, self.blocks, self.question, self.languages)
         if isinstance(found, CitedSentence) and repeats(found.text, [kept.text for kept in self.kept]):
-            found = DroppedSentence(found.text, "it repeats another sentence")
+            return  # nothing is lost
         found = replace(found, text=disarm_citations(found.text))
         if isinstance(found, DroppedSentence):
             self.dropped.append(found)

@@ -12,7 +12,7 @@ from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import served_prefixes
 from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
-from retriever.served.address import OLLAMA_URL, find_key, server_url
+from retriever.served.address import find_key, ollama_url, server_url
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
 from retriever.served.server import BUSY, ModelServer, may_pass
@@ -50,7 +50,9 @@ def open_remote(settings: EncoderSettings, dimension: int | None = None) -> "Rem
     if settings.kind == "openai" and not settings.url:
         raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
     try:
-        url = server_url(settings.url or OLLAMA_URL)
+        # OLLAMA_HOST is followed as for the language model; to another machine only where encoder.url names it.
+        is_named = settings.url or settings.kind == "openai"
+        url = server_url(settings.url) if is_named else ollama_url("", allow_remote=False)
         key = find_key(settings.api_key_env, url) if settings.kind == "openai" else ""
     except ValueError as error:
         raise EncoderError(f"encoder.url: {error}") from error

@@ -254,9 +254,8 @@ class ServedGenerator:
         needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
         room = self._prompt_tokens(window, task.max_tokens)
         if needed > room:
-            raise TaskTooLongError(
-                f"the task has up to {needed} tokens, and {self.name} reads {room} beside its answer: see llm.num_ctx"
-            )
+            has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
+            raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: see llm.num_ctx")
 
     def _prompt_tokens(self, window: int, max_tokens: int) -> int:
         """Return how many tokens of instructions and material fit into a context window beside the answer."""

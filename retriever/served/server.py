@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -133,10 +134,19 @@ class ModelServer(ABC):
         # How little the model is told to think; None once the server has refused to be told.
         self.think: bool | str | None = False
         self.look_up_s = LOOK_UP_S
-        self.has_begun = False  # whether the last answer began
+        self._here = threading.local()  # several questions may be asked at once
         self.refused_window: int | None = None  # what it said that it reads, in refusing a longer task
         self._has_answered = False  # else the model may have been loaded with the first answer
         self.has_schema = True  # whether the server is given the schema; without, it stands in the instructions
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the last answer to this thread began."""
+        return getattr(self._here, "has_begun", False)
+
+    @has_begun.setter
+    def has_begun(self, begun: bool) -> None:
+        self._here.has_begun = begun
 
     @property
     @abstractmethod

@@ -122,9 +122,11 @@ def test_candidates_are_ordered_by_numbers_that_exist(writer: str) -> None:
 
 
 def test_four_questions_at_once(writer: str) -> None:
-    generators = [open_generator(writer) for _ in range(4)]
+    generator = open_generator(writer)
+    tasks = [replace(TASK, material=f"How are {count} rankings fused?") for count in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        assert all(written.queries for written in pool.map(lambda one: one.write(TASK), generators))
+        assert all(written.queries for written in pool.map(generator.write, tasks))
+    assert generator.answers == 4
 
 
 def test_a_task_that_is_too_long_is_refused_by_its_own_count(writer: str) -> None:

@@ -31,8 +31,8 @@ from tests.shelf import ALWAYS_LOOK, Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
-STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["expand", "rounds"]}
-"""The stages of a profile that ask the language model; the cross-encoder of `research` is tried in tests/torch."""
+STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["expand", "rounds", "rerank"]}
+"""The stages of a profile that ask the language model, in their order."""
 answered = help_and_reverse
 PLAIN = ("balanced", "classic", "fast", "recall")
 
@@ -70,8 +70,8 @@ def test_a_profile_without_a_language_model_asks_none(shelf: Shelf, ollama: Scri
 @pytest.mark.parametrize("profile", STAGES)
 def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: ScriptedServer, profile: str) -> None:
     answer = ask(shelf, profile, ollama.url)
-    assert sorted({stage_of(item) for item in ollama.asked}) == STAGES[profile]
-    assert [item.stage for item in answer.degraded] == (["rerank"] if profile == "research" else [])
+    assert [stage_of(item) for item in ollama.asked] == STAGES[profile]
+    assert answer.degraded == (), "also on a plain install"
     assert (answer.expansion is not None) == ("expand" in STAGES[profile])
     assert {hit.scale for hit in answer.hits} == {"reranked" if "rerank" in STAGES[profile] else "rrf"}
     assert [hit.node_id for hit in answer.hits] != [hit.node_id for hit in without_any(shelf, profile).hits]
@@ -165,3 +165,9 @@ def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedServ
     assert [outcome.failures for outcome in outcomes] == [(), ()]
     ollama.answer = lambda asked: answered(asked) if "queries" in asked.properties else "no JSON"
     assert [outcome.llm_calls for outcome in run(shelf, questions, ollama.url, {})] == [1, 1]
+
+
+def test_what_is_asked_for_and_cannot_be_done_is_said(shelf: Shelf) -> None:
+    answer = ask(shelf, "balanced", entity_boost=0.1)
+    (said,) = map(str, answer.degraded)
+    assert said == "rerank: entity_boost lifts what a reranker scores: choose a rerank.kind"

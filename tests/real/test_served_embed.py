@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retriever.embedding import open_encoder, unread_tokens
-from retriever.embedding.remote import RemoteEncoder
+from retriever.embedding.remote import RemoteEncoder, open_remote
 from retriever.errors import EncoderError
 from retriever.indexing.background import UNRELATED_QUESTIONS
 from retriever.served.ollama import OllamaServer
@@ -292,3 +292,15 @@ def test_a_question_embeds_itself_alone_and_the_fixed_questions_are_embedded_onc
     server.requests.clear()
     cli("index", docs, *options(server, tmp_path))
     assert not any(text.startswith("search_query: ") for text in texts_sent(server)), "measured anew, not embedded anew"
+
+
+def test_ollama_host_is_followed_as_for_the_language_model(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", server.url)
+    assert (
+        open_remote(EncoderSettings(kind="ollama", model="nomic-embed-text")).encode_queries(["a boat"]).shape[0] == 1
+    )
+    monkeypatch.setenv("OLLAMA_HOST", "http://192.0.2.1:11434")
+    with pytest.raises(EncoderError, match="another machine"):
+        open_remote(EncoderSettings(kind="ollama", model="nomic-embed-text"))

@@ -130,8 +130,7 @@ def test_doctor_checks_what_a_profile_needs(ollama: ScriptedServer, cli: Cli) ->
     assert small["context window"][0] == "well"
     assert "asks no language model" in findings(cli, ollama)["stages"][1]
     assert findings(cli, ollama, "--profile", "full", "--llm-model", "mistral", code=1)["model"][0] == "problem"
-    research = findings(cli, ollama, "--profile", "research", "--llm-url", ollama.url, code=(0, 1))
-    assert "cross-encoder" in research
+    assert {level for level, _ in findings(cli, ollama, "--profile", "research").values()} == {"well"}
 
 
 def test_a_profile_without_llm_is_refused(cli: Cli) -> None:
