@@ -52,6 +52,11 @@ LIKELY = ((12, inf), (9, 1.0), (0, 0.7))
 
 _TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
 
+# The end of a sentence in German or Dutch whose verb stands in two parts.
+_PARTICLE = re.compile(
+    r"\W(ab|an|auf|aus|bei|durch|ein|fest|frei|heraus|herunter|hin|hinzu|hoch|los|mit|nach|um|vor|weg|zu|zuruck|zusammen"
+    r"|aan|af|mee|op|over|terug|toe|uit|voor)\W*$"
+)
 # The end of an identifier, and its last part.
 _LAST_PART = re.compile(r"(?<!\S)(\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z])))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
 
@@ -132,6 +137,15 @@ class Spellings:
             if len(other) > len(word) + 1:
                 by_stem.setdefault(stem_word(other, "english"), other)
         return [*filter(None, by_stem.values())]
+
+    def split(self, word: str) -> list[str]:
+        """Return the two words of the documents that a compound is made of: `telefon` and `nummer`; else none."""
+        for cut in range(len(word) - SHORTEST, SHORTEST - 1, -1):
+            head, tail = word[:cut], word[cut:]
+            for first in (head, head.removesuffix("s")):
+                if len(first) >= SHORTEST and self.holds(first):
+                    return [first, *([tail] if self.holds(tail) else [])]
+        return []
 
     def _find_longer(self, word: str, as_part: bool) -> Iterator[tuple[str, int]]:
         """Yield the words that begin with this one, or end with it, and how many sections hold each."""
@@ -223,11 +237,15 @@ def correct(
     own, others = split_languages(question, documents)
 
     as_part = any(name in COMPOUNDING for name in documents)
+    # Of `füge ... hinzu`: the verb as it is written in one word.
+    particle = _PARTICLE.search(remove_accents(question.lower())) if as_part else None
+    verbs = [f"{particle[1]}{stem_word(word.plain, 'german')}" for word in words] if particle else []
+    whole = [other for verb in verbs for other in spellings.complete(verb, as_part=False)[:1]]
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
     is_typed = question.count(" ") < TYPED_WORDS
     identifier = _LAST_PART.search(question) if is_typed else None
     longer = spellings.complete(identifier[2].lower(), as_part=False) if identifier else []
-    corrections, mended = [], " ".join((question, *longer[:MOST_COMPLETED]))
+    corrections, mended = [], " ".join((question, *whole, *longer[:MOST_COMPLETED]))
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed, lower, plain in reversed(words):
         is_last = is_typed and typed.end() == len(question)
@@ -236,10 +254,12 @@ def correct(
             continue
         is_own = is_held or is_english(plain) or any(is_common(lower, name) for name in own)
         is_foreign = not is_own and any(is_common(lower, name) for name in others)
-        longer = spellings.complete(plain, as_part=as_part, least=FREQUENT if is_foreign else 1)
+        longer = spellings.complete(plain, as_part=as_part, least=FREQUENT if is_foreign and not as_part else 1)
         if is_own:
             # It stays, beside what it may be a part of: `Kartoffel` of `Kartoffelgratin`.
             likely = [other for other in longer if is_last or (as_part and len(other) >= len(plain) + SHORTEST)]
+            if as_part and not is_held:
+                likely = likely or spellings.split(plain)
             mended = " ".join((mended[: typed.end()], *likely[:MOST_COMPLETED])) + mended[typed.end() :]
             continue
         forms = find_forms(plain)

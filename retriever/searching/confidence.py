@@ -69,8 +69,9 @@ def assess(signals: Signals) -> Assessment:
     then the words are found by chance.
     """
     if signals.form == "unspaced":
-        coverage, known = (min(1.0, UNSPACED * share) for share in (signals.coverage, signals.known))
-        signals = replace(signals, coverage=coverage, known=known)
+        # No section can cover the pairs that none of them has. In large folders there are few of these.
+        coverage = min(1.0, signals.coverage / max(signals.known, 1 / UNSPACED))
+        signals = replace(signals, coverage=coverage, known=min(1.0, UNSPACED * signals.known))
     model = WORDS_ALONE if signals.margin is None else MEANING_AND_WORDS
     confidence = probability(signals, model)
     is_far = signals.margin is not None and signals.margin <= 0
