@@ -155,11 +155,13 @@ def make_questions(retriever: Retriever) -> list[tuple[str, str]]:
         made.append(("two words", " ".join(draw.choice(pool) for _ in range(2))))
         made.append(("number", draw.choice(numbers) if number % 4 else str(draw.randint(0, 9999))))
     with retriever.view() as view:
+        spellings = view.spellings
+        assert spellings is not None, "the snapshot is whole"
         while sum(kind == "made-up word" for kind, _ in made) < 120:
             word = "".join(draw.choice(ONSETS) + draw.choice(VOWELS) for _ in range(draw.randint(2, 3)))
             word += draw.choice(CODAS)
             (term,) = tokenize(word) or ("",)
-            if len(word) >= 5 and not view.lexical.search([term], 1).ranking and not view.lexical.resembles(term):
+            if len(word) >= 5 and not view.lexical.search([term], 1).ranking and not spellings.resembles(term):
                 made.append(("made-up word", FRAMES[len(made) % len(FRAMES)].format(word)))
     return made
 

@@ -6,7 +6,7 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,19 +30,10 @@ from retriever.lexical.postings import (
     save_postings,
 )
 from retriever.lexical.properties import mark_property
-from retriever.lexical.spelling import count_edits, letters_of, slip_cost
 from retriever.store.columns import load_column, save_column
 
 FORMAT = 3  # rises when the files change
 _STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
-
-SHORTEST_SLIP, LONGEST_SLIP = 5, 40  # letters of a term that may be a slip; below that everything is near something
-
-# Letters of the shortest term of which a longer one may be another form.
-SHORTEST_FORM = 5
-
-# (256,) uint32: of each byte, one bit; no two letters share one.
-LETTER_BITS = np.uint32(1) << (np.arange(256, dtype=np.uint32) & 31)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -192,42 +183,6 @@ class LexicalIndex:
     def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
         """Return what each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
         return {token: self._describe(token, self._find(token)).rarity for token in tokens}
-
-    def resembles(self, term: str) -> bool:
-        """Return whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
-        # A slip begins with the same letter and is one edit away, or two (`count_edits`). Another form begins with the
-        # whole of a shorter term (`serializers`, `serial`).
-        if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
-            return False
-        wanted, edits = term.encode(), count_edits(term)
-        own = int(letters_of(wanted))
-        return any(
-            (len(other) >= SHORTEST_FORM and wanted.startswith(other))
-            # An edit changes at most two of the counted letters: few terms are left to be compared one by one.
-            or (
-                (int(letters_of(other)) ^ own).bit_count() <= 2 * edits
-                and slip_cost(term, other.decode("latin-1"), edits) is not None
-            )
-            for other in self._find_near(term)
-        )
-
-    def _find_near(self, term: str) -> Iterable[bytes]:
-        """The terms that are a beginning of this one; and those of its initial, of nearly its length and letters."""
-        for length in range(SHORTEST_FORM, len(term)):
-            if self._postings.find(term[:length]) is not None:
-                yield term[:length].encode()
-        first, last = self._postings.place(term[0].encode()), self._postings.place(chr(ord(term[0]) + 1).encode())
-        if first == last:
-            return
-        starts = self._postings.term_starts[first : last + 1]
-        letters = LETTER_BITS[self._postings.vocabulary[starts[0] : starts[-1]]]
-        try:
-            sets = np.bitwise_or.reduceat(letters, starts[:-1] - starts[0])
-        except IndexError as error:
-            raise SnapshotError("the lexical index is damaged; index the documents again") from error
-        own, edits = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(term.encode(), np.uint8)]), count_edits(term)
-        alike = (np.bitwise_count(sets ^ own) <= 2 * edits) & (np.abs(np.diff(starts) - len(term)) <= edits)
-        yield from (self._postings.term(first + place) for place in np.flatnonzero(alike).tolist())
 
     def _column(self, number: int | None) -> slice:
         if number is None:

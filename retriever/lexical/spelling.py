@@ -1,29 +1,22 @@
-"""Words as they are written in the documents, and what was probably meant by a word that is not among them.
-
-A word that begins one of theirs is half typed: `catal`. In languages that write compounds, one that ends a word of
-theirs is a part of it: `Gratin` of `Kartoffelgratin`. Any other may be a slip, or a right word that they lack.
+"""The words of the documents as they are written: which there are, which are near another one, which begin with it.
 
 A slip of the hand is one edit away from the word (a letter added, dropped or changed, or two neighbours swapped: four
 fifths of all by Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964), or two in
-a longer word. Of several such words the likelier slip is meant, then the word of more sections. A word that any section
-holds is never taken for a slip, and neither is a common word of the language of the question or of the documents. Where
-nothing says in which language a word is, one of any language stays, unless it is a very likely slip.
+a longer word. Of several such words the likelier slip is meant, then the word of more sections.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from math import inf
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import SnapshotError
 from retriever.files import writing_to
-from retriever.lexical.common_words import COMPOUNDING, is_common, split_languages
 from retriever.lexical.postings import (
     Postings,
     load_postings,
@@ -32,45 +25,19 @@ from retriever.lexical.postings import (
     save_postings,
 )
 from retriever.lexical.tokens import plain_words, remove_accents, stem_word
-from retriever.query import Correction
 from retriever.store.columns import load_column, save_column
 
 SHORTEST, LONGEST = 4, 40  # letters of a word that may be a slip; below that everything is near something
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
-SHORTEST_PREFIX, MOST_COMPLETED = 3, 3  # letters of a half-typed word; words that it may be the beginning of
-FREQUENT = 5  # sections that hold a word of which a word of another language is taken for the beginning
-TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
-SHORTEST_FORM = 4  # letters of what is left of a word without its ending
+SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 TWO_EDITS_FROM = 8  # letters of a word that may be two edits away
 MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
 
 # What an edit of a kind weighs against a plain one: hands and ears make these more often.
 SWAPPED, DOUBLED, NEAR_KEY, SAME_SOUND, FIRST_LETTER = 0.7, 0.6, 0.8, 0.6, 1.4
-# What a slip may weigh that is likelier than a word of a language that nothing else speaks for, by the least letters:
-# short words of two languages are often alike, long ones mean the same where they are.
-LIKELY = ((12, inf), (9, 1.0), (0, 0.7))
-
-_TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
-
-# The end of a sentence in German or Dutch whose verb stands in two parts.
-_PARTICLE = re.compile(
-    r"\W(ab|an|auf|aus|bei|durch|ein|fest|frei|heraus|herunter|hin|hinzu|hoch|los|mit|nach|um|vor|weg|zu|zuruck|zusammen"
-    r"|aan|af|mee|op|over|terug|toe|uit|voor)\W*$"
-)
-# The end of an identifier, and its last part.
-_LAST_PART = re.compile(r"(?<!\S)(\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z])))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SOUNDS = ("aeiouy", "ckqs", "sz", "gj", "fv", "td", "mn", "bp")
-
-
-class Unsure(NamedTuple):
-    """A word of a question."""
-
-    typed: re.Match[str]
-    lower: str
-    plain: str
-    """In lower case, without accents."""
 
 
 class Spellings:
@@ -96,6 +63,14 @@ class Spellings:
     def holds(self, word: str) -> bool:
         """Return whether a section holds the word (in lower case), with these accents or with others."""
         return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
+
+    def resembles(self, term: str) -> bool:
+        """Return whether a term of a question may be a slip of one of the words, or another form of one."""
+        if len(term) < SHORTEST_STEM or not may_be_mended(term):
+            return False
+        beginnings = [term[:length] for length in range(SHORTEST_STEM, len(term) + 1)]
+        self.look_up(beginnings, [term])
+        return any(map(self.holds, beginnings)) or self.nearest(term) is not None
 
     def look_up(self, words: Iterable[str], unsure: Iterable[str]) -> None:
         """It will be asked which of these words it holds, and for the nearest of those of `unsure` that it does not."""
@@ -193,107 +168,6 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
         SnapshotError: `source` cannot be opened, or holds other nodes than the change says.
     """
     _save(target, merge_postings(load_postings(source), removed, list_words(added)))
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """A question as it is searched for."""
-
-    text: str
-    corrections: tuple[Correction, ...] = ()
-    half_typed: str = ""
-    """The last word of a short question, which may be the beginning of a name."""
-
-
-def correct(
-    question: str,
-    spellings: Spellings,
-    is_english: Callable[[str], bool],
-    documents: tuple[str, ...] = (),
-    right: Collection[str] = (),
-) -> Mended:
-    """Return the question with its slips mended and half-typed words completed; all else in it stays as it is.
-
-    Args:
-        question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
-            as it is written.
-        spellings: of the documents.
-        is_english: whether a word in lower case is an English one: who asks for a `padlock` means no `paddock`,
-            whatever the documents are about.
-        documents: their languages, beside English.
-        right: words as they were typed that stay.
-    """
-    # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
-    words = [
-        Unsure(typed, typed[0].lower(), remove_accents(typed[0].lower()))
-        for typed in _TYPED.finditer(question)
-        if typed[0].isalpha() and len(typed[0]) >= SHORTEST_PREFIX and not any(map(str.isupper, typed[0][1:]))
-        if typed[0] not in right
-    ]
-    spellings.look_up(
-        (form for word in words for form in (word.lower, *find_forms(word.plain))),
-        (word.plain for word in words if not any(map(is_english, find_forms(word.plain)))),
-    )
-    own, others = split_languages(question, documents)
-
-    as_part = any(name in COMPOUNDING for name in documents)
-    # Of `füge ... hinzu`: the verb as it is written in one word.
-    particle = _PARTICLE.search(remove_accents(question.lower())) if as_part else None
-    verbs = [f"{particle[1]}{stem_word(word.plain, 'german')}" for word in words] if particle else []
-    whole = [other for verb in verbs for other in spellings.complete(verb, as_part=False)[:1]]
-    # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
-    is_typed = question.count(" ") < TYPED_WORDS
-    identifier = _LAST_PART.search(question) if is_typed else None
-    longer = spellings.complete(identifier[2].lower(), as_part=False) if identifier else []
-    corrections, mended = [], " ".join((question, *whole, *longer[:MOST_COMPLETED]))
-    # From the end, so that what is replaced moves nothing that is still to come.
-    for typed, lower, plain in reversed(words):
-        is_last = is_typed and typed.end() == len(question)
-        is_held = spellings.holds(lower)
-        if not is_last and (is_held or len(plain) < SHORTEST):
-            continue
-        is_own = is_held or is_english(plain) or any(is_common(lower, name) for name in own)
-        is_foreign = not is_own and any(is_common(lower, name) for name in others)
-        longer = spellings.complete(plain, as_part=as_part, least=FREQUENT if is_foreign and not as_part else 1)
-        if is_own:
-            # It stays, beside what it may be a part of: `Kartoffel` of `Kartoffelgratin`.
-            likely = [other for other in longer if is_last or (as_part and len(other) >= len(plain) + SHORTEST)]
-            if as_part and not is_held:
-                likely = likely or spellings.split(plain)
-            mended = " ".join((mended[: typed.end()], *likely[:MOST_COMPLETED])) + mended[typed.end() :]
-            continue
-        forms = find_forms(plain)
-        if longer:
-            meant = longer[:MOST_COMPLETED]
-        # A right word that the documents have in another form is no slip: to change it would answer another question.
-        elif any(spellings.holds(form) or is_english(form) for form in forms):
-            meant = []
-        else:
-            most = next(weight for letters, weight in LIKELY if len(plain) >= letters)
-            nearest = spellings.nearest(plain, most if is_foreign else inf)
-            meant = [nearest] if nearest else []
-        if meant:
-            mended = mended[: typed.start()] + " ".join(meant) + mended[typed.end() :]
-            corrections.append(Correction(typed[0], ", ".join(meant)))
-    last = question.split()[-1:] if is_typed and question[-1:].isalpha() else []
-    return Mended(mended, tuple(reversed(corrections)), "".join(last))
-
-
-_PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")
-_ENDINGS = re.compile(
-    "(s|es|d|ed|r|ers?|ors?|n|en|y|ly|ings?|able|ible|ments?|ations?|ions?|ness|less|ful|ish|i[sz](e|ed|ing)|ic|al|nt)$"
-)
-
-
-def find_forms(word: str) -> set[str]:
-    """The word, its plural, and what is left of it without a prefix or ending, dropped and doubled letters mended."""
-    found = {word, word + "s"}
-    for whole in (word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))):
-        for length in range(SHORTEST_FORM - 1, len(whole) + 1):
-            if length == len(whole) or _ENDINGS.fullmatch(whole, length):
-                stem = whole[:length]
-                found |= {stem, stem + "e"} | ({stem[:-1]} if stem[-1:] == stem[-2:-1] else set())
-    return {form for form in found if len(form) >= SHORTEST_FORM}
 
 
 def slip_cost(wrote: str, meant: str, most: int) -> float | None:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.lexical.bm25 import (
-    SHORTEST_FORM,
     FloatArray,
     LexicalIndex,
     LexicalResult,
@@ -35,11 +34,6 @@ MOST_TERMS = 2_000  # whose postings are kept while one state is asked
 READ_POSTINGS = "SELECT term, block FROM postings WHERE term = ANY(?) ORDER BY part"
 COUNT_SECTIONS = (
     "SELECT term, CAST(sum(sections) AS bigint) FROM postings WHERE term = ANY(?)"
-    " GROUP BY term HAVING sum(sections) > 0"
-)
-READ_NEAR = (  # a beginning of a term has its first letter, too
-    "SELECT term FROM postings WHERE term >= ? AND term < ? AND (length(term) BETWEEN ? AND ?"
-    f" OR length(term) >= {SHORTEST_FORM} AND term = substring(CAST(? AS bytea) FROM 1 FOR length(term)))"
     " GROUP BY term HAVING sum(sections) > 0"
 )
 READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM parts"
@@ -77,7 +71,6 @@ class TableLexical(LexicalIndex):
         self._connection = connection
         self._sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
-        self._near: dict[str, list[bytes]] = {}  # terms that no section holds -> what each may be a slip or form of
         self._within: IntArray | None = None
         self._assembled: tuple[tuple[str, ...], LexicalIndex] = (), self._assemble(())
 
@@ -112,13 +105,6 @@ class TableLexical(LexicalIndex):
 
     def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
         return self._load(tokens).rarity(tokens)
-
-    def _find_near(self, term: str) -> Iterable[bytes]:
-        if term not in self._near:
-            own, edits = term.encode(), count_edits(term)
-            given = (own[:1], bytes([own[0] + 1]), len(own) - edits, len(own) + edits, own)
-            self._near[term] = [other for (other,) in self._connection.execute(READ_NEAR, given)]
-        return self._near[term]
 
     @cached_property
     def _least_idf(self) -> float:

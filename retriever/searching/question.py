@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.embedding import is_english_word
 from retriever.errors import QuestionError
-from retriever.lexical.spelling import Mended, correct
+from retriever.lexical.mending import Mended, correct
 from retriever.query import EVERYWHERE, Scope
 from retriever.searching.queries import ExpandedQuery
 from retriever.searching.scope import find_flags

@@ -15,7 +15,8 @@ from retriever.lexical.tokens import TermFinder, is_unspaced, tokenize
 from retriever.types import QuestionForm
 
 if TYPE_CHECKING:
-    from retriever.lexical.bm25 import LexicalIndex, QuestionTerm
+    from retriever.lexical.bm25 import QuestionTerm
+    from retriever.lexical.spelling import Spellings
 
 # The terms of one word as it was typed: an identifier gives itself and its parts.
 Word = tuple[str, ...]
@@ -80,7 +81,7 @@ def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
     return "function_words" if has_one_word and len(typed_words) >= FUNCTION_WORDS_FROM else "words"
 
 
-def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], lexical: "LexicalIndex") -> float:
+def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings | None") -> float:
     """Which share of the question, by the rarity of its words, is words that some section holds, 0 to 1.
 
     A slip or another form of a word that a section holds counts as held; so does an identifier of which some section
@@ -89,7 +90,7 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], le
     Args:
         words: of the question.
         terms: what the index says of their terms.
-        lexical: the index.
+        spellings: the words of the documents; without them, no word counts as a slip of theirs.
     """
     known = total = 0.0
     looked_up = 0
@@ -101,7 +102,7 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], le
         total += rarity
         if not held:
             looked_up += 1
-        if held or (looked_up <= MOST_LOOKED_UP and lexical.resembles(word[0])):
+        if held or (looked_up <= MOST_LOOKED_UP and spellings is not None and spellings.resembles(word[0])):
             known += rarity
     return known / total if total else 0.0
 

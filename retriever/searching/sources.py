@@ -208,7 +208,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         rankings=tuple(rankings),
         words=tuple(dict.fromkeys(words[question])),
         coverage=max(coverages[0], default=0.0),
-        known=measure_known(asked, {term.term: term for term in results[0].terms}, view.lexical),
+        known=measure_known(asked, {term.term: term for term in results[0].terms}, view.spellings),
         together=measure_together(asked, [read[node_id] for node_id in first], languages),
         form=read_form(typed),
     )

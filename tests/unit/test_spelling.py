@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
-from retriever.lexical.spelling import Spellings, build_spellings, correct, patch_spellings
+from retriever.lexical.mending import correct
+from retriever.lexical.spelling import Spellings, build_spellings, patch_spellings
 from retriever.lexical.tokens import remove_accents
 
 TEXTS = {

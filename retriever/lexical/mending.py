@@ -1,0 +1,177 @@
+"""A question as it is meant: its slips mended, its half-typed words completed, its right words left alone.
+
+A word that begins one of the documents' is half typed: `catal`. In languages that write compounds, one that ends a word
+of theirs is a part of it: `Gratin` of `Kartoffelgratin`. Any other may be a slip, or a right word that they lack. A
+word that any section holds is never taken for a slip, and neither is a common word of the language of the question or
+of the documents. Where nothing says in which language a word is, one of any language stays, unless it is a very likely
+slip.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from math import inf
+
+from retriever.lexical.common_words import COMPOUNDING, is_common, split_languages
+from retriever.lexical.spelling import SHORTEST, Spellings
+from retriever.lexical.tokens import remove_accents, stem_word
+from retriever.query import Correction
+
+SHORTEST_PREFIX, MOST_COMPLETED = 3, 3  # letters of a half-typed word; words that it may be the beginning of
+FREQUENT = 5  # sections that hold a word of which a word of another language is taken for the beginning
+TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
+SHORTEST_FORM = 4  # letters of what is left of a word without its ending
+
+# What a slip may weigh that is likelier than a word of a language that nothing else speaks for, by the least letters:
+# short words of two languages are often alike, long ones mean the same where they are.
+LIKELY = ((12, inf), (9, 1.0), (0, 0.7))
+
+_TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
+
+# The end of a sentence in German or Dutch whose verb stands in two parts.
+_PARTICLE = re.compile(
+    r"\W(ab|an|auf|aus|bei|durch|ein|fest|frei|heraus|herunter|hin|hinzu|hoch|los|mit|nach|um|vor|weg|zu|zuruck|zusammen"
+    r"|aan|af|mee|op|over|terug|toe|uit|voor)\W*$"
+)
+# The end of an identifier, and its last part.
+_LAST_PART = re.compile(r"(?<!\S)(\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z])))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A question as it is searched for."""
+
+    text: str
+    corrections: tuple[Correction, ...] = ()
+    half_typed: str = ""
+    """The last word of a short question, which may be the beginning of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a question."""
+
+    typed: re.Match[str]
+    lower: str
+    plain: str
+    """In lower case, without accents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What is known of the words of a question, and of those of the documents."""
+
+    spellings: Spellings
+    is_english: Callable[[str], bool]
+    own: tuple[str, ...]
+    """The languages of the question and the documents."""
+    others: tuple[str, ...]
+    """Those that its words may be in besides."""
+    writes_compounds: bool
+    """Whether documents are in a language that does."""
+
+    def find_meant(self, word: Word, *, is_last: bool) -> tuple[list[str], bool]:
+        """Return the words of the documents that a word stands for, and whether it is a word itself, which stays.
+
+        Args:
+            word: of the question.
+            is_last: whether it may be half typed though it is a word.
+        """
+        is_held = self.spellings.holds(word.lower)
+        if not is_last and (is_held or len(word.plain) < SHORTEST):
+            return [], True
+        is_own = is_held or self.is_english(word.plain) or any(is_common(word.lower, name) for name in self.own)
+        is_foreign = not is_own and any(is_common(word.lower, name) for name in self.others)
+        least = FREQUENT if is_foreign and not self.writes_compounds else 1
+        longer = self.spellings.complete(word.plain, as_part=self.writes_compounds, least=least)
+        if is_own:
+            # Beside it, what it may be a part of (`Kartoffel` of `Kartoffelgratin`) or is made of.
+            if not is_last:
+                longer = [
+                    other for other in longer if self.writes_compounds and len(other) >= len(word.plain) + SHORTEST
+                ]
+            if not longer and not is_held and self.writes_compounds:
+                longer = self.spellings.split(word.plain)
+            return longer[:MOST_COMPLETED], True
+        if longer:
+            return longer[:MOST_COMPLETED], False
+        # A right word that the documents have in another form is no slip: to change it would answer another question.
+        if any(self.spellings.holds(form) or self.is_english(form) for form in find_forms(word.plain)):
+            return [], True
+        most = next(weight for letters, weight in LIKELY if len(word.plain) >= letters)
+        nearest = self.spellings.nearest(word.plain, most if is_foreign else inf)
+        return [nearest] if nearest else [], False
+
+    def find_verbs(self, question: str, words: Collection[Word]) -> list[str]:
+        """Return the verbs of the documents whose parts stand apart in a question: `hinzufügen` of `füge ... hinzu`."""
+        particle = _PARTICLE.search(remove_accents(question.lower())) if self.writes_compounds else None
+        if particle is None:
+            return []
+        verbs = (f"{particle[1]}{stem_word(word.plain, 'german')}" for word in words)
+        return [other for verb in verbs for other in self.spellings.complete(verb, as_part=False)[:1]]
+
+
+def correct(
+    question: str,
+    spellings: Spellings,
+    is_english: Callable[[str], bool],
+    documents: tuple[str, ...] = (),
+    right: Collection[str] = (),
+) -> Mended:
+    """Return the question with its slips mended and half-typed words completed; all else in it stays as it is.
+
+    Args:
+        question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
+            as it is written.
+        spellings: of the documents.
+        is_english: whether a word in lower case is an English one: who asks for a `padlock` means no `paddock`,
+            whatever the documents are about.
+        documents: their languages, beside English.
+        right: words as they were typed that stay.
+    """
+    # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
+    words = [
+        Word(typed, typed[0].lower(), remove_accents(typed[0].lower()))
+        for typed in _TYPED.finditer(question)
+        if typed[0].isalpha() and len(typed[0]) >= SHORTEST_PREFIX and not any(map(str.isupper, typed[0][1:]))
+        if typed[0] not in right
+    ]
+    spellings.look_up(
+        (form for word in words for form in (word.lower, *find_forms(word.plain))),
+        (word.plain for word in words if not any(map(is_english, find_forms(word.plain)))),
+    )
+    reader = Reader(
+        spellings, is_english, *split_languages(question, documents), any(name in COMPOUNDING for name in documents)
+    )
+    # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
+    is_typed = question.count(" ") < TYPED_WORDS
+    identifier = _LAST_PART.search(question) if is_typed else None
+    longer = spellings.complete(identifier[2].lower(), as_part=False) if identifier else []
+    corrections, mended = [], " ".join((question, *reader.find_verbs(question, words), *longer[:MOST_COMPLETED]))
+    # From the end, so that what is replaced moves nothing that is still to come.
+    for word in reversed(words):
+        begin, end = word.typed.span()
+        meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
+        if meant:
+            kept = [word.typed[0]] if stays else []
+            mended = mended[:begin] + " ".join([*kept, *meant]) + mended[end:]
+            corrections += [] if stays else [Correction(word.typed[0], ", ".join(meant))]
+    last = question.split()[-1:] if is_typed and question[-1:].isalpha() else []
+    return Mended(mended, tuple(reversed(corrections)), "".join(last))
+
+
+_PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")
+_ENDINGS = re.compile(
+    "(s|es|d|ed|r|ers?|ors?|n|en|y|ly|ings?|able|ible|ments?|ations?|ions?|ness|less|ful|ish|i[sz](e|ed|ing)|ic|al|nt)$"
+)
+
+
+def find_forms(word: str) -> set[str]:
+    """The word, its plural, and what is left of it without a prefix or ending, dropped and doubled letters mended."""
+    found = {word, word + "s"}
+    for whole in (word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))):
+        for length in range(SHORTEST_FORM - 1, len(whole) + 1):
+            if length == len(whole) or _ENDINGS.fullmatch(whole, length):
+                stem = whole[:length]
+                found |= {stem, stem + "e"} | ({stem[:-1]} if stem[-1:] == stem[-2:-1] else set())
+    return {form for form in found if len(form) >= SHORTEST_FORM}
