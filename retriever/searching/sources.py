@@ -186,11 +186,15 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         ]
         limit = settings.keyword_per_query
 
+    form = read_form(typed)
+    # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
+    # is .800, with it .967.
+    power = 1.0 if form == "unspaced" else COVERAGE_POWER
     rankings, results, coverages = [], [], []
     for texts, share in searches:
         result, coverage, shown = search_words(view, texts, words, limit, settings.keyword)
         is_weighed = settings.rank_weighting == "evidence"
-        evidence = [own**COVERAGE_POWER if is_weighed else 1.0 for own in coverage]
+        evidence = [own**power if is_weighed else 1.0 for own in coverage]
         items = first_of_each(
             Ranked(shown[key][0], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
         )
@@ -210,7 +214,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         coverage=max(coverages[0], default=0.0),
         known=measure_known(asked, {term.term: term for term in results[0].terms}, view.spellings),
         together=measure_together(asked, [read[node_id] for node_id in first], languages),
-        form=read_form(typed),
+        form=form,
     )
 
 
