@@ -50,9 +50,9 @@ def require_own(index: Path) -> None:
         raise UsageError(f"{index / FILE_NAME} belongs to another program; name another folder with --index")
 
 
-def list_drafts(place: Path, begin: str = DRAFT) -> list[Path]:
-    """Return the drafts in a folder, by default of repairs: each is a folder with an index of its own."""
-    return [folder for folder in sorted(place.glob(f"{begin}*")) if _is_ours(folder, LOCK_NAME, INDEX_FILES)]
+def list_drafts(index: Path) -> list[Path]:
+    """Return the drafts of repairs: each is a folder with an index of its own."""
+    return [folder for folder in sorted(index.glob(f"{DRAFT}*")) if _is_ours(folder, LOCK_NAME, INDEX_FILES)]
 
 
 def remove_drafts(index: Path) -> None:

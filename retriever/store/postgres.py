@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from retriever.errors import StorageError, UsageError
+from retriever.errors import UsageError
 from retriever.invocation import name_installer
 from retriever.store.connection import Connection, Rows
 from retriever.store.postgres_errors import translate_errors
@@ -147,7 +147,7 @@ class PostgresConnection:
 
     def _begin(self, *, is_reading: bool) -> None:
         if self._held is None:
-            self._held = self._reading.enter_context(borrow_connection(self.url))
+            self._held = self._reading.enter_context(open_pool(self.url).connection())
         # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
         if is_reading and self.own is None:
             self._pipeline.enter_context(self._held.pipeline())
@@ -339,23 +339,6 @@ def open_owner(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
 
     with translate_errors(url), contextlib.closing(connect(url)) as connection, connection.transaction():
         connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(url.schema)))
-        yield connection
-
-
-@contextmanager
-def borrow_connection(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
-    """Take a connection of the pool; StorageError where all are in use."""
-    from psycopg_pool import PoolTimeout
-
-    with contextlib.ExitStack() as stack:
-        try:
-            connection = stack.enter_context(open_pool(url).connection())
-        except PoolTimeout as error:
-            connect(url).close()  # a server that is gone says so itself
-            raise StorageError(
-                f"all {MOST_CONNECTIONS} connections of this process to {url} were in use for {CONNECT_S} s; ask fewer"
-                " questions at once, or start a second server"
-            ) from error
         yield connection
 
 

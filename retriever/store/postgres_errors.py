@@ -59,7 +59,12 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: 
                 f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"
                 " https://github.com/pgvector/pgvector#installation), then try again"
             )
-        case errors.OperationalError() | PoolTimeout():
+        case PoolTimeout():
+            return StorageError(
+                f"{address} cannot be reached: it does not answer, or all connections of this process are in use; look"
+                " whether the server runs, ask fewer questions at once, or start a second server"
+            )
+        case errors.OperationalError():
             return StorageError(
                 f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user, role and"
                 " password (PGPASSWORD, .pgpass, a service file)"
