@@ -113,6 +113,8 @@ def test_a_node_has_a_label_and_a_way_and_may_be_one_row_with_its_only_section()
         ("Set theory", "", ""),
         ("Use: an example (old)", "", ""),
         ("Why?", "", ""),
+        ("When to use this image?", "", ""),
+        ("When to disable", "", ""),
     ],
 )
 def test_a_heading_is_asked(title: str, begins: str, question: str) -> None:
@@ -120,11 +122,11 @@ def test_a_heading_is_asked(title: str, begins: str, question: str) -> None:
 
 
 def test_examples_are_of_different_documents_those_that_headings_ask_first() -> None:
-    sections = [("Use it", "", n) for n in range(40)] + [("What is it?", "", 0), ("Why is that?", "", 0)]
-    assert suggest_questions(sections)[0] == "What is it?"
-    assert "Why is that?" not in suggest_questions(sections)
-    assert suggest_questions([("Use it", "", n) for n in range(40)]) == ("How do I use it?",)
-    assert len(suggest_questions([(f"Use it {n}", "", n) for n in range(40)])) == 6
+    sections = [("Use snow", "", n) for n in range(40)] + [("What is snow?", "", 0), ("Why is snow white?", "", 0)]
+    assert suggest_questions(sections)[0] == "What is snow?"
+    assert "Why is snow white?" not in suggest_questions(sections)
+    assert suggest_questions([("Use snow", "", n) for n in range(40)]) == ("How do I use snow?",)
+    assert len(suggest_questions([(f"Use snow {n}", "", n) for n in range(40)])) == 6
 
 
 def luminance(color: str) -> float:

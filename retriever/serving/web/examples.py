@@ -12,6 +12,7 @@ MAX_EXAMPLES = 6
 MAX_CHARS = 70
 
 _ASKS = re.compile(r"(how|what|why|when|where) (is|are|do|does|can|should|to|use) .+", re.IGNORECASE)
+_POINTS = re.compile(r"\b(it|this|that|these|they|them|here|above|below)\b", re.IGNORECASE)
 _HOW_TO = re.compile(r"how to (.+)", re.IGNORECASE)
 # Verbs that headings of instructions begin with: only these, for `Set theory` is none.
 _VERBS = {
@@ -49,11 +50,13 @@ def suggest_questions(sections: Iterable[tuple[str, str, object]]) -> tuple[str,
 def make_question(title: str, begins: str) -> tuple[int, str]:
     """Return the question of a heading and its kind: 0 asked, 1 how to, 2 what is; empty where it makes none."""
     words = title.split(" ")
+    if _POINTS.search(title):  # away from its page nobody knows what is meant
+        return 0, ""
     if how_to := _HOW_TO.fullmatch(title):
         return 1, f"How do I {how_to[1]}?"
     if title.endswith(("?", "\uff1f")) and len(words) > 1:
         return 0, title
-    if _ASKS.fullmatch(title):
+    if _ASKS.fullmatch(title) and len(words) > 3:
         return 0, f"{title}?"
     verb = words[0].lower()
     if len(words) > 1 and verb.endswith("ing"):  # `Configuring`, `Running`, `Adding`
