@@ -5,7 +5,7 @@ exist, names a section that was not shown, or is more than the budget is refused
 more ranking for the fusion, so that a question with two or three answers finds all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Annotated
@@ -25,6 +25,7 @@ from retriever.types import Candidate, Ranked, Ranking, Source, StageName
 MAX_SEARCHES = 2  # of all rounds of a question
 MAX_ACTIONS = 4  # searches included
 SHOWN_FIRST, SHOWN_LATER = 12, 5  # sections of the first search, and of each action
+SHOWN_DOCUMENTS = 10  # of which nothing was found yet, by their titles
 SHOWN_CHARS = 200  # of a section's text
 MAX_WALKED = 10  # sections that a walk brings in
 MAX_QUESTION_CHARS = 300
@@ -32,8 +33,9 @@ WEIGHT = 3.0  # of the ranking
 WALKS = ("children", "related", "outline")
 
 _INSTRUCTIONS = """\
-You look for all sections of documents that a question needs. The data has those that were found so far. Where they \
-leave a part of the question open, ask for more. Write at most {left} "actions" of these, and an empty list when \
+You look for all sections of documents that a question needs. The data has those that were found so far, and other \
+documents by their titles, with how many sections they have. Where what was found leaves a part of the question open, \
+ask for more, and open what may hold it. Write at most {left} "actions" of these, and an empty list when \
 nothing is missing:
 
 - "search" with a "question" that stands alone, for what is missing; at most {searches}
@@ -110,6 +112,8 @@ def run_rounds(
     """
     rounds, done = Rounds(), list[Action]()
     shown = [candidate.node_id for candidate in candidates[:SHOWN_FIRST]]
+    outline = list_documents(view, shown)
+    shown += outline
     try:
         while count and len(done) < MAX_ACTIONS:
             count -= 1
@@ -120,7 +124,7 @@ def run_rounds(
                 first: Sequence[str] = first, done: Sequence[Action] = done_before, seconds: float | None = seconds
             ) -> Task[Plan]:
                 nonlocal shown
-                task, shown = build_task(view, question, first, done, generator, seconds)
+                task, shown = build_task(view, question, first, outline, done, generator, seconds)
                 return task
 
             plan = write_planned(generator, plan_task)
@@ -136,7 +140,10 @@ def run_rounds(
                     words, found = f'search "{action.question}"', ask(action.question)
                 else:
                     start = view.tree.node(shown[action.section - 1])
-                    words, found = f'{action.action} of "{cut(start.title, 60)}"', walk(view, start, action, question)
+                    words, found = (
+                        f'{action.action} of "{cut(start.title, 60)}"',
+                        walk(view, start, action, question, is_found=start.id not in outline),
+                    )
                 rounds.found[words] = found
                 unseen = [one.node_id for one in found if one.node_id not in {*shown, *new}]
                 new |= dict.fromkeys(unseen[:SHOWN_LATER])
@@ -146,8 +153,30 @@ def run_rounds(
     return rounds
 
 
+def list_documents(view: View, shown: Sequence[str]) -> list[str]:
+    """Return the first sections of the largest documents that have none among those shown: branches to open."""
+    tree = view.tree
+    tree.load_nodes(shown)
+    largest = view.connection.execute(
+        "SELECT document_key FROM nodes GROUP BY document_key ORDER BY count(*) DESC, document_key LIMIT ?",
+        (SHOWN_DOCUMENTS + len(shown),),
+    )
+    known = {tree.document_key(node_id) for node_id in shown}
+    keys = [key for (key,) in largest if key not in known][:SHOWN_DOCUMENTS]
+    tree.load(keys)
+    roots = [next((node.id for node in tree.sections(key) if node.span), "") for key in keys]
+    roots = list(filter(None, roots))
+    return list(compress(roots, view.are_allowed(roots)))
+
+
 def build_task(
-    view: View, question: str, shown: Sequence[str], done: Sequence[Action], generator: Generator, seconds: float | None
+    view: View,
+    question: str,
+    shown: Sequence[str],
+    outline: Collection[str],
+    done: Sequence[Action],
+    generator: Generator,
+    seconds: float | None,
 ) -> tuple[Task[Plan], list[str]]:
     """Return what the model is asked, and as many of the sections as it has room to be shown."""
     searches = MAX_SEARCHES - sum(action.action == "search" for action in done)
@@ -158,7 +187,12 @@ def build_task(
     lines = [json_line({"question": question})]
     for number, node in enumerate((nodes[node_id] for node_id in shown), start=1):
         titles = cut(" > ".join(filter(None, (*node.breadcrumb, node.title))), SHOWN_CHARS)
-        lines.append(json_line({"section": number, "titles": titles, "text": cut(node.body, SHOWN_CHARS)}))
+        if node.id in outline:
+            count = len(view.tree.sections(view.tree.document_key(node.id)))
+            about = cut(node.summary, SHOWN_CHARS // 2)
+            lines.append(json_line({"section": number, "document": titles, "sections": count, "about": about}))
+        else:
+            lines.append(json_line({"section": number, "titles": titles, "text": cut(node.body, SHOWN_CHARS)}))
     room = generator.room(instructions, max_tokens, seconds)
     while len(lines) > 1 and size(fence_lines(lines, nonce)) > room:
         lines.pop()
@@ -166,8 +200,11 @@ def build_task(
     return task, list(shown[: len(lines) - 1])
 
 
-def walk(view: View, start: OutlineNode, action: Action, question: str) -> tuple[Candidate, ...]:
-    """Return the sections below one, around it, or of its document: first those that have most of the question."""
+def walk(view: View, start: OutlineNode, action: Action, question: str, *, is_found: bool) -> tuple[Candidate, ...]:
+    """Return the sections below one, around it, or of its document: first those that have most of the question.
+
+    Where it was found before, it is left out itself.
+    """
     tree = view.tree
     if action.action == "children":
         reached = list(tree.children(start.id))
@@ -178,7 +215,8 @@ def walk(view: View, start: OutlineNode, action: Action, question: str) -> tuple
         around = (tree.links(start.id), tree.backlinks(start.id), [parent] if parent else [], tree.siblings(start.id))
         reached = [node for nodes in around for node in nodes]
     ids = dict.fromkeys(tree.holder(node.id) for node in reached if node.span)
-    ids.pop(start.id, None)
+    if is_found:
+        ids.pop(start.id, None)
     names = list(compress(ids, view.are_allowed(list(ids))))
     covered = view.lexical.coverage(tokenize(question, view.lexical.detect_question(question)), tree.keys(names))
     best = sorted(zip(names, covered, strict=True), key=lambda item: -item[1])[:MAX_WALKED]
@@ -205,10 +243,10 @@ def check_actions(
             (len(granted) >= MAX_ACTIONS, f"more than {MAX_ACTIONS} actions"),
             (is_search and len(asked) >= MAX_SEARCHES, f"more than {MAX_SEARCHES} searches"),
             (is_search and not 0 < len(text) <= MAX_QUESTION_CHARS, "no question, or a long one"),
-            (is_search and text.casefold() in (question.casefold(), *asked), "asked already"),
             (action.action in WALKS and not 1 <= action.section <= shown, "there is no section of that number"),
-            (action in granted, "done already"),
         )
+        if action in granted or (is_search and text.casefold() in (question.casefold(), *asked)):
+            continue  # a repeat costs nothing, and is no fault
         if reason := next((reason for is_wrong, reason in checks if is_wrong), ""):
             refused.append(f"{cut(action.action, 40)} {cut(text, 60) if is_search else action.section}: {reason}")
         else:

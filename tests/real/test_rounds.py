@@ -21,7 +21,7 @@ def answered(asked: Asked) -> object:
     sections = [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"section"')]
     if "other questions" in asked.instructions or not sections:
         return {}
-    by_title = {item["titles"].rpartition(" > ")[2]: item["section"] for item in sections}
+    by_title = {item.get("titles", "").rpartition(" > ")[2]: item["section"] for item in sections}
     if "at most 2\n" in asked.instructions:
         return {"actions": [{"action": "search", "question": "how does bread rise?"}]}
     return {"actions": [{"action": "children", "section": by_title["Tomatoes"]}, {"action": "delete", "section": 1}]}
@@ -104,3 +104,29 @@ def test_the_command_line_switches_them_on_and_says_so(shelf: Shelf, ollama: Scr
     assert answer["notes"] == ['the language model also looked for: search "how does bread rise?"']
     assert any(item["source"] == "rounds" for hit in answer["hits"] for item in hit["evidence"])
     assert answer["expansion"] is None, "nobody spoke of other texts"
+
+
+def test_it_may_open_a_document_of_which_nothing_was_found(ships: Shelf, ollama: ScriptedServer) -> None:
+    opened: list[str] = []
+
+    def open_first(asked: Asked) -> object:
+        sections = [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"section"')]
+        documents = [item for item in sections if "document" in item]
+        assert len(documents) == 10
+        assert all(item["sections"] == 1 and item["about"] for item in documents)
+        opened.append(documents[0]["document"])
+        return {"actions": [{"action": "outline", "section": documents[0]["section"]}]}
+
+    ollama.answer = open_first
+    settings: dict[str, Any] = {
+        "llm": {"url": ollama.url},
+        "rounds": 1,
+        "hyde": {"gate": "never"},
+        "use_llm": True,
+        "top_k": 30,
+    }
+    with ships.open(**{**settings, **NEVER_REFRESH}) as retriever:
+        answer = retriever.search(AskRequest("which ship sails with the wind?"))
+    assert answer.notes == (f'the language model also looked for: outline of "{opened[0]}"',)
+    assert answer.degraded == ()
+    assert any(item.source is Source.ROUNDS for hit in answer.hits for item in hit.evidence), "fused with the others"
