@@ -91,30 +91,30 @@ class PostgresConnection:
         """Return the list, which the server takes as an array."""
         return list(values)
 
-    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
+    def insert_rows(self, table: str, rows: Iterable[Mapping[str, Any]]) -> list[int]:
         """Insert rows; nodes and chunks are numbered within their document, all others by the server."""
-        keys: list[int] = []
-        counts: Counter[int] = Counter()
-        statements: dict[str, list[tuple[object, ...]]] = {}
-        for row in rows:
-            if table in ("nodes", "chunks"):
-                own, above = ("node_key", "document_key") if table == "nodes" else ("chunk_key", "node_key")
-                document = int(str(row[above])) >> (0 if table == "nodes" else FOR_DOCUMENT)
-                if not keys and table == "chunks":  # a document's chunks may come in several calls
-                    query = f"SELECT count(*) FROM chunks WHERE chunk_key >> {FOR_DOCUMENT} = ?"
-                    (counts[document],) = self.execute(query, (document,)).fetchone()
-                row = {own: (document << FOR_DOCUMENT) + counts[document], **row}
+        listed = [dict(row) for row in rows]
+        if not listed:
+            return []
+        key = "query_id" if table == "queries" else f"{table[:-1]}_key"
+        is_numbered = table in ("nodes", "chunks")
+        if is_numbered:
+            above, bits = ("document_key", 0) if table == "nodes" else ("node_key", FOR_DOCUMENT)
+            counts: Counter[int] = Counter()
+            if table == "chunks":  # a document's chunks may come in several calls
+                first = listed[0][above] >> bits
+                query = f"SELECT count(*) FROM chunks WHERE chunk_key >> {FOR_DOCUMENT} = ?"
+                (counts[first],) = self.execute(query, (first,)).fetchone()
+            for row in listed:
+                document = row[above] >> bits
+                row[key] = (document << FOR_DOCUMENT) + counts[document]
                 counts[document] += 1
-                keys.append(int(str(row[own])))
-            query = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
-            if table in ("nodes", "chunks"):
-                statements.setdefault(query, []).append(tuple(row.values()))
-                continue
-            key = {"queries": "query_id"}.get(table, f"{table[:-1]}_key")
-            keys.append(int(self.execute(f"{query} RETURNING {key}", tuple(row.values())).fetchone()[0]))
-        for query, values in statements.items():
-            self.executemany(query, values)
-        return keys
+        statement = f"INSERT INTO {table} ({', '.join(listed[0])}) VALUES ({', '.join('?' * len(listed[0]))})"
+        values = [tuple(row.values()) for row in listed]
+        if is_numbered:
+            self.executemany(statement, values)
+            return [row[key] for row in listed]
+        return [int(self.execute(f"{statement} RETURNING {key}", row).fetchone()[0]) for row in values]
 
     def find_broken_pages(self) -> Iterator[str]:
         """Say nothing: PostgreSQL looks after its own pages."""
