@@ -28,7 +28,7 @@ from retriever.protocols import Encoder, Progress
 from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
-from retriever.store.postgres import HELD
+from retriever.store.postgres import HELD, LOCK_WRITER
 from retriever.store.reading import StoredDocument
 from retriever.store.store import Store
 
@@ -188,7 +188,7 @@ def index_unit(
     texts = hash_texts(chunks) if encoder else {}
     encoded = encode_missing(connection, encoder, texts) if encoder else []
     with transaction(connection):
-        request.store.lock_writer(connection)
+        connection.execute(LOCK_WRITER)
         if read_made(connection) != (request.index_config, fingerprint):
             raise StorageError("the index has other settings by now")
         if not connection.execute("DELETE FROM queue WHERE unit = ?", (unit,)).rowcount:
@@ -221,7 +221,7 @@ def settle(connection: Connection, request: IndexRequest, encoder: Encoder | Non
     if since is None or (time.time() - float(since) < SETTLE_S and not connection.execute(DONE).fetchone()[0]):
         return
     with transaction(connection):
-        request.store.lock_writer(connection)
+        connection.execute(LOCK_WRITER)
         if not connection.execute("DELETE FROM meta WHERE key = 'unsettled'").rowcount:
             return  # another worker has done it
         for folder in reading.folders(connection):

@@ -243,7 +243,7 @@ class DatabaseStore(Store):
 
     @contextmanager
     def share(self) -> Iterator[PostgresConnection]:
-        """Be one of several writers, each with a connection of its own, who take turns by `lock_writer`."""
+        """Be one of several writers, each with a connection of its own, who take turns by `LOCK_WRITER`."""
         self.check()  # again: `watch` may run since before an update of the tables
         with translate_errors(self.url), contextlib.closing(connect(self.url)) as own:
             prepare(own, self.url)
@@ -251,10 +251,6 @@ class DatabaseStore(Store):
             for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
                 own.execute(f"SET tcp_keepalives_{setting} = {value}")
             yield PostgresConnection(self.url, own)
-
-    def lock_writer(self, connection: Connection) -> None:
-        """Wait until no other process writes, and keep others from it until the end of the transaction."""
-        connection.execute(LOCK_WRITER)
 
     @contextmanager
     def append(self, wait_s: float) -> Iterator[Connection]:
@@ -264,17 +260,9 @@ class DatabaseStore(Store):
         with contextlib.closing(self.open()) as connection, transaction(connection):
             yield connection
 
-    def delete(self, wait_s: float) -> contextlib.AbstractContextManager[Connection]:
-        """Begin a transaction: a reader removes its own questions, and what freed pages hold is the server's affair."""
-        return self.append(wait_s)
-
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
         """Let psycopg's errors leave as ours."""
         return translate_errors(self.url)
-
-    def guard(self, connection: Connection) -> contextlib.AbstractContextManager[None]:
-        """As `explain_errors`: the server itself looks after its rows."""
-        return self.explain_errors()
 
     def size_bytes(self) -> int:
         """Return what the tables take with their indexes; for who may not see all, what the documents take."""

@@ -78,13 +78,9 @@ class Store(ABC):
 
     @contextmanager
     def share(self) -> Iterator[Connection]:
-        """Be one of several writers, each with a connection of its own, who take turns by `lock_writer`."""
+        """Be one of several writers, each with a connection of its own, who take turns by `LOCK_WRITER`."""
         raise UsageError(f"{self.url} has no queue")
         yield
-
-    def lock_writer(self, connection: Connection) -> None:
-        """Wait until no other process writes, and keep others from it until the end of the transaction."""
-        raise UsageError(f"{self.url} has no queue")
 
     @abstractmethod
     def exists(self) -> bool:
@@ -117,9 +113,9 @@ class Store(ABC):
     def append(self, wait_s: float) -> AbstractContextManager[Connection]:
         """Begin a transaction for single rows, beside the one writer, for whom it waits `wait_s` seconds at most."""
 
-    @abstractmethod
     def delete(self, wait_s: float) -> AbstractContextManager[Connection]:
-        """As `append`, to remove rows for good: from then on they are in no file of the index."""
+        """As `append`, to remove rows for good: from then on they are in no file that this program writes."""
+        return self.append(wait_s)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -131,9 +127,9 @@ class Store(ABC):
     def explain_errors(self) -> AbstractContextManager[None]:
         """Let the errors of the engine leave as ours."""
 
-    @abstractmethod
     def guard(self, connection: Connection) -> AbstractContextManager[None]:
-        """As `explain_errors`; rows that contradict one another are an IndexDamagedError."""
+        """As `explain_errors`; rows that contradict one another are an IndexDamagedError, where nobody else looks."""
+        return self.explain_errors()
 
     def identify(self) -> object:
         """Return what tells the open index from another one that takes its place; None where none can."""
