@@ -4,6 +4,7 @@ Its models are tiny (scripts/llama_server.py): vectors are real, what is written
 """
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,6 +33,7 @@ from retriever.served.task import Task
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import EncoderSettings, ExpansionSettings, LlmSettings, RerankSettings
 from scripts.llama_server import MissingServerError, running_server
+from tests.program import PROJECT, Cli
 from tests.shelf import Shelf, write_pages
 
 
@@ -188,3 +190,16 @@ def test_its_vectors_are_those_of_the_bundled_model() -> None:
     assert bundled
     own = bundled.encode_documents(texts)
     assert np.einsum("nd,nd->n", vectors, own).min() > 0.97
+
+
+def test_the_three_commands_of_the_guide(writer: str, shelf: Shelf, cli: Cli) -> None:
+    page = (PROJECT / "docs" / "guide" / "language-model.md").read_text(encoding="utf-8")
+    block = page.partition("### llama.cpp in three commands")[2].split("```")[1]
+    first, *commands = block.strip().split("\n")[1:]
+    assert first.startswith("llama-server -m model.gguf ")
+    for command in commands:
+        arguments = shlex.split(command.replace("http://127.0.0.1:8080/v1", writer))[1:]
+        said = cli(*arguments, "--index", shelf.index, code=(0, 1))
+        assert "is there" in said.out or "searched" in said.err
+        assert "expand:" not in said.err, "nothing was lost"
+        assert "rerank:" not in said.err
