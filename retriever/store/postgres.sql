@@ -1,6 +1,8 @@
 -- What an index in PostgreSQL has besides the tables of schema.sql, or otherwise; who may see which rows is in rights.sql.
 -- The key of a node, and of a chunk, begins with that of its document: (document_key << 24) + its place. So a document is
 -- written without asking for keys, its rows stand together, and the document of a row is known from its key.
+ALTER TABLE nodes ALTER COLUMN node_key DROP IDENTITY;
+ALTER TABLE chunks ALTER COLUMN chunk_key DROP IDENTITY;
 CREATE INDEX links_to ON links (target_id);
 
 -- Whole numbers of [-127, 127], which 16 bits of a half float hold exactly: one column is what is compared, what HNSW
