@@ -208,11 +208,11 @@ def confirm_question(words: Sequence[str], console: Console) -> None:
     suggestion = find_command(words)
     if suggestion is None or not words[1:]:
         return
-    says = f"{words[0]} is no command; did you mean `{suggestion[0]}`?"
-    question = " ".join(words)
-    if can_ask(console) and confirm(f"{says} Search for {question!r} all the same?"):
+    question, says = " ".join(words), f"did you mean `{suggestion[0]}`?"
+    if can_ask(console) and confirm(f"{words[0]} is no command; {says} Search for {question!r} all the same?"):
         return
-    raise UsageError(says, hint=CommandHint(shlex.join(["ask", question]), "to search for these words, run"))
+    search = CommandHint(shlex.join(["ask", question]), "To search for these words, run")
+    raise UsageError(f"{words[0]} is no command", hint=f"{says} {search.render()}")
 
 
 def find_command(words: Sequence[str]) -> tuple[str, bool] | None:

@@ -134,9 +134,9 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
         print_json(content | kept | {"seconds": round(report.seconds, 3)})
     else:
         for name in report.forgotten:
-            print_line(f"{'taken back' if undo else 'forgot'} {sanitize_line(name)}")
+            print_line(f"{'restored' if undo else 'forgot'} {sanitize_line(name)}")
     if undo:
-        console.note_dim("the next `index` reads them again")
+        console.note_dim("they are indexed on the next run of `index`")
     else:
         left = f"{pluralize(report.documents, 'document')} left the index"
         console.note_dim(f"{left} in {report.seconds:.1f} s; the files on disk are as they were")

@@ -133,8 +133,8 @@ def similar(
     from retriever.command_line.render import Page, show_similar
 
     if not found.sections:
-        hint = "" if same_file else "; --same-file looks in it as well"
-        console.note(f"there is nothing but {sanitize_line(found.file)}{hint}")
+        hint = "" if same_file else f"; --same-file includes {sanitize_line(found.file)} itself"
+        console.note(f"no other file is similar{hint}")
     show_similar(Page.on(sys.stdout, editor), found)
     return ExitCode.OK
 

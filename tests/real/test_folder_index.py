@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,53 +50,6 @@ def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     return call
 
 
-def names(run: Ask) -> list[str]:
-    return [item["name"] for item in json.loads(run("empty", "indexes", "--json")[1])["indexes"]]
-
-
-def test_the_index_of_the_current_folder_answers_or_that_of_the_nearest_above(run: Ask, place: Path) -> None:
-    run("notes", "index", ".")
-    run("work", "index", ".")
-    code, out, err = run("notes", "keys")
-    assert code == 0
-    assert out.startswith(" 1  keys.md:")
-    assert "note:" not in err
-    code, out, err = run("notes/sub", "keys")
-    assert out.startswith(" 1  ../keys.md:")
-    assert err.splitlines() == [err.strip()], "it is in the last line, and nowhere else"
-    assert f" | {place}/notes/sub is part of {place}/notes, which is searched" in err
-    found = json.loads(run("work", "--json", "keys")[1])
-    assert found["index"]["folders"] == [f"{place}/work"]
-    assert found["index"]["note"] == ""
-
-
-def test_a_folder_without_an_index_says_how_to_make_one(run: Ask, place: Path) -> None:
-    code, out, err = run("notes", "keys")
-    assert (code, out) == (1, "")
-    assert f"no index covers {place}/notes, which holds 2 Markdown files" in err
-    assert f"run: python -m retriever index {place}/notes" in err
-    run("work", "index", ".")
-    code, _, err = run("notes", "keys")
-    assert code == 1, "the index used last is not asked where there are other documents"
-    assert "name it with --index: work" in err
-    code, out, err = run("notes", "--index", "work", "keys")
-    assert out.startswith(" 1  ../work/piano.md:")
-
-
-def test_where_nothing_is_to_be_indexed_another_index_answers_and_a_line_says_which(run: Ask, place: Path) -> None:
-    assert "nothing has been indexed yet" in run("empty", "keys")[2]
-    run("notes", "index", ".")
-    _, out, err = run("", "--json", "keys")
-    assert err == f"note: {place} has no index of its own: the index used last is notes ({place}/notes)\n"
-    assert "the index used last is notes" in json.loads(out)["index"]["note"]
-    code, out, err = run("empty", "keys")
-    assert code == 0
-    assert f" | {place}/empty has no index and holds no Markdown: the index used last is notes" in err
-    assert run("empty", "-q", "keys")[2] == ""
-    run("work", "index", ".")
-    assert "work/piano.md:" in run("", "keys")[1], "of two that are below, the one used last"
-
-
 @pytest.mark.timeout(200)  # two processes of their own
 def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
     question = b"Index it now? [Y/n]"
@@ -110,106 +62,10 @@ def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
     assert b"keys.md:1-3" in shown
 
 
-def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: Path) -> None:
-    assert "there is no index yet" in run("empty", "indexes")[2]
-    run("notes", "index", ".")
-    run("work", "index", ".", "--index", "../placed")
-    shutil.copytree(place / "notes", place / "old" / "notes")
-    run("old/notes", "index", ".")
-    assert names(run) == sorted([f"{place}/placed", f"{place.name}/notes", "old/notes"])
-    assert "may be any of the indexes" in run("empty", "--index", "notes", "keys")[2]
-    assert run("empty", "--index", "old/notes", "keys")[0] == 0
-    assert "there is no index plased; there are: " in run("empty", "--index", "plased", "keys")[2]
-    shutil.rmtree(place / "old")
-    listed = run("empty", "indexes")[1]
-    assert "old/notes  2 files | " in listed
-    assert f"    {place}/old/notes  (not there)" in listed
-    assert "add --yes" in run("empty", "indexes", "--drop", "old/notes")[2]
-    assert run("empty", "indexes", "--drop", "old/notes", "--yes")[0] == 0
-    (place / "placed" / "mine.txt").write_text("not the program's")
-    assert run("empty", "indexes", "--drop", str(place / "placed"), "--yes")[0] == 0
-    assert [path.name for path in (place / "placed").iterdir()] == ["mine.txt"]
-    assert names(run) == ["notes"]
-    assert "there is no index 'sub'" in run("notes", "indexes", "--drop", "sub", "--yes")[2], "a part of one is none"
-    before = names(run)
-    assert "there is no index 'sub'" in run("empty", "indexes", "--drop", before[0], "--drop", "sub")[2]
-    assert names(run) == before
-    assert "there is no index 'piano'" in run("empty", "indexes", "--drop", "piano", "--yes")[2]
-
-
-def folders(run: Ask, *arguments: str) -> list[str]:
-    folders: list[str] = json.loads(run("empty", "status", "--json", *arguments)[1])["index"]["folders"]
-    return folders
-
-
-def test_a_folder_inside_an_indexed_one_is_not_indexed_twice(run: Ask, place: Path) -> None:
-    run("notes", "index", ".")
-    code, out, err = run("notes/sub", "index", ".")
-    assert code == 0
-    assert f"{place}/notes/sub is part of {place}/notes, which is indexed as a whole" in err
-    assert f"  folder   {place}/notes\n" in out
-    (place / "notes/sub/seals.md").write_text("# Seals\n\nSeals bark.\n")  # not yet in the index
-    (place / "notes/new").mkdir()
-    (place / "notes/new/wolf.md").write_text("# Wolf\n\nA wolf howls.\n")
-    assert "seals.md" in run("notes/sub", "--docs", ".", "seals")[1]
-    assert "is part of" in run("notes/new", "index", ".")[2]
-    run("notes", "index", ".", "sub", "--index", "../placed")
-    assert folders(run, "--index", str(place / "placed")) == [f"{place}/notes"]
-    assert len(names(run)) == 2
-
-
-def test_what_the_outer_index_leaves_out_has_an_index_of_its_own(run: Ask, place: Path) -> None:
-    (place / "notes/.gitignore").write_text("vendor/\n")
-    (place / "notes/vendor").mkdir()
-    (place / "notes/vendor/lib.md").write_text("# Library\n\nA library of keys.\n")
-    run("notes", "index", ".")
-    code, _, err = run("notes/vendor", "index", ".")
-    assert (code, "is part of" in err) == (0, False)
-    assert run("notes/vendor", "keys")[1].startswith(" 1  lib.md:")
-    assert run("empty", "forget", f"{place}/notes/sub", "--index", "notes")[1] == "forgot sub/\n"
-    assert "is part of" not in run("notes/sub", "index", ".")[2]
-    assert run("notes/sub", "otters")[1].startswith(" 1  otters.md:")
-    assert names(run) == ["notes", "sub", "vendor"]
-    assert run("empty", "forget", f"{place}/notes/keys.md")[1] == "forgot keys.md\n", "of the index that has it"
-
-
-def test_a_folder_around_an_indexed_one_has_an_index_of_its_own(run: Ask, place: Path) -> None:
-    run("notes/sub", "index", ".")
-    assert run("notes", "index", ".")[0] == 0
-    assert "\n 1  otters.md:" in run("notes/sub", "keys otters")[1]
-    run("empty", "indexes", "--drop", "sub", "--yes")
-    assert " ../keys.md:" in run("notes/sub", "keys otters")[1]
-
-
-def test_links_and_folders_that_cannot_be_indexed_have_clear_sentences(run: Ask, place: Path) -> None:
-    run("notes", "index", ".")
-    (place / "link").symlink_to("notes/sub")
-    code, out, err = run("", "--docs", "link", "otters")
-    assert "is part of" in err
-    assert out.startswith(" 1  notes/sub/otters.md:")
-    assert f"{place}/empty holds no documents" in run("", "index", "empty")[2]
-    assert f"{place}/gone: no such file or directory" in run("", "index", "gone")[2]
-    assert f"{place}/notes/gone: no such file or directory" in run("", "index", "notes/gone")[2]
-    shutil.move(place / "notes", place / "moved")
-    code, _, err = run("", "--index", "notes", "otters")
-    assert code == 0
-    assert f"{place}/notes: no such file or directory" in err
-
-
-def test_a_folder_around_one_of_the_same_index_is_refused(run: Ask, place: Path) -> None:
-    run("notes/sub", "index", ".", "--index", "../../placed")
-    code, _, err = run("notes", "index", ".", "--index", "../placed")
-    assert code == 2
-    assert f"{place}/notes holds {place}/notes/sub, which this index has already" in err
-    assert f"forget {place}/notes/sub --index {place}/placed" in err
-    run("", "forget", str(place / "notes/sub"), "--index", "placed")
-    assert run("notes", "index", ".", "--index", "../placed")[0] == 0
-    assert folders(run, "--index", str(place / "placed")) == [f"{place}/notes"]
-
-
 def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path) -> None:
     run("notes", "index", ".")
     run("work", "index", ".")
+    assert "the index used last is work" in json.loads(run("empty", "--json", "keys")[1])["index"]["note"]
     code, out, err = run("empty", "--all", "keys")
     assert code == 0
     assert "../notes/keys.md:1-3  notes\n" in out
@@ -267,10 +123,3 @@ def test_an_agent_is_answered_by_several_indexes_and_reads_one(run: Ask, place: 
     with open_served(Opening(index="notes"), "") as served:
         assert "index" not in list_tools(served.names)[0].input_schema["properties"]
         assert call("read", place="keys.md", index="work") == "one index is served here: leave out index"
-
-
-@pytest.mark.parametrize("named", [("--all",), ("--index", "notes", "--index", "work")])
-def test_the_page_shows_one_index(run: Ask, named: tuple[str, ...]) -> None:
-    code, _, err = run("empty", "serve", "--web", *named)
-    assert code == 2
-    assert "the web page has one index: give --index once, or index the folders as one" in err

@@ -233,33 +233,6 @@ def test_of_two_files_of_one_name_none_is_guessed(retriever: Retriever, referenc
         assert all(name in str(caught.value) for name in named), str(caught.value)
 
 
-def test_of_a_file_here_and_one_of_the_index_of_the_same_path_none_is_guessed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
-    for place in ("x", "x/a", "x/b"):
-        write_pages(tmp_path / place, {"plan.md": f"# Plan of {place}\n"})
-    index = ["--index", str(tmp_path / "index")]
-    cli("index", tmp_path / "x", *index, "--encoder-kind", "none")
-    both = f"'plan.md' may be any of {tmp_path}/x/a/plan.md, {tmp_path}/x/plan.md; write the one in full"
-    monkeypatch.chdir(tmp_path / "x" / "a")
-    for name in ("read", "similar", "tree", "forget"):
-        assert both in cli(name, "plan.md", *index, code=2).err
-    assert "# Plan of x/a" in cli("read", "./plan.md", *index).out
-    assert "# Plan of x\n" in cli("read", "../plan.md:1", *index).out
-    assert "# Plan of x\n" in cli("read", "plan.md#plan-of-x", *index).out, "a node id is one thing everywhere"
-    monkeypatch.chdir(tmp_path)
-    assert "# Plan of x\n" in cli("read", "plan.md", *index).out
-    assert "'[[plan]]' may be any of plan.md, a/plan.md, b/plan.md" in cli("read", "[[plan]]", *index, code=2).err
-
-
-def test_forget_asks_which_of_the_files_of_a_name(tmp_path: Path, cli: Cli) -> None:
-    write_pages(tmp_path / "x", {"a/note.md": "# A\n", "b/note.md": "# B\n"})
-    index = ["--index", str(tmp_path / "index")]
-    cli("index", tmp_path / "x", *index, "--encoder-kind", "none")
-    asked = cli("forget", "note.md", *index, code=2).err
-    assert asked == "error: 'note.md' is not in the index; did you mean 'a/note.md' or 'b/note.md'?\n"
-
-
 def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, index: Path) -> None:
     with pytest.raises(UsageError) as caught:
         forget_documents(["README.md"], index)

@@ -118,22 +118,6 @@ def test_a_word_that_is_nearly_a_command_is_answered_with_a_hint(
     assert [name in line for line in hint] == ([True] if name else [])
 
 
-@pytest.mark.parametrize(("words", "name"), [("indx docs", "index"), ("list docs", "tree"), ("serach .", "ask")])
-def test_a_mistyped_command_with_paths_is_not_searched_for(
-    words: str, name: str, library: Sample, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("docs").mkdir()
-    first, path = words.split()
-    assert cli(first, path, code=2).err == (
-        f"error: {first} is no command; did you mean `{name}`?; to search for these words, run: "
-        f"python -m retriever ask '{words}'\n"
-    )
-    assert library.asked == []
-    cli("ask", first, path)
-    assert library.asked == [words]
-
-
 def test_a_mistyped_command_is_asked_about_at_a_terminal(tmp_path: Path) -> None:
     decline = [(b"did you mean `index`? Search for 'indx /tmp' all the same? [y/N]", b"n\n")]
     code, output = in_terminal([sys.executable, str(PROGRAM), "indx", "/tmp"], tmp_path, environment(), typed=decline)

@@ -1,0 +1,91 @@
+"""Pages of commands with what they print; `uv run --group dev python -m tests.output_pages` writes them anew.
+
+A page is Markdown. A block ```` ```md PATH ```` writes a document into the page's folder. A block ```` ```console ````
+holds command lines behind `$ `, and below each what it prints: standard output, then standard error, then its exit
+status where that is not 0. `hybrid-retrieve` runs in this process, everything else in a shell.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+
+CASES = Path(__file__).with_name("output_cases")
+BLOCK = re.compile(r"^```(md (?P<path>\S+)|console)\n(?P<content>.*?)^```$", re.DOTALL | re.MULTILINE)
+PROGRAM = "hybrid-retrieve"
+# What differs from run to run.
+CHANGING = (
+    (re.compile(r"\d+\.\d+ s\b"), "0.0 s"),
+    (re.compile(r"\d+(\.\d+)? (kB|MB)\b"), "0 kB"),
+    (re.compile(r"-[0-9a-f]{8}\b"), "-00000000"),
+)
+
+
+def run_page(text: str) -> str:
+    """Return a page with what its commands print now; they run in a folder of their own, for a user of their own."""
+    # Not pytest's folder: messages cut long names.
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        home = Path(folder).resolve() / "me"
+        home.mkdir()
+        for name in [name for name in os.environ if name.startswith(("HYBRID_RETRIEVE_", "UV_RUN_"))]:
+            patch.delenv(name)
+        for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+            patch.setenv(name, str(home / name))
+        patch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")  # by words alone: the same everywhere, and fast
+        patch.setattr(sys, "argv", [PROGRAM])
+        patch.setattr("retriever.invocation.shutil.which", lambda name: name)
+        patch.chdir(home)
+
+        def run_block(block: re.Match[str]) -> str:
+            if path := block["path"]:
+                (home / path).parent.mkdir(parents=True, exist_ok=True)
+                (home / path).write_text(block["content"], encoding="utf-8")
+                return block[0]
+            commands = re.findall(r"^\$ (.*)$", block["content"], re.MULTILINE)
+            printed = "".join(f"$ {command}\n{run_command(command)}" for command in commands)
+            return f"```console\n{settle(printed, home)}```"
+
+        return BLOCK.sub(run_block, text)
+
+
+def run_command(command: str) -> str:
+    """Return what a command line prints."""
+    words = shlex.split(command)
+    if words[0] == "cd":
+        os.chdir(words[1])
+        return ""
+    if words[0] != PROGRAM:
+        subprocess.run(["/bin/sh", "-ec", command], check=True)
+        return ""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words[1:])
+    status = f"[exit status {code}]\n" if code else ""
+    return f"{out.getvalue()}{err.getvalue()}{status}"
+
+
+def settle(printed: str, home: Path) -> str:
+    """Return the text without what differs from run to run."""
+    printed = printed.replace(str(home), "/home/me").replace("```", "~~~")  # which would end the block
+    for pattern, text in CHANGING:
+        printed = pattern.sub(text, printed)
+    return "\n".join(line.rstrip() for line in printed.split("\n"))
+
+
+def write_pages() -> None:
+    """Write all pages anew; `git diff` then shows what has changed."""
+    for page in sorted(CASES.glob("*.md")):
+        page.write_text(run_page(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages()
