@@ -18,31 +18,19 @@ OUTDATED = frozenset({"superseded", "deprecated", "obsolete", "replaced", "rejec
 
 # How the months begin, in English, German, French, Spanish, Portuguese, Italian, Dutch and the Scandinavian languages.
 _MONTHS = (
-    "jan|ene|gen",
-    "feb|fev",
-    "mar|mrt|maa|maerz",
-    "apr|avr|abr",
-    "may|mai|mag|mei|maj",
-    "juin|jun|giu",
-    "juil|jul|lug",
-    "aug|aou|ago",
-    "sep|set",
-    "oct|okt|ott|out",
-    "nov",
-    "dec|dez|dic|des",
-)
-_MONTH = "|".join(f"(?P<m{number}>{names})" for number, names in enumerate(_MONTHS, start=1))
-_NAMED = rf"(?:{_MONTH})[a-z]{{0,7}}\.?"
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|o)?"
-_YEAR = r"(?P<year>\d{4})"
+    "jan ene gen", "feb fev", "mar mrt maa mae", "apr avr abr", "may mai mag mei maj", "jun juin giu", "jul juil lug",
+    "aug aou ago", "sep set", "oct okt ott out", "nov", "dec dez dic des",
+)  # fmt: skip
+MONTHS = {begin: number for number, names in enumerate(_MONTHS, start=1) for begin in names.split()}
+_DAY, _NAME, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|o)?", r"(?P<name>[a-z]{3,10})\.?", r"(?P<year>\d{4})"
 _DAYS = tuple(
     re.compile(rf"(?<![\w.-]){form}(?!\w|[.-]\w)")
     for form in (
         r"(?P<year>\d{4})-(?P<month>\d\d?)-(?P<day>\d\d?)",
         r"(?P<day>\d\d?)[./](?P<month>\d\d?)[./](?P<year>\d{4})",
-        rf"{_DAY} (?:of |de )?{_NAMED},? (?:de |del )?{_YEAR}",
-        rf"{_NAMED} {_DAY},? {_YEAR}",
-        rf"{_NAMED},? (?:de |del )?{_YEAR}",
+        rf"{_DAY} (?:of |de )?{_NAME},? (?:de |del )?{_YEAR}",
+        rf"{_NAME} {_DAY},? {_YEAR}",
+        rf"{_NAME},? (?:de |del )?{_YEAR}",
     )
 )
 
@@ -81,8 +69,9 @@ def find_days(text: str) -> list[str]:
     for pattern in _DAYS:
         for match in pattern.finditer(plain):
             groups = match.groupdict()
-            month = int(groups.get("month") or next(name[1:] for name in groups if name[0] == "m" and groups[name]))
-            with suppress(ValueError):  # the 31st of February
+            name = groups.get("name") or ""
+            month = int(groups.get("month") or MONTHS.get(name[:4], MONTHS.get(name[:3], 0)))
+            with suppress(ValueError):  # the 31st of February, and what is no month
                 written = date(int(groups["year"]), month, int(groups.get("day") or 1)).isoformat()
                 found.append(written if groups.get("day") else written[:7])
         plain = pattern.sub(" ", plain)
