@@ -44,7 +44,7 @@ class Mended:
     text: str
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
-    """The last word of a short question, which may be the beginning of a name."""
+    """A short question as it was typed, which may be the beginning of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,7 @@ def correct(
             kept = [word.typed[0]] if stays else []
             mended = mended[:begin] + " ".join([*kept, *meant]) + mended[end:]
             corrections += [] if stays else [Correction(word.typed[0], ", ".join(meant))]
-    last = question.split()[-1:] if is_typed and question[-1:].isalpha() else []
-    return Mended(mended, tuple(reversed(corrections)), "".join(last))
+    return Mended(mended, tuple(reversed(corrections)), question if is_typed and question[-1:].isalpha() else "")
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")

@@ -120,12 +120,13 @@ def find_matched_fields(
     """What of a document's front matter the scope names, or the question where the section is searched by it."""
     is_named = view.part.names_field if view.part is not None else None
     is_reader = bool(fields) and find_reader(view.tree.sections(view.tree.document_key(node.id))).id == node.id
-    asked = frozenset(words)
+    finder = TermFinder(words)
+    asked = frozenset(words) - finder.find("\n".join((node.title, *node.breadcrumb)))  # which is shown anyway
     return tuple(
         (key, value)
         for key, value in fields
         if (is_named and is_named(key, value))
-        or (is_reader and key in SEARCHED_FIELDS and asked.intersection(tokenize(value)))
+        or (is_reader and key in SEARCHED_FIELDS and finder.find(value))
         or (is_reader and asked.intersection(tokenize_properties([(key, value)])))
         or is_outdated(key, value)
     )

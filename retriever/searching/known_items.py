@@ -4,6 +4,7 @@ Who types a title, a file name or a flag wants that, and not what resembles it. 
 sections bear it: `Installation` stands above forty of them, `Splatting` above one.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -34,7 +35,7 @@ def rank_names(
     Args:
         view: the index.
         question: as it is searched for.
-        half_typed: its last word, where that may be the beginning of one of a name; else empty.
+        half_typed: the question as it was typed, where its last word may be half typed; else empty.
         found: by keywords, best first: where an identifier is looked for.
         settings: what the ranking weighs.
     """
@@ -46,22 +47,39 @@ def rank_names(
         for word in find_codes(question):
             for node_id, share in find_code(view, word).items():
                 named.setdefault(node_id, share * IN_QUESTION)
-    if half_typed and not named:
-        part = half_typed.lower() if half_typed.isalpha() else spell_name(half_typed)
-        for node_id, name in reading.nodes_called(view.connection, part, MOST_NAMESAKES) if part else ():
-            named.setdefault(node_id, 0.5 + 0.5 * len(part) / len(name))
+    if not named:
+        named = find_begun(view, half_typed)
     items = [Ranked(node_id, share, share) for node_id, share in named.items()]
-    question = half_typed or question  # without the words that it may be the beginning of
+    if half_typed:  # without the words that it may be the beginning of
+        question = half_typed.split()[-1]
     if is_identifier(question):
         texts = reading.texts_of_nodes(view.connection, [item.node_id for item in found[:MOST_READ]])
         held = [(item, texts.get(item.node_id, "")) for item in found[:MOST_READ]]
         holding = [item for item, text in held if holds_identifier(text, question)]
         if not holding and half_typed:
-            holding = [item for item, text in held if half_typed.lower() in text.lower()]
+            holding = [item for item, text in held if question.lower() in text.lower()]
         items += [Ranked(item.node_id, 0.5, 0.5) for item in holding if item.node_id not in named]
     if not items:
         return None
     return Ranking(Source.NAME, "share of the name", settings.name_weight, tuple(items))
+
+
+def find_begun(view: View, typed: str) -> dict[str, float]:
+    """As `find_named`, of names in which a word begins as what was typed; the share is that of the whole name."""
+    last = typed.rpartition(" ")[2]
+    parts = [typed.lower() if typed.isalpha() else spell_name(typed), "" if last.isalpha() else spell_name(last)]
+    for part in filter(None, parts):
+        found = reading.nodes_called(view.connection, part, MOST_ASKED)
+        if typed.isalpha():  # `port` begins no word of `import`, and one of `serverPort`
+            begins = re.compile(rf"(?<![^\W_])(?i:{part})|(?<=[a-z]){part.capitalize()}")
+            found = [item for item in found if begins.search(item[2]) or begins.search(item[0])]
+        allowed = compress(found, view.are_allowed([node_id for node_id, _, _ in found]))
+        named = {
+            node_id: 0.5 + 0.5 * len(part) / len(name) for node_id, name, _ in reversed([*allowed][:MOST_NAMESAKES])
+        }
+        if named:
+            return named
+    return {}
 
 
 def find_code(view: View, word: str) -> dict[str, float]:

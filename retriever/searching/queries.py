@@ -38,7 +38,7 @@ class ExpandedQuery:
     scope: Scope = field(default_factory=Scope)  # what may be found
     notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
     corrections: tuple[Correction, ...] = ()  # what was mended in it
-    half_typed: str = ""  # its last word, where words of the documents begin with it
+    half_typed: str = ""  # as it was typed, where its last word may be half typed
 
 
 def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) -> tuple[Query, ...]:

@@ -300,14 +300,14 @@ def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str
     return [(node_id, len(read_titles(breadcrumb))) for node_id, breadcrumb in rows]
 
 
-def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[str, str]]:
-    """(id that a search shows, its name) of the nodes whose name has this part, letters alone, the shortest first."""
+def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[str, str, str]]:
+    """(id that a search shows, name, title) of the nodes whose name has this part, letters alone; shortest first."""
     rows = connection.execute(
-        "SELECT coalesce(holder_id, node_id), name FROM names JOIN nodes USING (node_key) WHERE name LIKE ?"
+        "SELECT coalesce(holder_id, node_id), name, title FROM names JOIN nodes USING (node_key) WHERE name LIKE ?"
         " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY length(name), name, level, node_key LIMIT ?",
         (f"%{part}%", limit),
     )
-    return [(node_id, name) for node_id, name in rows]
+    return rows.fetchall()
 
 
 def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
