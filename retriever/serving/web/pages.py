@@ -171,11 +171,12 @@ class Pages:
                 options = RenderOptions(words=words, title=hit.title, top_level=3, name=name)
                 return _render_lines(view, hit, lines, options, visit, retriever.access)
 
+            # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
             quotes = [
                 (
                     one,
                     show(hits[one.node_id], one.span, f"q{place}-")
-                    if one.node_id in hits
+                    if one.node_id in hits and len(one.span) <= MAX_EXCERPT_LINES
                     else highlight(one.text, words),
                 )
                 for place, one in enumerate(sentences)
