@@ -144,7 +144,7 @@ def ask(
     if reference and (server or opening.several):
         raise click.UsageError("--why-not looks into one index that is opened here: leave out --server, --all")
     form = Form(Output.of(as_json=as_json, context=context), editor, full, explain, show_hypothetical, console.verbose)
-    client = open_client(server, token_file, opening, request, full=full) if server else None
+    client = reach_server(server, token_file, opening, request, full=full) if server else None
     printer = Printer(request, form, console, opening.index)
     # Programs, and what stands behind a pipe, get one answer: with --docs of everything, else of what there is.
     is_person = form.output is Output.TEXT and not (opening.several or client) and sys.stdout.isatty()
@@ -175,7 +175,7 @@ def refuse(reason: str, given: Mapping[str, object]) -> None:
         raise click.UsageError(f"{reason}; leave out {excluded}")
 
 
-def open_client(server: str, token_file: str, opening: Opening, request: AskRequest, *, full: bool) -> "ServerClient":
+def reach_server(server: str, token_file: str, opening: Opening, request: AskRequest, *, full: bool) -> "ServerClient":
     """Return what asks a running `serve`; UsageError with everything that only an index opened here can answer."""
     from retriever.serving.client import ServerClient, read_token
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pageindex.corpus import read_file
-from retriever.command_line.console import STANDARD_STREAM, Console, json_line, write_whole
+from retriever.command_line.console import STANDARD_STREAM, Console, format_json, write_whole
 from retriever.command_line.opening import Opening, open_one_or_several
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import pluralize
 from retriever.errors import QuestionError, ScopeError, UsageError
 from retriever.evaluation.question_files import Mistakes, id_in, json_object, text_in
-from retriever.evaluation.runs import Found
+from retriever.evaluation.runs import FoundSection
 from retriever.query import AskRequest, Scope
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MAX_BATCH_BYTES = 1_000_000_000  # of a file of questions
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BatchQuestion:
     id: str | int  # as it was given; it comes back with the hits
     text: str
 
@@ -38,7 +38,7 @@ def answer_batch(
     except OSError as error:
         raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
     # All lines are read before the first is asked: a mistake in the last one is said at once.
-    questions = read_questions(content, "standard input" if is_stream else source)
+    questions = read_batch(content, "standard input" if is_stream else source)
     unanswered, failed, degraded = 0, 0, dict[str, int]()
     opened = open_one_or_several(opening, console)
     with write_whole(target) as out, opened as retriever, console.show_progress() as progress:
@@ -46,7 +46,7 @@ def answer_batch(
             progress.start("answering", len(questions), "questions")
         for number, question in enumerate(questions, start=1):
             line, sentences = answer_line(retriever, question, scope)
-            out.write(f"{json_line(line)}\n")
+            out.write(f"{format_json(line)}\n")
             unanswered += line["verdict"] == "none"
             failed += "error" in line
             for sentence in sentences:
@@ -68,7 +68,7 @@ def answer_batch(
 
 
 def answer_line(
-    retriever: "Retriever | SeveralRetrievers", question: Question, scope: Scope
+    retriever: "Retriever | SeveralRetrievers", question: BatchQuestion, scope: Scope
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the line of a run for a question, and what was degraded or wrong with it."""
     line: dict[str, Any] = {"id": question.id}
@@ -79,7 +79,7 @@ def answer_line(
             raise  # it is in an option
         return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
     hits = [
-        dump(Found(hit.node_id, hit.cited_as or hit.file, hit.span, hit.score), "tokens")
+        dump(FoundSection(hit.node_id, hit.cited_as or hit.file, hit.span, hit.score), "tokens")
         | ({"index": hit.index} if hit.index else {})
         for hit in answer.hits
     ]
@@ -87,9 +87,9 @@ def answer_line(
     return line, tuple(map(str, answer.degraded))
 
 
-def read_questions(content: bytes, name: str) -> list[Question]:
+def read_batch(content: bytes, name: str) -> list[BatchQuestion]:
     """Return the questions of a JSONL file in UTF-8; UsageError with every malformed line. `name` is for messages."""
-    questions: list[Question] = []
+    questions: list[BatchQuestion] = []
     with Mistakes() as mistakes:
         lines_of_ids: dict[str | int, int] = {}
         for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
@@ -98,7 +98,7 @@ def read_questions(content: bytes, name: str) -> list[Question]:
             try:
                 item = json_object(line.decode("utf-8"))
                 id_in(item)  # checked here; a number stays a number, as it comes back with the hits
-                question = Question(item["id"], text_in(item, "question"))
+                question = BatchQuestion(item["id"], text_in(item, "question"))
                 if question.id in lines_of_ids:
                     raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
             except ValueError as error:

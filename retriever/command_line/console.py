@@ -107,10 +107,10 @@ def print_line(text: str) -> None:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    sys.stdout.write(f"{json_line(add_version(content))}\n")
+    sys.stdout.write(f"{format_json(add_version(content))}\n")
 
 
-def json_line(content: dict[str, Any]) -> str:
+def format_json(content: dict[str, Any]) -> str:
     """The object as text that this standard output can hold; lone surrogates, as in names of files, only as escapes."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     try:

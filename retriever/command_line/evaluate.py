@@ -82,7 +82,7 @@ def evaluate(
     before = read_baseline(Path(baseline)) if baseline else None
     check_output(report)
     with console.show_progress() as progress:
-        summary = measure(Path(questions), opening, names, expansions, progress)
+        summary = measure_profiles(Path(questions), opening, names, expansions, progress)
     if report:  # first: what took minutes to measure is kept even where the terminal is gone by then
         with write_whole(report) as out:
             out.write(render_report(summary))
@@ -100,7 +100,7 @@ def evaluate(
     return ExitCode.OK
 
 
-def measure(
+def measure_profiles(
     path: Path,
     opening: Opening,
     profiles: Sequence[str],

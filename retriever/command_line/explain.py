@@ -7,7 +7,7 @@ from rich.text import Text
 from retriever.command_line.render import CITED, QUIET, Page
 from retriever.display.phrases import SIGNALS, SOURCES, format_doubt
 from retriever.display.sanitize import sanitize_line
-from retriever.evaluation.runs import Stage
+from retriever.evaluation.runs import LossStage
 from retriever.types import Source
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ ABSENT = {
 }
 # What became of a section, by the stage where its way ended.
 LOSSES = {
-    Stage.NOT_FOUND: "Lost in the sources: none of them listed it, and it is no neighbor of what they listed.",
-    Stage.CUT: "Lost after the fusion: #{rank}, and {limit}.",
-    Stage.BELOW: "Lost at the end: #{rank} of the candidates, and {limit}.",
-    Stage.RETURNED: "It is a hit: #{rank}.",
+    LossStage.NOT_FOUND: "Lost in the sources: none of them listed it, and it is no neighbor of what they listed.",
+    LossStage.CUT: "Lost after the fusion: #{rank}, and {limit}.",
+    LossStage.BELOW: "Lost at the end: #{rank} of the candidates, and {limit}.",
+    LossStage.RETURNED: "It is a hit: #{rank}.",
 }
 
 

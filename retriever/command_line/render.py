@@ -134,18 +134,18 @@ def show_hit(
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
     page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:
-        page.quotation(highlight(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
+        page.quotation(mark_words(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
         if hit.text_cut:
             command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif rows := find_rows(hit, stems):
         width = page.width - INDENT - len(page.bar) if page.console.is_terminal else max(map(len, rows))
         text = "\n".join(row if len(row) <= width else f"{row[: width - 1]}\u2026" for row in rows)
-        page.quotation(highlight(sanitize(text), stems), INDENT)
+        page.quotation(mark_words(sanitize(text), stems), INDENT)
     elif hit.snippet:  # a heading alone has none
-        page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
+        page.paragraph(mark_words(sanitize_line(hit.snippet), stems), INDENT)
     if hit.matched_fields:
-        page.paragraph(highlight(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
+        page.paragraph(mark_words(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
     page.paragraph(give_reasons(page, hit), INDENT)
     if numbers:
         found = []  # the largest share first
@@ -199,7 +199,7 @@ def give_reasons(page: Page, hit: "Hit") -> Text:
     return text.append(f"{'; ' if hit.words and rest else ''}{sanitize_line(rest)}", QUIET)
 
 
-def highlight(text: str, stems: frozenset[str]) -> Text:
+def mark_words(text: str, stems: frozenset[str]) -> Text:
     """The text, which is sanitized, with the question's words marked."""
     result = Text(text)
     for start, end in find_highlights(text, stems):

@@ -13,7 +13,7 @@ from retriever.evaluation.questions import (
     check_gold,
     find_excluded_sections,
 )
-from retriever.evaluation.runs import Found, Outcome, Run
+from retriever.evaluation.runs import FoundSection, Outcome, Run
 from retriever.protocols import Progress
 from retriever.query import AskRequest, Expansion
 from retriever.settings.schema import merge
@@ -98,7 +98,7 @@ class Asker:
         hits = [hit for hit in answer.hits if hit.node_id not in excluded]
         return Outcome(
             question_id=question.id,
-            found=tuple(Found(hit.node_id, hit.file, hit.span, hit.score) for hit in hits),
+            found=tuple(FoundSection(hit.node_id, hit.file, hit.span, hit.score) for hit in hits),
             abstained=answer.verdict == "none" or not answer.hits,
             confidence=answer.confidence,
             failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),

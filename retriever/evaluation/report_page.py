@@ -15,7 +15,7 @@ from retriever.display.sanitize import open_templates
 from retriever.evaluation.measures import MEASURES
 from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
 from retriever.evaluation.results import HEADLINES, Summary, SystemSummary
-from retriever.evaluation.runs import Found, Run
+from retriever.evaluation.runs import FoundSection, Run
 from retriever.evaluation.statistics import Estimate
 
 SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
@@ -66,7 +66,7 @@ class Judge:
         band = next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
         return FirstRight(rank, band)
 
-    def shown_hits(self, question: Question, run: Run) -> Iterator[tuple[int, Found, bool]]:
+    def shown_hits(self, question: Question, run: Run) -> Iterator[tuple[int, FoundSection, bool]]:
         """Yield (place from 1, section, whether it is right) of the first hits, and of the first right one."""
         shown_right = False
         for place, found in enumerate(run.outcomes[question.id].found, start=1):

@@ -11,7 +11,7 @@ from retriever.types import Candidate
 # At which stage of a search the right section was lost.
 
 
-class Stage(StrEnum):
+class LossStage(StrEnum):
     """Where the best of the right sections ended, the earliest loss first."""
 
     NOT_FOUND = "not found"  # no ranking has it: not by its text, not by its words, not as a neighbor
@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    stage: Stage
+    stage: LossStage
     node_id: str  # that section: the one with the best rank in the fused list, else the first by id
     rank: int | None  # in the fused list, from 1; None when no ranking has it
 
@@ -33,16 +33,16 @@ def find_loss(right: Collection[str], candidates: Sequence[Candidate], top_k: in
     node_id = min(ranks, key=lambda name: (ranks[name], name)) if ranks else min(right)
     rank = ranks.get(node_id)
     if rank is None:
-        stage = Stage.NOT_FOUND
+        stage = LossStage.NOT_FOUND
     elif rank <= top_k:
-        stage = Stage.RETURNED
+        stage = LossStage.RETURNED
     else:
-        stage = Stage.BELOW if rank <= cap else Stage.CUT
+        stage = LossStage.BELOW if rank <= cap else LossStage.CUT
     return Loss(stage, node_id, rank)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSection:
     node_id: str
     file: str
     span: Span
@@ -52,7 +52,7 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     question_id: str
-    found: tuple[Found, ...]  # best first, each node once
+    found: tuple[FoundSection, ...]  # best first, each node once
     abstained: bool  # whether the system said that the documents hold no answer
     confidence: float | None = None  # how sure it was that they do, 0 to 1; None where it does not say
     # Stages that failed: what was found then says nothing of the ranking, and is not measured.

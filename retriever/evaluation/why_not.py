@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
 from retriever.evaluation.ask import in_last_order
-from retriever.evaluation.runs import Stage, find_loss
+from retriever.evaluation.runs import LossStage, find_loss
 from retriever.searching.fusion import Fusion, fuse
 from retriever.types import Answer, Ranking, Source
 
@@ -34,7 +34,7 @@ class WhyNot:
     """What became of one section in a search."""
 
     node: Node
-    lost: Stage
+    lost: LossStage
     rank: int | None
     """In the last order of all sections that were fused, from 1; None where no ranking has the section."""
     fused: int
@@ -63,7 +63,7 @@ def explain_absence(retriever: "Retriever", answer: Answer, reference: str) -> W
     candidates = fuse(answer.trace.rankings, profile.part(Fusion))
     cap = max(profile.candidate_cap, profile.top_k)
     loss = find_loss(nodes, in_last_order(candidates, answer.trace), profile.top_k, cap)
-    limits = {Stage.CUT: f"candidate_cap is {cap}", Stage.BELOW: f"top_k is {profile.top_k}"}
+    limits = {LossStage.CUT: f"candidate_cap is {cap}", LossStage.BELOW: f"top_k is {profile.top_k}"}
     return WhyNot(
         node=nodes[loss.node_id],
         lost=loss.stage,

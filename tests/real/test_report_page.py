@@ -13,7 +13,7 @@ from pageindex.node import Span
 from retriever.evaluation.questions import Gold, Question, QuestionSet, Section, Sections
 from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import summarize
-from retriever.evaluation.runs import Found, Outcome, Run
+from retriever.evaluation.runs import FoundSection, Outcome, Run
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 
@@ -80,7 +80,7 @@ def gold(number: int) -> tuple[Gold, ...]:
 
 def outcome(key: str, number: int, shift: int) -> Outcome:
     names = [f"guide.md#part-{(number + place * place) % 30}" for place in range(number % shift, number % shift + 12)]
-    found = tuple(Found(name, "guide.md", Span(1, 2), 1.0) for name in dict.fromkeys(names))
+    found = tuple(FoundSection(name, "guide.md", Span(1, 2), 1.0) for name in dict.fromkeys(names))
     return Outcome(key, found, abstained=False, milliseconds=5.0 + number)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.command_line.batch import Question, read_questions
+from retriever.command_line.batch import BatchQuestion, read_batch
 from retriever.errors import EncoderError, UsageError
 from tests.answers import HIT, answer
 from tests.program import Cli
@@ -74,11 +74,11 @@ def test_every_malformed_line_is_named_before_anything_runs(library: Sample, cli
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_no_question_is_a_mistake(content: bytes) -> None:
     with pytest.raises(UsageError, match=r"questions.jsonl: holds no question"):
-        read_questions(content, "questions.jsonl")
+        read_batch(content, "questions.jsonl")
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
-    assert read_questions(b'\xef\xbb\xbf{"id": 1, "question": "q"}\r\n', "x") == [Question(1, "q")]
+    assert read_batch(b'\xef\xbb\xbf{"id": 1, "question": "q"}\r\n', "x") == [BatchQuestion(1, "q")]
 
 
 @pytest.mark.parametrize("error", [EncoderError("gone"), KeyboardInterrupt(), ValueError("bug")])

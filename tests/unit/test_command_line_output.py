@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.command_line.console import Console, json_line, shorten_path
+from retriever.command_line.console import Console, format_json, shorten_path
 from retriever.command_line.render import Page, show_answer
 from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
 from retriever.display.json import add_version, dump, dump_answer, dump_expansion, load
@@ -263,10 +263,10 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
     content = {"a": "\x1b[2J \u6771\u4eac \U0001f468 caf\udce9 \u202e"}
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
-    line = json_line(content)
+    line = format_json(content)
     line.encode(encoding)
     assert json.loads(line) == content
-    readable = json_line({"a": "\u6771\u4eac"})
+    readable = format_json({"a": "\u6771\u4eac"})
     assert ("\u6771\u4eac" in readable) == (encoding == "utf-8")
 
 

@@ -26,7 +26,7 @@ from retriever.evaluation.results import (
     read_baseline,
     summarize,
 )
-from retriever.evaluation.runs import Found, Outcome, Run, Stage, find_loss
+from retriever.evaluation.runs import FoundSection, LossStage, Outcome, Run, find_loss
 from retriever.types import Candidate
 from tests.program import Cli
 
@@ -45,8 +45,10 @@ QUESTIONS = QuestionSet(
 )
 
 
-def found(*names: str) -> tuple[Found, ...]:
-    return tuple(Found(name, name.partition("#")[0], Span(1, 2), 1 / rank) for rank, name in enumerate(names, start=1))
+def found(*names: str) -> tuple[FoundSection, ...]:
+    return tuple(
+        FoundSection(name, name.partition("#")[0], Span(1, 2), 1 / rank) for rank, name in enumerate(names, start=1)
+    )
 
 
 def outcome(key: str, *names: str, **more: object) -> Outcome:
@@ -157,13 +159,13 @@ CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
 @pytest.mark.parametrize(
     ("right", "stage", "node_id", "rank"),
     [
-        ({"a", "d"}, Stage.RETURNED, "a", 2),
-        ({"d"}, Stage.BELOW, "d", 3),
-        ({"c", "x"}, Stage.CUT, "c", 4),
-        ({"y", "x"}, Stage.NOT_FOUND, "x", None),
+        ({"a", "d"}, LossStage.RETURNED, "a", 2),
+        ({"d"}, LossStage.BELOW, "d", 3),
+        ({"c", "x"}, LossStage.CUT, "c", 4),
+        ({"y", "x"}, LossStage.NOT_FOUND, "x", None),
     ],
 )
-def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: str, rank: int | None) -> None:
+def test_the_stage_that_lost_the_answer(right: set[str], stage: LossStage, node_id: str, rank: int | None) -> None:
     loss = find_loss(right, CANDIDATES, top_k=2, cap=3)
     assert (loss.stage, loss.node_id, loss.rank) == (stage, node_id, rank)
 
