@@ -24,7 +24,7 @@ _LIGHT, _AUXILIARIES, _BE, _MONTHS, _ARTICLES = (
 )
 _NUMBER_WORDS: dict[str, str] = _KNOWN["numbers"]
 
-NEAR = 0.5  # of two words' vectors: `purchase` and `buy` have .88, `resigned` and `opposed` .34
+NEAR = 0.55  # of two words' vectors: `purchase` and `buy` have .88, `resigned` and `opposed` .34
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _CLAUSE = re.compile(
@@ -325,7 +325,7 @@ def _find_roles(clause: Clause, pivot: str) -> Roles | None:
     place = stems.index(pivot)
     word, last = words[place], words[place - 1] if place else ""
     follows = words[place + 1] if place + 1 < len(words) else ""
-    auxiliary = words[place - 2] if place > 1 and (last.endswith("ly") or last in {"not", "been"}) else last
+    auxiliary = words[place - 2] if place > 1 and (last.endswith("ly") or last == "not") else last
     is_passive = auxiliary in _BE and word.endswith(_PARTICIPLES)
     if auxiliary in _BE and not is_passive and not word.endswith("ing"):
         return None  # an adjective

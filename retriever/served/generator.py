@@ -101,8 +101,8 @@ class ServedGenerator:
 
     @property
     def name(self) -> str:
-        """The model, as the settings name it."""
-        return self._settings.model
+        """The model, as its server names it once that was asked; before, as the settings do."""
+        return self.server.model if "server" in self.__dict__ else self._settings.model
 
     @property
     def identity(self) -> str:
@@ -112,7 +112,7 @@ class ServedGenerator:
     @property
     def own_name(self) -> str:
         """The model, as its server names it: that is asked where the settings name none; LanguageModelError."""
-        if self._settings.kind == "openai" and self.name == LlmSettings().model and self._model is None:
+        if self._settings.kind == "openai" and self._settings.model == LlmSettings().model and self._model is None:
             with self._guarded(self.server.look_up_s):
                 self._look_up(self.server.look_up_s)
         return self.server.model
