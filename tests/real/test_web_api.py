@@ -195,7 +195,7 @@ LLM = {"use_llm": True, "hyde": {"gate": "always"}}
 def test_sentences_come_while_the_model_writes(index: str | Path, ollama: ScriptedServer) -> None:
     """Through the guard, one by one, each escaped, and only what holds; the sections follow."""
     quote = "A stamp pays for the journey"
-    texts = ["A stamp pays for the journey <b>.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
+    texts = ["A stamp pays for <a> letter.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
 
     def write(asked: Asked) -> object:
         blocks = [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"block"')]
@@ -213,8 +213,8 @@ def test_sentences_come_while_the_model_writes(index: str | Path, ollama: Script
         assert httpx.get(address, params={"question": " "}).status_code == 422
     page = "".join(pieces)
     assert len(pieces) > 2
-    assert "pays for the journey &lt;b&gt;." in page
-    assert page.index("&lt;b&gt;") < page.index("The Moon pays for it &lt;i&gt;") < page.index('<ol class="hits">')
+    assert "A stamp pays for &lt;a&gt; letter." in page
+    assert page.index("&lt;a&gt;") < page.index("The Moon pays for it &lt;i&gt;") < page.index('<ol class="hits">')
     assert "<s>The Moon" in page
     assert "the name Moon does not stand in" in page
     assert "<i>" not in page
