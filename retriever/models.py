@@ -1,7 +1,6 @@
 """The models that questions to an index need, each opened when one needs it: encoders, language models, a reranker."""
 
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from retriever.embedding import open_encoder
@@ -35,7 +34,7 @@ class OpenModels:
         self._remembered: dict[str, Encoder | None] = {}  # by fingerprint; None: it is not there any more
         self.last_question: LastQuestion = {}
         self._has_matched = False  # whether the caller's own made the vectors of an earlier snapshot
-        self._generators: dict[str, ServedGenerator] = {}  # by the model's name
+        self._generator: ServedGenerator | None = None  # opened when a stage asks it
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
         """Return the encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
@@ -79,19 +78,18 @@ class OpenModels:
             recorder.degrade(StageName.SEMANTIC, reason)
         return encoder
 
-    def generator(self, model: str = "") -> "ServedGenerator":
-        """Return a language model, by default llm.model; stages that ask the same one share its circuit breaker."""
+    def generator(self) -> "ServedGenerator":
+        """Return the language model; all stages ask the same one, and share its circuit breaker."""
         from retriever.served.generator import ServedGenerator
 
-        settings = replace(self._profile.llm, model=model or self._profile.llm.model)
-        if settings.model not in self._generators:
-            self._generators[settings.model] = ServedGenerator(settings)
-        return self._generators[settings.model]
+        if self._generator is None:
+            self._generator = ServedGenerator(self._profile.llm)
+        return self._generator
 
     @property
     def llm_calls(self) -> int:
-        """How many answers of language models were used."""
-        return sum(generator.answers for generator in self._generators.values())
+        """How many answers of the language model were used."""
+        return self._generator.answers if self._generator else 0
 
     @cached_property
     def expander(self) -> "Expander":
@@ -100,8 +98,7 @@ class OpenModels:
         from retriever.expansion.expand import Expander
 
         cache = ExpansionCache.of_user(self._profile.hyde.cache_entries)
-        open_model = partial(self.generator, self._profile.llm.expansion_model)
-        return Expander(self._profile.part(ExpansionSettings), open_model, cache)
+        return Expander(self._profile.part(ExpansionSettings), self.generator, cache)
 
     @cached_property
     def planner(self) -> "Generator | None":
@@ -117,7 +114,7 @@ class OpenModels:
             case "llm" if self._profile.use_llm:
                 from retriever.rerank.llm import ListwiseReranker
 
-                return ListwiseReranker(self.generator(self._profile.llm.rerank_model))
+                return ListwiseReranker(self.generator())
             case "cross-encoder":
                 from retriever.rerank.cross_encoder import CrossEncoderReranker
 

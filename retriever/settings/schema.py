@@ -74,8 +74,6 @@ class LlmSettings:
         "openai: a server that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM (the extra `openai`).",
     )
     model: str = setting("llama3.2", "The language model, as its server names it.")
-    expansion_model: str = setting("", "Another model for the expansion of questions; empty: llm.model.")
-    rerank_model: str = setting("", "Another model for the reranking; empty: llm.model.")
     url: str = setting(
         "",
         "The server; empty: OLLAMA_HOST, else http://127.0.0.1:11434. Of the kind openai its address, ending in /v1.",

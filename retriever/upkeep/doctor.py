@@ -7,7 +7,7 @@ import platform
 import sqlite3
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Literal
 
@@ -113,14 +113,12 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
     reranks = profile.use_llm and profile.rerank.kind == "llm"
     others = (profile.use_llm and profile.rounds > 0) or profile.summaries.kind == "llm"
-    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks), ("", others))
-    models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
+    is_asked = expands or reranks or others
     # A profile that needs none has its short answers written by one, if it runs.
-    for model in models or ([profile.llm.model] if profile.rerank.kind == "none" else []):
-        for found in check_llm(replace(profile.llm, model=model), measures=True):
-            # What is wrong says what to do in the same sentence.
-            yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
-    if not models:
+    for found in check_llm(profile.llm, measures=True) if is_asked or profile.rerank.kind == "none" else ():
+        # What is wrong says what to do in the same sentence.
+        yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
+    if not is_asked:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding("language model", "stages", "note" if profile.rerank.kind == "none" else "well", says)
     settings = profile.rerank

@@ -14,9 +14,8 @@ from retriever.query import AskRequest, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
 from retriever.store.store import open_store
 from retriever.types import Answer
-from retriever.upkeep.doctor import examine_models
 from tests.program import Cli
-from tests.real.scripted_server import HELPFUL, QUESTION, Asked, Model, ScriptedServer, help_and_reverse, status
+from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse, status
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -218,17 +217,6 @@ def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedServer, cl
     assert json.loads(cli("cache", "--json").out)["expansions"] == 0
     asked_of(shelf, ollama)
     assert len(ollama.asked) == 2
-
-
-def test_expansion_and_reranking_may_have_models_of_their_own(shelf: Shelf, ollama: ScriptedServer) -> None:
-    ollama.answer = help_and_reverse
-    ollama.models |= {"small:1b": Model(), "judge:7b": Model()}
-    llm = {"url": ollama.url, "expansion_model": "small:1b", "rerank_model": "judge:7b"}
-    with shelf.open(**settings(ollama, llm=llm, rerank={"kind": "llm"})) as retriever:
-        assert retriever.search(QUESTION).degraded == ()
-        assert retriever.llm_calls == 2
-    assert [asked.model for asked in ollama.asked] == ["small:1b", "judge:7b"]
-    assert {item.name: item.says for item in examine_models(retriever.profile)}["model"].startswith("judge:7b")
 
 
 def test_a_recorded_question_keeps_intent_and_entities(
