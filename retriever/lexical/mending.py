@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from retriever.lexical.common_words import COMPOUNDING, is_common, split_languages
-from retriever.lexical.spelling import SHORTEST, Spellings
+from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
 from retriever.lexical.tokens import remove_accents, stem_word
 from retriever.query import Correction
 
@@ -133,7 +133,9 @@ def correct(
     words = [
         Word(typed, typed[0].lower(), remove_accents(typed[0].lower()))
         for typed in _TYPED.finditer(question)
-        if typed[0].isalpha() and len(typed[0]) >= SHORTEST_PREFIX and not any(map(str.isupper, typed[0][1:]))
+        if typed[0].isalpha()
+        and SHORTEST_PREFIX <= len(typed[0]) <= LONGEST
+        and not any(map(str.isupper, typed[0][1:]))
         if typed[0] not in right
     ]
     spellings.look_up(
