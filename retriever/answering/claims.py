@@ -19,8 +19,8 @@ from retriever.lexical.tokens import tokenize
 from retriever.types import FloatMatrix
 
 _KNOWN = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
-_LIGHT, _AUXILIARIES, _BE, _MONTHS, _ARTICLES = (
-    frozenset(_KNOWN[name].split()) for name in ("light", "auxiliaries", "to_be", "months", "articles")
+_LIGHT, _AUXILIARIES, _BE, _MONTHS, _ARTICLES, _DETERMINERS = (
+    frozenset(_KNOWN[name].split()) for name in ("light", "auxiliaries", "to_be", "months", "articles", "determiners")
 )
 _NUMBER_WORDS: dict[str, str] = _KNOWN["numbers"]
 
@@ -40,6 +40,7 @@ _PHRASES = (
     (r"\b(?:a\s+)?quarter\s+of\s+an?\s+(\w+)", r"0.25 \1"),
     (r"\b(\d+)\s*(a|p)\.?m\b\.?", r"\1 \2m"),
     (r"\bdozen\b", "12"),
+    (r"\bone\s+(?=(?:\w+\s+)?(?:second|minute|hour|day|week|month|year)\b)", "1 "),
 )
 _FACTORS = {unit: (kind, factor) for kind, units in _KNOWN["units"].items() for unit, factor in units.items()}
 _QUANTITY = re.compile(r"(\d+(?:[.:]\d+)*)[\s-]*([a-z]+|%|\u20ac|\$|\u00b0c?)?", re.IGNORECASE)
@@ -53,7 +54,9 @@ _LOWER = (
     "|older than|greater than|higher than|over|above|exceeds?|exceeding|since|or more|minimum"
 )
 _BOUND = re.compile(rf"\b(?:(?P<upper>{_UPPER})|(?P<lower>{_LOWER}))\b", re.IGNORECASE)
-_RATE = re.compile(r"\b(?:a|an|per|each|every)\s+(second|minute|hour|day|week|month|year)\b", re.IGNORECASE)
+_RATE = re.compile(
+    r"\b(?:a|an|per|each|every)\s+(second|minute|hour|day|week|month|quarter(?!\s+of)|year)\b", re.IGNORECASE
+)
 _RATE_WORDS = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year",
                "annual": "year", "annually": "year"}  # fmt: skip
 
@@ -147,7 +150,7 @@ def find_conflict(claim: str, cited: str, before: str = "", block: str = "", lan
     return (
         _compare_quantities(said.text, nearest.text, cited)
         or next(filter(None, map(compare_polarity, parts)), "")
-        or next(filter(None, (_compare_roles(part, find_nearest(part)[0], whole) for part in parts)), "")
+        or next(filter(None, (_compare_roles(part, one, whole) for part in parts for one in find_nearest(part))), "")
         or min(_compare_subjects(said, clause, whole) for clause in find_nearest(said))
         or _find_unsupported(said, whole, Clause(before, languages), Clause(block, languages))
     )
@@ -179,8 +182,10 @@ def read_quantities(text: str) -> list[Quantity]:
         text = re.sub(pattern, written, text, flags=re.IGNORECASE)
     found = []
     for match in _QUANTITY.finditer(text):
-        word = (match[2] or "").lower()
-        kind, factor = _FACTORS.get(word) or _FACTORS.get(word.removesuffix("s")) or ("", 1.0)
+        # `5 minutes`, and `5 working days`.
+        words = [(match[2] or "").lower(), *re.findall(r"^\s+([a-z]+)", text[match.end() :].lower())]
+        known = (_FACTORS.get(form) for word in words for form in (word, word.removesuffix("s")))
+        kind, factor = next(filter(None, known), ("", 1.0))
         raw = match[1]
         value = float(raw) if raw.count(".") < 2 and ":" not in raw else 0.0
         around = text[max(0, match.start() - 28) : match.start()]
@@ -274,13 +279,16 @@ def _compare_roles(said: Clause, nearest: Clause, whole: Clause) -> str:
     """Return where a claim has one thing do what the cited clause says of another."""
     if "than" in said.words and "than" in whole.words:
         return _compare_sides(said, nearest if "than" in nearest.words else whole)
-    little = {_find_stem(word, ()) for word in _LIGHT}
+    little = {_find_stem(word, ()) for word in (*_LIGHT, *_FACTORS)}
     for pivot in sorted(term for term in said.terms & nearest.terms - little if not _NEGATION.fullmatch(term)):
+        if not (_is_verb(said, pivot) or _is_verb(nearest, pivot)):
+            continue
         mine, theirs = _find_roles(said, pivot), _find_roles(nearest, pivot)
-        if mine is None or theirs is None or mine.agent & theirs.agent:
+        if mine.agent & theirs.agent:
             continue
         is_swapped = mine.agent & theirs.others or (theirs.agent & mine.others and mine.agent)
-        if is_swapped and (mine.agent - theirs.others) <= mine.agent:
+        is_anothers = mine.agent and mine.agent <= whole.terms - nearest.terms and not theirs.agent & said.terms
+        if is_swapped or (is_anothers and theirs.agent):
             return f"who or what {pivot}"
     for one, other in (("by", "to"), ("from", "to"), ("with", "without"), ("into", "from")):
         for first, second in ((one, other), (other, one)):
@@ -319,21 +327,29 @@ def _compare_sides(said: Clause, there: Clause) -> str:
     return "which of them is more" if is_swapped != is_opposite else ""
 
 
-def _find_roles(clause: Clause, pivot: str) -> Roles | None:
-    """Return who does what a verb says; None where the stem is none, as far as can be seen."""
+def _is_verb(clause: Clause, pivot: str) -> bool:
+    """Return whether a term is a verb, as far as can be seen by what stands around it."""
+    place = clause.stems.index(pivot)
+    word, last = clause.words[place], clause.words[place - 1] if place else ""
+    follows = clause.words[place + 1] if place + 1 < len(clause.words) else ""
+    if last in _BE:
+        return word.endswith((*_PARTICIPLES, "ing"))  # else it is an adjective
+    is_after_name = bool(last) and word.endswith("s") and f" {last.capitalize()} {word}" in clause.text
+    return (
+        last in _AUXILIARIES
+        or word.endswith("ed")
+        or is_after_name
+        or (last not in _ARTICLES and follows in _DETERMINERS)
+    )
+
+
+def _find_roles(clause: Clause, pivot: str) -> Roles:
+    """Return who does what a verb says."""
     words, stems = clause.words, clause.stems
     place = stems.index(pivot)
     word, last = words[place], words[place - 1] if place else ""
-    follows = words[place + 1] if place + 1 < len(words) else ""
     auxiliary = words[place - 2] if place > 1 and (last.endswith("ly") or last == "not") else last
     is_passive = auxiliary in _BE and word.endswith(_PARTICIPLES)
-    if auxiliary in _BE and not is_passive and not word.endswith("ing"):
-        return None  # an adjective
-    is_verb = (
-        is_passive or last in _AUXILIARIES or word.endswith("ed") or (last not in _ARTICLES and follows in _ARTICLES)
-    )
-    if not is_verb:
-        return None
     left = [stem for stem in stems[:place] if stem]
     right = [stem for stem in stems[place + 1 :] if stem]
     if not is_passive:
