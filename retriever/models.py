@@ -17,6 +17,7 @@ from retriever.types import StageName
 
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:
+    from retriever.embedding.reader import PassageReader
     from retriever.expansion.expand import Expander
     from retriever.rerank.reranker import Reranker
     from retriever.served.generator import ServedGenerator
@@ -104,6 +105,15 @@ class OpenModels:
     def planner(self) -> "Generator | None":
         """What may ask for more than the question did; None where no rounds are wanted."""
         return self.generator() if self._profile.use_llm and self._profile.rounds else None
+
+    @cached_property
+    def reader(self) -> "PassageReader | None":
+        """What reads the first passages for the verdict; None where words alone are wanted."""
+        if not self._profile.read_passages or self._profile.encoder.kind == "none":
+            return None
+        from retriever.embedding.reader import PassageReader
+
+        return PassageReader()
 
     @cached_property
     def reranker(self) -> "Reranker | None":

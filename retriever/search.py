@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from retriever.errors import ScopeError
+from retriever.errors import EncoderError, OutOfTimeError, ScopeError
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
@@ -30,6 +31,7 @@ from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
 
 if TYPE_CHECKING:
+    from retriever.embedding.reader import PassageReader
     from retriever.served.task import Generator
 
 
@@ -71,10 +73,39 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             request, settings = RerankRequest(expanded.question, words, names), profile.part(RerankStageSettings)
             candidates = rerank(view, models.reranker, request, candidates, settings, recorder, note)
     with recorder.stage(StageName.HITS) as note:
-        hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile.part(HitSettings))
+        read = partial(read_units, view, models.reader, expanded.question, recorder) if models.reader else None
+        first, shown = candidates[: profile.top_k], profile.part(HitSettings)
+        hits = build_hits(view, first, expanded.question, words, shown, read)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched, notes)
+
+
+def read_units(
+    view: View,
+    reader: "PassageReader",
+    question: str,
+    recorder: Recorder,
+    units: Sequence[tuple[Sequence[str], str]],
+) -> Sequence[float]:
+    """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
+
+    It knows English alone. Where it has no time, or cannot be used, it says nothing, and the recorder why.
+    """
+    with recorder.stage(StageName.READ) as note:
+        if view.lexical.detect_question(question):
+            note.skip("the question is not in English")
+            return ()
+        try:
+            recorder.deadline.seconds_for(StageName.READ)
+            logits = reader.read(question, units)
+        except (EncoderError, OutOfTimeError) as error:
+            recorder.degrade(StageName.READ, error)
+            note.skip()
+            return ()
+        recorder.signals = replace(recorder.signals, reading=max(logits))
+        note.text = f"{len(logits)} units, the best {max(logits):.1f}"
+        return logits
 
 
 def narrow_view(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:

@@ -22,6 +22,7 @@ RESERVED_S: Mapping[StageName, float] = {
     StageName.EXPAND: 0.25,
     StageName.ROUNDS: 0.02,
     StageName.RERANK: 0.02,
+    StageName.READ: 0.0,
 }
 
 

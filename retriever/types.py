@@ -296,6 +296,7 @@ class StageName(StrEnum):
     ROUNDS = "rounds"
     RERANK = "rerank"
     HITS = "hits"
+    READ = "read"
     ANSWER = "answer"
     RECORD = "record"
 
@@ -350,6 +351,8 @@ class Signals:
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
     agreement: float | None
     """x, beyond chance, 0 to 1; None without vectors."""
+    reading: float | None = None
+    """The best logit that the reader gives a unit of the first sections, above 0: it answers; None: it read none."""
 
 
 @dataclass(frozen=True, slots=True)

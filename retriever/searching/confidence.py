@@ -56,6 +56,13 @@ ASKS = 0.3  # people ask in sentences that begin as questions do, or end in a qu
 TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand side by side
 
 
+# The reader's best logit (docs/internals/confidence.md). Below the first or second, no line of the first sections answers
+# what is not sure otherwise: a sentence it understands well, a few words of a search less. From the third on, one does.
+READS_IN_QUESTION = 0.0
+READS_IN_WORDS = -2.5
+READS_ANSWER = 1.5
+
+
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """How sure an answer is."""
@@ -80,9 +87,12 @@ def assess(signals: Signals) -> Assessment:
     is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
     if confidence < model.none_below or is_strange or is_far:
         return Assessment("none", min(confidence, model.none_below))
-    if confidence < model.answered_from or coherence(signals) < COHERENT_FROM:
-        return Assessment("weak", min(confidence, model.answered_from))
-    return Assessment("answered", confidence)
+    is_sure = confidence >= model.answered_from and coherence(signals) >= COHERENT_FROM
+    if signals.reading is not None:
+        if not is_sure and signals.reading < (READS_IN_QUESTION if signals.form == "question" else READS_IN_WORDS):
+            return Assessment("none", min(confidence, model.none_below))
+        is_sure = is_sure and signals.reading >= READS_ANSWER
+    return Assessment("answered", confidence) if is_sure else Assessment("weak", min(confidence, model.answered_from))
 
 
 def coherence(signals: Signals) -> float:

@@ -5,9 +5,10 @@ are in the hit's evidence.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
+from typing import TypeAlias
 
 from pageindex.node import Node, Span
 from retriever.display.phrases import RELATIONS, find_highlights
@@ -18,7 +19,7 @@ from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import TermFinder, tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
-from retriever.searching.passage import Asked, find_passage
+from retriever.searching.passage import Asked, ScoredUnits, find_passage, score_node
 from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
 from retriever.store import reading
@@ -30,6 +31,8 @@ from retriever.types import Candidate, Evidence, Hit, Source
 
 MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the question's words
 MAX_TITLE_CHARS = 60
+READ_OF_EACH = 3  # units of a section, for the reader
+MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 
 # Letters that a word and its stem have in common at the beginning: only words with those of a stem are tokenized, which
 # takes a twentieth of the time. A word such as `dying`, whose stem is `die`, is then not named.
@@ -39,18 +42,28 @@ _FOREIGN_WORD = re.compile(r"[a-zA-Z0-9_]*[^\W\x00-\x7f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
+# Reads units, each with the titles above it, and gives a logit for each: above 0, it answers. Nothing where it cannot.
+ReadUnits: TypeAlias = Callable[[Sequence[tuple[Sequence[str], str]]], Sequence[float]]
+
+
 @dataclass(frozen=True, slots=True)
 class HitSettings:
     """How hits are shown: fields of a profile, by their names there."""
 
     final_text_chars: int
     final_summary_chars: int
+    read_passages: int
     documents: DocumentSettings
     fusion: FusionSettings
 
 
 def build_hits(
-    view: View, candidates: Sequence[Candidate], question: str, words: Collection[str], settings: HitSettings
+    view: View,
+    candidates: Sequence[Candidate],
+    question: str,
+    words: Collection[str],
+    settings: HitSettings,
+    read_units: ReadUnits | None = None,
 ) -> tuple[Hit, ...]:
     """Return the hits of the candidates, in their order.
 
@@ -60,6 +73,7 @@ def build_hits(
         question: as it was asked.
         words: the question's, as BM25 reads them.
         settings: how much of a section is shown.
+        read_units: reads the best units of the first sections; None where nothing reads them.
     """
     ids = [candidate.node_id for candidate in candidates]
     # A hit that the tree brought in says from where, by that section's title.
@@ -77,14 +91,19 @@ def build_hits(
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
     asked = Asked.of(question, rarity, TermFinder(words, languages))
+    matched = {item.node_id: find_matched_chunk(item, chunks[item.node_id], words, languages) for item in candidates}
+    spans = {node_id: chunk.span if chunk else None for node_id, chunk in matched.items()}
+    scored = {item.node_id: score_node(nodes[item.node_id], asked, spans[item.node_id]) for item in candidates}
+    if read_units is not None:
+        first = [candidate.node_id for candidate in candidates[: settings.read_passages]]
+        scored |= read_first(read_units, {node_id: (nodes[node_id], scored[node_id]) for node_id in first})
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = nodes[candidate.node_id]
         assert node.body_span is not None, "only nodes with lines are ranked"
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
-        chunk = find_matched_chunk(candidate, chunks[node.id], words, languages)
-        passage = find_passage(node, asked, chunk.span if chunk else None)
+        passage = find_passage(node, asked, scored[node.id], spans[node.id])
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
         hits.append(
             Hit(
@@ -112,6 +131,22 @@ def build_hits(
             )
         )
     return tuple(hits)
+
+
+def read_first(read_units: ReadUnits, sections: Mapping[str, tuple[Node, ScoredUnits]]) -> dict[str, ScoredUnits]:
+    """Return the units of the first sections with what the reader says of the best of each; unread as they are."""
+    places = {node_id: scored.best(READ_OF_EACH) for node_id, (_, scored) in sections.items()}
+    texts = [
+        ((*node.breadcrumb, node.title), scored.units[place].in_full[:MAX_UNIT_CHARS])
+        for node_id, (node, scored) in sections.items()
+        for place in places[node_id]
+    ]
+    logits = iter(read_units(texts) if texts else ())
+    read = {node_id: list(islice(logits, len(own))) for node_id, own in places.items()}
+    return {
+        node_id: scored.add_reading(places[node_id], read[node_id]) if read[node_id] else scored
+        for node_id, (_, scored) in sections.items()
+    }
 
 
 def find_matched_fields(

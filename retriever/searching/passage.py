@@ -26,6 +26,7 @@ from retriever.text import cut
 MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
 MAX_LEAD_CHARS = 150  # of what an item or a row is shown below
+READING = 0.5  # what a logit of the reader adds to a score
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines.
 NEAR = 0.7
 MOST_LINES = 12
@@ -119,21 +120,47 @@ class Passage:
     """The passage and what follows it, as plain text on one line."""
 
 
-def find_passage(node: Node, asked: Asked, matched: Span | None = None) -> Passage:
-    """Return the passage of a section that answers.
+@dataclass(frozen=True, slots=True)
+class ScoredUnits:
+    """The units of a section, and how likely each answers beside the others."""
+
+    units: Sequence[Unit]
+    scores: Sequence[float]
+    """Logits, higher is better."""
+
+    def best(self, count: int) -> list[int]:
+        """Return the places of the best units, best first, the earlier one of two that are as good."""
+        return sorted(range(len(self.units)), key=lambda place: (-self.scores[place], place))[:count]
+
+    def add_reading(self, places: Sequence[int], logits: Sequence[float]) -> "ScoredUnits":
+        """Return them with what the reader says of some; the others are taken for as bad as the worst of these."""
+        read = dict(zip(places, logits, strict=True))
+        lowest = min(logits, default=0.0)
+        scores = [score + READING * read.get(place, lowest) for place, score in enumerate(self.scores)]
+        return ScoredUnits(self.units, scores)
+
+
+def score_node(node: Node, asked: Asked, matched: Span | None = None) -> ScoredUnits:
+    """Return the units of a section with their scores; of a very long one, those of the chunk that matched."""
+    units = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
+    return ScoredUnits(units, score_units(units, asked))
+
+
+def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | None = None) -> Passage:
+    """Return the passage of a section that answers: its best unit, and what belongs to it.
 
     Args:
         node: the section.
         asked: the question.
-        matched: the lines of the chunk that matched: those that are read of a very long section.
+        scored: the section's units; without any, the passage is what matched.
+        matched: the lines of the chunk that matched.
     """
     assert node.span is not None, "only nodes with lines are found"
     whole = node.body_span or node.span
-    units = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
+    units, scores = scored.units, scored.scores
     if not units:
         return Passage(matched or whole, "")
-    scores = score_units(units, asked)
-    best = max(range(len(units)), key=lambda place: (scores[place], -place))
+    (best,) = scored.best(1)
     span = widen(units, scores, best)
     if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else

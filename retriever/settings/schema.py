@@ -318,6 +318,9 @@ class Profile:
     page_prior: Share = setting(
         0.3, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
     )
+    read_passages: CountOrNone = setting(
+        3, "In how many of the first sections the bundled reader reads the best lines, of English questions; 0: none."
+    )
     final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
     context_tokens: Annotated[int, Bounds(LEAST_CONTEXT_TOKENS)] = setting(
