@@ -56,8 +56,8 @@ ASKS = 0.3  # people ask in sentences that begin as questions do, or end in a qu
 TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand side by side
 
 
-# The reader's best logit (docs/internals/confidence.md). Below the first or second, no line of the first sections answers
-# what is not sure otherwise: a sentence it understands well, a few words of a search less. From the third on, one does.
+# Of the reader's best logit (docs/internals/confidence.md). Below the first two, no line of the first sections answers
+# what is not sure otherwise: it understands sentences well, a few words of a search less. From the third on, one does.
 READS_IN_QUESTION = 0.0
 READS_IN_WORDS = -2.5
 READS_ANSWER = 1.5

@@ -189,6 +189,7 @@ def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> 
     }
     assert content["trace"]["signals"] == {
         "coverage": 0.75, "known": 1.0, "together": 0.5, "form": "question", "margin": 6.5, "agreement": 0.25,
+        "reading": None,
     }  # fmt: skip
 
 
