@@ -19,7 +19,7 @@ from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import TermFinder, tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
-from retriever.searching.passage import Asked, ScoredUnits, find_passage, score_node
+from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
 from retriever.store import reading
@@ -137,7 +137,7 @@ def read_first(read_units: ReadUnits, sections: Mapping[str, tuple[Node, ScoredU
     """Return the units of the first sections with what the reader says of the best of each; unread as they are."""
     places = {node_id: scored.best(READ_OF_EACH) for node_id, (_, scored) in sections.items()}
     texts = [
-        ((*node.breadcrumb, node.title), scored.units[place].in_full[:MAX_UNIT_CHARS])
+        ((*node.breadcrumb, node.title), as_sentence(scored.units[place])[:MAX_UNIT_CHARS])
         for node_id, (node, scored) in sections.items()
         for place in places[node_id]
     ]

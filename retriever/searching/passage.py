@@ -69,25 +69,27 @@ _POINTS_BACK = re.compile(
 
 # What each feature of `read_features`, and each kind of unit, adds to a score.
 WEIGHTS: Mapping[str, float] = {
-    "list where one is asked for": 2.40,
-    "subject": 1.44,
-    "code where it is asked how": 1.37,
-    "words": 1.30,
-    "cue of how to": 1.25,
-    "cue of why": 1.12,
-    "cue of yes or no": 0.94,
+    "list where one is asked for": 2.37,
+    "its term is asked for": 2.00,
+    "subject": 1.38,
+    "code where it is asked how": 1.36,
+    "words": 1.29,
+    "cue of how to": 1.24,
+    "cue of why": 1.11,
+    "cue of yes or no": 0.95,
     "cue of where": 0.92,
-    "first where a definition is asked for": 0.81,
+    "first where a definition is asked for": 0.84,
     "cue of value": 0.69,
-    "list": -0.62,
-    "cue of definition": 0.55,
-    "row": 0.54,
-    "code": -0.49,
-    "cue of list": 0.41,
-    "quote": 0.23,
-    "definition": 0.21,
-    "paragraph": 0.21,
-    "item": -0.08,
+    "cue of definition": 0.57,
+    "list": -0.50,
+    "code": -0.39,
+    "cue of list": 0.39,
+    "row": 0.39,
+    "quote": 0.32,
+    "paragraph": 0.31,
+    "property": -0.13,
+    "definition": -0.02,
+    "item": 0.02,
 }
 
 
@@ -190,6 +192,7 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
             "words": words[place],
             f"cue of {asked.kind.value}": float(bool(cue and cue.search(unit.text))),
             "subject": measure_subject(unit.text, asked),
+            "its term is asked for": float(asks_for(unit.term, asked)),
             "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
             "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
             "first where a definition is asked for": float(not place and asked.kind is QuestionKind.DEFINITION),
@@ -197,6 +200,12 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
         }
         for place, unit in enumerate(units)
     ]
+
+
+def asks_for(term: str, asked: Asked) -> bool:
+    """Return whether all words of a term or key stand in the question."""
+    words = asked.terms.tokenize(term)
+    return bool(words) and all(word in asked.rarity for word in words)
 
 
 def measure_words(text: str, asked: Asked) -> float:
@@ -259,6 +268,18 @@ def show_in_context(units: Sequence[Unit], best: int, asked: Asked) -> str:
         return shown
     sentence = _SENTENCE_END.split(before.text)[-1]
     return f"{sentence} {shown}" if len(sentence) + len(shown) < MAX_SENTENCE_CHARS else shown
+
+
+def as_sentence(unit: Unit) -> str:
+    """Return a unit as the reader understands it best: a row as `first cell: name cell, name cell`.
+
+    >>> as_sentence(Unit(UnitKind.ROW, Span(3, 3), "rolls \u00b7 220 \u00b7 18", "product \u00b7 heat \u00b7 minutes"))
+    'rolls: heat 220, minutes 18'
+    """
+    names, cells = unit.lead.split(CELL), unit.text.split(CELL)
+    if unit.kind is not UnitKind.ROW or len(names) != len(cells):
+        return unit.in_full
+    return f"{cells[0]}: " + ", ".join(f"{name} {cell}" for name, cell in zip(names[1:], cells[1:], strict=True))
 
 
 def show_unit(unit: Unit, asked: Asked) -> str:

@@ -41,7 +41,7 @@ _PATTERNS = {
             | setting\ for | command\ to | standardwert | mindest\w* | höchst\w* | preis | kosten )\b
         """,
     QuestionKind.YES_NO: r"""
-        ^ (?: is | are | do | does | did | can | could | should | will | would | must | may | has | have | am | was
+        ^ (?: is | are | do | does | did | can | could | should | will | would | must | may | has | have | am
             | kann | darf | muss | ist | sind | hat | gibt | wird | soll )\b
         | \b(?: allowed | possible | supported | erlaubt | möglich ) \?? $
         """,

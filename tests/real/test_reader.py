@@ -1,0 +1,54 @@
+"""The bundled reader: what it says of passages, and what becomes of it in a search."""
+
+from pathlib import Path
+
+import pytest
+
+from retriever import open_retriever
+from retriever.embedding.onnx import RerankerCard
+from retriever.embedding.reader import READER, PassageReader
+from retriever.errors import EncoderError
+from tests.shelf import write_pages
+
+PAGES = {
+    "backup.md": "# Backups\n\nBackups run each night at 02:00.\n\nThe disks are kept in the cellar.\n\n"
+    "| copy | kept for |\n|---|---|\n| daily | 14 days |\n| weekly | 1 year |\n",
+    "door.md": "# The door\n\nThe door is locked at six. Ask the porter for a key.\n",
+    "haus.md": "# Das Haus\n\nDie Sicherungen der Woche werden ein Jahr lang aufgehoben. Sie liegen im Keller, und der "
+    "Hausmeister hat den Schlüssel dazu. Wer etwas braucht, der fragt ihn am besten am Morgen.\n",
+}
+
+
+def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
+    right, wrong = PassageReader().read(
+        "how do I exclude a route from the schema?",
+        [
+            (("Routes", "Schema"), "To exclude a route from the schema, set include_in_schema to False."),
+            (("Routes", "Schema"), "The schema of a route is made by its types."),
+        ],
+    )
+    assert right > wrong + 1
+
+
+def test_its_files_are_those_of_its_card() -> None:
+    RerankerCard.read(READER).verify(READER)
+
+
+def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="reranker.json"):
+        PassageReader(tmp_path).read("how?", [(("A",), "b")])
+
+
+def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(tmp_path: Path) -> None:
+    write_pages(tmp_path / "docs", PAGES)
+    with open_retriever([tmp_path / "docs"], tmp_path / "index") as retriever:
+        answer = retriever.search("how long is a weekly copy kept?")
+        assert answer.hits[0].file == "backup.md"
+        assert answer.trace.signals.reading is not None
+        assert "read" in [stage.name for stage in answer.trace.stages]
+        german = retriever.search("Wie lange werden die Sicherungen der Woche aufgehoben und wo liegen sie?")
+        assert german.trace.signals.reading is None
+    with open_retriever([tmp_path / "docs"], tmp_path / "index", settings={"read_passages": 0}) as retriever:
+        answer = retriever.search("how long is a weekly copy kept?")
+        assert answer.trace.signals.reading is None
+        assert "read" not in [stage.name for stage in answer.trace.stages]

@@ -1,0 +1,33 @@
+"""What a question asks for, by its words."""
+
+import pytest
+
+from retriever.searching.question_kind import read_kind
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("what is the default of nodeLinker?", "value"),
+        ("how long do tokens live", "value"),
+        ("Wie viele Tage Urlaub habe ich?", "value"),
+        ("What is a snapshot?", "definition"),
+        ("snapshot meaning", "definition"),
+        ("deref coercion", "definition"),
+        ("Was ist ein Vault?", "definition"),
+        ("iter vs into_iter", "difference"),
+        ("what is the difference between add and install", "difference"),
+        ("Can I use it without a network?", "yes or no"),
+        ("Darf ich im Dezember frei nehmen?", "yes or no"),
+        ("the three ownership rules", "list"),
+        ("states of a promise", "list"),
+        ("which headers does the proxy add", "list"),
+        ("why is the door locked", "why"),
+        ("wo liegt der Schlüssel", "where"),
+        ("add a key to a map", "how to"),
+        ("How do I stop the server?", "how to"),
+        ("comment arrêter le serveur maintenant", "other"),
+    ],
+)
+def test_what_a_question_asks_for(question: str, kind: str) -> None:
+    assert read_kind(question).value == kind
