@@ -35,7 +35,7 @@ def test_its_files_are_those_of_its_card() -> None:
 
 
 def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match="reranker.json"):
+    with pytest.raises(EncoderError, match="reranker"):
         PassageReader(tmp_path).read("how?", [(("A",), "b")])
 
 
