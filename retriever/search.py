@@ -96,6 +96,9 @@ def read_units(
         if view.lexical.detect_question(question):
             note.skip("the question is not in English")
             return ()
+        if " " not in question.strip():
+            note.skip("a word alone asks nothing")
+            return ()
         try:
             recorder.deadline.seconds_for(StageName.READ)
             logits = reader.read(question, units)

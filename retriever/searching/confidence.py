@@ -58,7 +58,7 @@ TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand 
 
 # Of the reader's best logit (docs/internals/confidence.md). Below the first two, no line of the first sections answers
 # what is not sure otherwise: it understands sentences well, a few words of a search less. From the third on, one does.
-READS_IN_QUESTION = -1.0
+READS_IN_QUESTION = -2.0
 READS_IN_WORDS = -2.5
 READS_ANSWER = 1.5
 

@@ -216,7 +216,7 @@ def measure_words(text: str, asked: Asked) -> float:
 def standardize(values: Sequence[float]) -> list[float]:
     """Return z-scores; zeros where all values are equal."""
     numbers = np.asarray(values, dtype=np.float64)
-    deviation = float(numbers.std())
+    deviation = float(numbers.std()) if values else 0.0
     return ((numbers - numbers.mean()) / deviation).tolist() if deviation > 1e-9 else [0.0] * len(values)
 
 

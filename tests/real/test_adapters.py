@@ -128,4 +128,4 @@ def test_a_missing_extra_is_named(extra: str, package: str) -> None:
     finished = run_python(code)
     assert finished.returncode == 1
     last = finished.stderr.splitlines()[-1]
-    assert last.startswith(f"ModuleNotFoundError: this needs the extra `{extra}`; run: pip install 'hybrid-retrieve[")
+    assert last == f"ModuleNotFoundError: this needs the extra `{extra}`; run: uv sync --extra {extra}"

@@ -348,7 +348,8 @@ def _render_lines(
     """Return some lines of a hit's section as HTML, whole blocks of them."""
     body = view.tree.read([hit.node_id])[hit.node_id].body.split("\n")
     first = max(0, lines.first - hit.span.first)
-    count = FIRST_LINES if lines == hit.span else MAX_EXCERPT_LINES
+    # Of a long section in which no lines stand out, the beginning.
+    count = FIRST_LINES if lines == hit.span and len(lines) > MAX_EXCERPT_LINES else MAX_EXCERPT_LINES
     end = min(len(body), first + min(len(lines), count))
     if body[first : first + 1] and body[first].startswith("#"):  # a heading is shown above: what follows it
         end = min(len(body), max(end, first + FIRST_LINES))
