@@ -105,7 +105,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 
 @options.command(
     "similar ranking.md",
-    'similar "ranking.md#how-sections-are-ranked/token-match" -k 3',
+    'similar "ranking.md#how-sections-are-ranked/neighbors" -k 3',
     "similar ranking.md --same-file --json",
 )
 @click.argument("reference", metavar="FILE|SECTION", shell_complete=options.complete_reference)

@@ -83,7 +83,7 @@ def test_a_changed_file_is_found_at_once(run: CommandLine) -> None:
 
 
 def test_settings_reach_the_search(run: CommandLine) -> None:
-    plain = "--neighbor-depth 0 --candidate-file-roots 0 --rrf-k 10 --rank-weighting constant --token-match-weight 0"
+    plain = "--neighbor-depth 0 --candidate-file-roots 0 --rrf-k 10 --rank-weighting constant"
     result = run("--json", "--explain", *plain.split(), QUESTION)
     content = json.loads(result.stdout)
     assert [ranking["source"] for ranking in content["trace"]["rankings"]] == ["semantic", "keyword"]

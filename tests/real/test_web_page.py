@@ -298,6 +298,7 @@ def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     page.get_by_role("heading", level=1, name="Stamps").wait_for()
+    page.wait_for_load_state()  # the script that knows the keys
     page.keyboard.press("Control+k")
     assert page.evaluate("document.activeElement.id") == "question"
     page.locator("#documents [aria-current=page]").focus()
