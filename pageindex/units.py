@@ -77,6 +77,8 @@ class UnitBlock:
     kind: BlockKind
     span: Span
     lines: Sequence[str]
+    text: str
+    """As a page shows them, on one line."""
     begin: int
     """The first line of the paragraph that introduces it; its own where none does."""
     lead: str = ""
@@ -106,11 +108,10 @@ def split_text(text: str, first: int, blocks: Sequence[Block] | None = None) -> 
             case BlockKind.TABLE:
                 units += _read_table(block)
             case BlockKind.CODE:
-                lines = [line for line in block.lines if not _INCLUDE.match(line)]
-                units += _make(UnitKind.CODE, Span(block.begin, block.span.last), plain_text(lines), block.lead)
+                units += _read_code(block)
             case BlockKind.OTHER:
                 is_quote = block.lines[0].lstrip().startswith(">")
-                units += _make(UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, block.span, plain_text(block.lines))
+                units += _make(UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, block.span, block.text)
     return units
 
 
@@ -121,7 +122,7 @@ def read_unit_blocks(text: str, first: int, blocks: Sequence[Block] | None = Non
     """
     introduction: UnitBlock | None = None
     above = ""
-    for block, shown in _read_shown(text, first, blocks):
+    for block in _read_shown(text, first, blocks):
         if introduction and block.kind is not BlockKind.CODE:
             yield introduction
         if introduction and block.kind in _INTRODUCED:
@@ -129,7 +130,7 @@ def read_unit_blocks(text: str, first: int, blocks: Sequence[Block] | None = Non
         elif block.kind is BlockKind.CODE:
             block = replace(block, lead=above)
         introduction = None
-        above = shown if block.kind is BlockKind.PARAGRAPH else ""
+        above = block.text if block.kind is BlockKind.PARAGRAPH else ""
         if above and _INTRODUCES.search(block.lines[-1]):
             introduction = block
         elif block.kind is not BlockKind.HEADING:
@@ -138,8 +139,8 @@ def read_unit_blocks(text: str, first: int, blocks: Sequence[Block] | None = Non
         yield introduction
 
 
-def _read_shown(text: str, first: int, blocks: Sequence[Block] | None) -> Iterator[tuple[UnitBlock, str]]:
-    """Yield the blocks of a text with what a page shows of them; not those that it does not show, headings aside."""
+def _read_shown(text: str, first: int, blocks: Sequence[Block] | None) -> Iterator[UnitBlock]:
+    """Yield the blocks of a text of which a page shows something, and its headings."""
     lines = text.split("\n")
     blocks = (read_blocks(text, first) if blocks is None else blocks) or (Block(BlockKind.OTHER, first),)
     ends = [block.line - first for block in blocks[1:]] + [len(lines)]
@@ -151,7 +152,7 @@ def _read_shown(text: str, first: int, blocks: Sequence[Block] | None) -> Iterat
         is_mark = own[0].lstrip().startswith("<!--") or (len(own) == 1 and _MARKER_LINE.match(own[0]))
         shown = "" if is_mark else plain_text(own)
         if shown or block.kind is BlockKind.HEADING:
-            yield UnitBlock(block.kind, Span(block.line, first + end - 1), own, block.line), shown
+            yield UnitBlock(block.kind, Span(block.line, first + end - 1), own, shown, block.line)
 
 
 def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
@@ -162,7 +163,14 @@ def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
         term = plain_text(lines[:1])
     elif _MARKED_TERM.match(lines[0].strip()):
         term = find_term(lines[0].strip())
-    yield from _make(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block.span, plain_text(lines), term=term)
+    yield from _make(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block.span, block.text, term=term)
+
+
+def _read_code(block: UnitBlock) -> Iterator[Unit]:
+    """Yield code with the paragraph that introduces it, without lines that stand for another file."""
+    kept = [line for line in block.lines if not _INCLUDE.match(line)]
+    text = block.text if len(kept) == len(block.lines) else plain_text(kept)
+    yield from _make(UnitKind.CODE, Span(block.begin, block.span.last), text, block.lead)
 
 
 def _read_list(block: UnitBlock) -> Iterator[Unit]:
@@ -173,18 +181,18 @@ def _read_list(block: UnitBlock) -> Iterator[Unit]:
         fence = fence_after(fence, line)
         if number and not fence and _ITEM.match(line):
             starts.append(number)
+    parts = list(pairwise([*starts, len(lines)]))
+    texts = [plain_text(lines[start:end]) for start, end in parts]
     if len(starts) > 1:
-        items = (plain_text(lines[start:end]) for start, end in pairwise([*starts, len(lines)]))
-        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, items)), block.lead)
+        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, texts)), block.lead)
     outer: list[tuple[int, str]] = []  # (indentation, text) of the items that an inner one stands in
-    for start, end in pairwise([*starts, len(lines)]):
+    for (start, end), text in zip(parts, texts, strict=True):
         while end - 1 > start and not lines[end - 1].strip():
             end -= 1
         line = lines[start].expandtabs(4)
         indentation = len(line) - len(line.lstrip())
         while outer and outer[-1][0] >= indentation:
             outer.pop()
-        text = plain_text(lines[start:end])
         item = _ITEM.sub("", lines[start], count=1).strip()
         term = find_term(item)
         kind = UnitKind.DEFINITION if _MARKED_TERM.match(item) else UnitKind.PROPERTY
@@ -198,12 +206,11 @@ def _read_table(block: UnitBlock) -> Iterator[Unit]:
     """Yield a table as a whole, then its rows below its header; the first cell of a row is its term."""
     lines = block.lines
     header = plain_text(lines[:1]).rstrip(";")
+    rows = [plain_text([line]).rstrip(";") for line in lines[2:]]
     if len(lines) > 3:
-        rows = (plain_text([line]).rstrip(";") for line in lines[2:])
         lead = f"{block.lead} {header}".strip()
         yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, rows)), lead)
-    for number, line in enumerate(lines[2:], start=block.span.first + 2):
-        text = plain_text([line]).rstrip(";")
+    for number, text in enumerate(rows, start=block.span.first + 2):
         term = text.partition(CELL)[0].strip() if CELL in text else ""
         is_term = len(term.split()) <= MAX_TERM_WORDS
         yield from _make(UnitKind.ROW, Span(number, number), text, header, term if is_term else "")
