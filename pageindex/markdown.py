@@ -1,9 +1,7 @@
 """A document's Markdown, read once: headings, blocks, text that may hold links or tags, and text without markup.
 
-markdown-it-py's block rules do the work. Four things are changed around them:
+markdown-it-py's block rules do the work. Two things are changed around them:
 
-- A rule is tried only where its first character occurs, which doubles the speed.
-- The items that a list begins with are read in one step where each is a line of words.
 - Tokens are dropped as they are made, except for the few that are wanted: a million list items cost no memory.
 - Lists and quotes nested deeper than markdown-it goes are read as paragraphs; it drops them, and with them
   everything up to the end of the file.
@@ -11,31 +9,18 @@ markdown-it-py's block rules do the work. Four things are changed around them:
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 from markdown_it.parser_block import RuleFuncBlockType
-from markdown_it.ruler import Ruler
-from markdown_it.rules_block import (
-    StateBlock,
-    blockquote,
-    code,
-    fence,
-    heading,
-    hr,
-    html_block,
-    lheading,
-    list_block,
-    paragraph,
-    reference,
-    table,
-)
+from markdown_it.rules_block import StateBlock, blockquote, list_block
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
@@ -156,8 +141,8 @@ def blocks_between(markdown: Markdown, body: str, first: int) -> tuple[Block, ..
     if markdown.is_deep or first <= markdown.front_matter.lines or may_hold_table(body):
         return read_blocks(body, first)
     end = first + count_lines(body)
-    low = bisect_left(markdown.blocks, first, key=_line)
-    return markdown.blocks[low : bisect_left(markdown.blocks, end, low, key=_line)]
+    low = bisect_left(markdown.blocks, first, key=attrgetter("line"))
+    return markdown.blocks[low : bisect_left(markdown.blocks, end, low, key=attrgetter("line"))]
 
 
 def read_blocks(body: str, first: int = 1) -> tuple[Block, ...]:
@@ -217,8 +202,6 @@ def up_to_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:
 
 # How an HTML block begins whose content is no text.
 _RAW_HTML = ("<!", "<?", "<script", "<style", "<pre", "<textarea")
-# Two lines or more that are items of one list. What begins with a letter is a paragraph; without `[` it has no links.
-_PLAIN_ITEMS = re.compile(r"([-*+]) [^\W\d_][^\n\[]*\n(?:\1 [^\W\d_][^\n\[]*\n)++")
 # The dashes below the header of a table, in lists and quotes as well.
 _TABLE_RULE = re.compile(r"^[ \t>]*+[|:-][-|: \t]*+$", re.MULTILINE)
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!~]")
@@ -271,10 +254,6 @@ class _Reader(StateBlock):
             self.is_deep = self.is_deep or self.level >= MAX_NESTING
         return token
 
-    def begin_block_in(self, line: int) -> None:
-        if self._block is not None and self._block.map:
-            self._block.map[0] = line
-
     def finish(self) -> None:
         if self._content is not None:
             self._keep_content()
@@ -321,10 +300,6 @@ def _read(text: str, above: int, *, with_tables: bool) -> _Reader:
     return reader
 
 
-def _line(block: Block) -> int:
-    return block.line
-
-
 def may_hold_table(text: str) -> bool:
     """Whether there are dashes below a line with a `|`."""
     return "|" in text and any(
@@ -334,72 +309,14 @@ def may_hold_table(text: str) -> bool:
     )
 
 
-def _list(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """markdown-it's rule of lists, without its look at each of the plain items that a list begins with."""
-    # The last of them is left to the rule: what comes after it may belong to it.
-    items = None if silent or state.level else _PLAIN_ITEMS.match(state.src, state.bMarks[first])
-    if items is None:
-        return list_block(state, first, end, silent)
-    list_block(state, first + state.src.count("\n", *items.span()) - 1, end, silent)
-    assert isinstance(state, _Reader)
-    state.begin_block_in(first)
-    return True
-
-
-_LIST = up_to_nesting(_list)
-_QUOTE = up_to_nesting(blockquote)
-# First character of a line -> the rules that it may begin, in markdown-it's order; the rest is text.
-_RULES: dict[str, tuple[RuleFuncBlockType, ...]] = {
-    "`": (fence,),
-    "~": (fence,),
-    ">": (_QUOTE,),
-    "-": (hr, _LIST),
-    "*": (hr, _LIST),
-    "_": (hr,),
-    "+": (_LIST,),
-    "<": (html_block,),
-    "#": (heading,),
-    "[": (reference,),
-} | dict.fromkeys("0123456789", (_LIST,))
-_INTERRUPT_TEXT = {char: rules for char, rules in _RULES.items() if char != "["}
-_INTERRUPT_LIST = {"`": (fence,), "~": (fence,), ">": (_QUOTE,), "-": (hr,), "*": (hr,), "_": (hr,)}
-
-
-def _begin(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Read the block that begins in a line that is not blank."""
-    for rule in _RULES.get(_first_char(state, first), ()):
-        if rule(state, first, end, silent):
-            return True
-    return lheading(state, first, end, silent) or paragraph(state, first, end, silent)
-
-
-def _interruption(rules: Mapping[str, tuple[RuleFuncBlockType, ...]]) -> RuleFuncBlockType:
-    """Whether a block begins in a line that would otherwise continue the one before."""
-
-    def interrupts(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-        return any(rule(state, first, end, True) for rule in rules.get(_first_char(state, first), ()))
-
-    return interrupts
-
-
-def _first_char(state: StateBlock, line: int) -> str:
-    position = state.bMarks[line] + state.tShift[line]
-    return state.src[position : position + 1]
-
-
 @cache
 def _block_parser(with_tables: bool) -> MarkdownIt:
     """The block rules. With tables, only where blocks begin is wanted: what is too deep may be dropped."""
     parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING * (1 if with_tables else 10)})
-    ruler: Ruler[RuleFuncBlockType] = Ruler()
-    if with_tables:
-        ruler.push("table", table, {"alt": ["paragraph", "reference"]})
-    ruler.push("code", code)
-    ruler.push("begin", _begin)
-    ruler.push("interrupt text", _interruption(_INTERRUPT_TEXT), {"alt": ["paragraph", "reference", "blockquote"]})
-    ruler.push("interrupt list", _interruption(_INTERRUPT_LIST), {"alt": ["list"]})
-    parser.block.ruler = ruler
-    return parser
+    ruler = parser.block.ruler
+    ruler.at("blockquote", up_to_nesting(blockquote), {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    ruler.at("list", up_to_nesting(list_block), {"alt": ["paragraph", "reference", "blockquote"]})
+    return parser.enable("table") if with_tables else parser
 
 
 class _InlineParser(MarkdownIt):

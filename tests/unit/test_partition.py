@@ -1,14 +1,11 @@
 """Properties of every document: any bytes are a tree or an error of ours, and its headings are CommonMark's."""
 
-import re
 from itertools import pairwise
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pageindex import markdown
 from pageindex.decoding import NotTextError, decode, with_lf
 from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
@@ -140,29 +137,6 @@ def test_what_is_shown_is_inert_and_on_one_line(raw: bytes) -> None:
     for safe in sanitize(text), sanitize_line(text):
         assert safe.encode("utf-8").decode("utf-8") == safe
         assert "\u0301" * (MAX_MARKS + 1) not in safe
-
-
-ITEMS = ["- a\n", "- b c\n", "* a\n", "+ a\n", "- [a](b.md)\n", "- `x`\n", "- 1\n", "1. a\n", "-\n", "  b\n", "lazy\n"]
-OTHERS = ["\n", "# h\n", "---\n", "- - a\n", "> - a\n", "```\n", "|-|-|\n", "- a | b\n", "===\n", " - a\n", "    - a\n"]
-PAGES = st.lists(st.sampled_from(ITEMS * 3 + OTHERS), max_size=12).map("".join)
-NOWHERE = re.compile(r"(?!)")
-
-
-def read(text: str) -> tuple[object, ...]:
-    found = parse_markdown(text)
-    return found.headings, found.texts, found.blocks, read_blocks(text)
-
-
-@given(PAGES)
-@example("- a\n- b\nlazy\n- c\n\ntext\n")
-@example("- a\n- b\n  # no heading of the page\n- c\n# heading\n")
-@example("- a\n- b | c\n-|-\n")
-@example("- a\n- b\n===\n")
-def test_the_blocks_are_those_of_each_item_read_by_itself(text: str) -> None:
-    found = read(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markdown, "_PLAIN_ITEMS", NOWHERE)
-        assert read(text) == found
 
 
 def test_a_list_is_one_block_until_another_sign_begins_another() -> None:
