@@ -59,13 +59,21 @@ def test_the_index_leads_to_every_page() -> None:
     assert {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/")} - {"index.md"} <= links
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"docs/guide/python.md"}))  # test_adapters.py runs its examples
+@pytest.mark.parametrize("name", NAMES)
 def test_every_python_example_uses_what_there_is(name: str) -> None:
     for block in re.findall(r"```python\n(.*?)```", TEXTS[name], re.DOTALL):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("retriever", "pageindex")):
                 module = __import__(node.module or "", fromlist=["*"])
                 assert all(hasattr(module, alias.name) for alias in node.names), f"{name}: {ast.unparse(node)}"
+
+
+def test_the_python_page_runs(sample_docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(sample_docs.parent)
+    monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(sample_docs.parent / "index"))
+    for example in re.findall(r"```python\n(.*?)```", TEXTS["docs/guide/python.md"], re.DOTALL):
+        if "langchain" not in example:
+            exec(compile(example, "docs/guide/python.md", "exec"), {"__name__": "__main__"})
 
 
 def test_the_example_of_a_tree() -> None:

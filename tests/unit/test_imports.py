@@ -17,7 +17,6 @@ HEAVY = (
     "tokenizers", "httpx", "jinja2",
 )  # fmt: skip
 DISTRIBUTIONS = {
-    "llama_index": "llama-index-core",
     "markdown_it": "markdown-it-py",
     "Stemmer": "pystemmer",
     "yaml": "pyyaml",
@@ -131,7 +130,7 @@ LAYERS = {
         "retriever several upkeep",
         "api",
         "sharing",
-        "evaluation adapters serving",
+        "evaluation serving",
         "command_line",
     ],
 }
