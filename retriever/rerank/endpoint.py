@@ -10,7 +10,7 @@ from retriever.embedding.remote import TOO_LONG
 from retriever.embedding.tokenizer import Tokens, readable
 from retriever.errors import RerankerError
 from retriever.rerank.pairs import PairReranker, check_scores, squash
-from retriever.served.address import allowed_url, explain_key, find_key
+from retriever.served.address import allowed_url, find_key
 from retriever.served.generator import CircuitBreaker
 from retriever.served.openai import OpenAIServer
 from retriever.served.server import LOOK_UP_S
@@ -102,7 +102,7 @@ class EndpointReranker(PairReranker):
             case StrangeAnswerError():
                 return RerankerError(f"{url} speaks otherwise than /rerank: {said}")
             case RefusedError(status=401 | 403):
-                said += f": {explain_key(self._settings.api_key_env)}"
+                said += f": put the key into the variable {self._settings.api_key_env}"
             case RefusedError(status=404):
                 said += ": see rerank.url (such as http://127.0.0.1:8080/v1) and rerank.model"
             case RefusedError():

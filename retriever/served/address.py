@@ -2,12 +2,9 @@
 
 import ipaddress
 import os
-from contextlib import suppress
-from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 OLLAMA_URL = "http://127.0.0.1:11434"
-KEYRING = "hybrid-retrieve"  # under which the system's keyring has our keys
 
 
 def ollama_url(setting: str, *, allow_remote: bool) -> str:
@@ -57,18 +54,12 @@ def is_this_machine(url: str) -> bool:
 
 
 def find_key(name: str, url: str) -> str:
-    """Return the key for a server: the variable of that name, else that entry in the system's keyring; may be empty.
+    """Return the key for a server, which the environment variable of that name holds; empty where there is none.
 
     Raises:
         ValueError: it cannot be sent, or would travel to another machine unencrypted. No message has the key.
     """
     key = os.environ.get(name, "").strip() if name else ""
-    if name and not key and find_spec("keyring"):
-        import keyring
-        from keyring.errors import KeyringError
-
-        with suppress(KeyringError):  # there is none on this machine, or it stays locked
-            key = (keyring.get_password(KEYRING, name) or "").strip()
     if not key.isascii() or any(letter.isspace() or not letter.isprintable() for letter in key):
         raise ValueError(f"{name} holds no key: it has blanks, or letters that no key has")
     if key and url.startswith("http:") and not is_this_machine(url):
@@ -77,25 +68,10 @@ def find_key(name: str, url: str) -> str:
     return key
 
 
-def explain_key(name: str) -> str:
-    """Return how to hand over a key; the keyring's command asks for it, so that no history of commands has it."""
-    return f"put the key into the variable {name}, or: uv run --extra keyring keyring set {KEYRING} {name}"
-
-
-def _complete_url(address: str) -> str:
-    """Return OLLAMA_HOST as Ollama reads it: scheme, host and port may be missing; 0.0.0.0 means this machine."""
-    address = address.strip().strip("\"'").strip()
-    scheme, _, rest = address.rpartition("://")
-    with suppress(ValueError):  # it is a name, an IPv4 address, or has a port or a path
-        rest = f"[{ipaddress.IPv6Address(rest)}]"
-    try:
-        parts = urlsplit(f"{scheme or 'http'}://{rest}")
-        port = parts.port
-    except ValueError:
-        return address
-    if not address or parts.username is not None:
-        return address
-    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname or "", parts.hostname)
-    host = f"[{host}]" if ":" in f"{host}" else host
-    number = port if port is not None else {"http": 80, "https": 443}.get(scheme, 11434)
-    return f"{parts.scheme}://{host}:{number}{parts.path}"
+def _complete_url(host: str) -> str:
+    """Return OLLAMA_HOST as a URL: scheme and port may be missing, and 0.0.0.0 means this machine."""
+    host = host.replace("0.0.0.0", "127.0.0.1", 1)
+    if not host or "://" in host:
+        return host
+    has_port = ":" in host.rpartition("]")[2]
+    return f"http://{host}" if has_port else f"http://{host}:11434"

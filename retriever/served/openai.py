@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
 from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
-from retriever.served.address import explain_key, is_this_machine
+from retriever.served.address import is_this_machine
 from retriever.served.server import (
     CONNECT_S,
     ModelInfo,
@@ -269,5 +269,5 @@ class OpenAIServer(ModelServer):
     def _explain_refusal(self, status: int, said: str) -> LanguageModelError:
         if status in {401, 403}:
             what = f"{self.url} refuses the key" if self._key else f"{self.url} wants a key"
-            return NoGeneratorError(f"{what} ({said}): {explain_key(self._llm.api_key_env)}")
+            return NoGeneratorError(f"{what} ({said}): put the key into the variable {self._llm.api_key_env}")
         return super()._explain_refusal(status, said)

@@ -210,7 +210,7 @@ def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
 
 def find_secrets(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
     """A mistake for each key of a server that stands in a layer, which is a file or a command line; without the key."""
-    how = "put it into an environment variable or the system's keyring, and only its name here: OPENAI_API_KEY"
+    how = "put it into an environment variable, and only its name here: OPENAI_API_KEY"
     for section, values in layer.items():
         for name, value in values.items() if isinstance(values, Mapping) else [(section, values)]:
             is_name = isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*|", value)

@@ -71,7 +71,7 @@ class LlmSettings:
 
     kind: Literal["ollama", "openai"] = setting(
         "ollama",
-        "openai: a server that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM (the extra `openai`).",
+        "openai: a server that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM.",
     )
     model: str = setting("llama3.2", "The language model, as its server names it.")
     url: str = setting(
@@ -80,9 +80,7 @@ class LlmSettings:
         "--ollama-url",
     )
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    api_key_env: str = setting(
-        "OPENAI_API_KEY", "The environment variable, or the entry in the system's keyring, with the key of a server."
-    )
+    api_key_env: str = setting("OPENAI_API_KEY", "The environment variable with the key of a server.")
     num_ctx: Annotated[int, Bounds(1024)] = setting(
         8192,
         "The context window, in tokens: Ollama gives it to the model; of other servers it is what they have at most.",
@@ -188,9 +186,7 @@ class RerankSettings:
     )
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    api_key_env: str = setting(
-        "OPENAI_API_KEY", "The environment variable, or the entry in the system's keyring, with the key of that server."
-    )
+    api_key_env: str = setting("OPENAI_API_KEY", "The environment variable with the key of that server.")
     seconds: Seconds = setting(10.0, "The longest wait for that server.")
     margin: Share = setting(
         0.25,
@@ -246,10 +242,7 @@ class EncoderSettings:
     )
     model: str = setting("", "Its name, or a folder that scripts/export_model.py made; empty: the bundled model.")
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
-    api_key_env: str = setting(
-        "OPENAI_API_KEY",
-        "The environment variable, or the entry in the system's keyring, with the key of the kind openai.",
-    )
+    api_key_env: str = setting("OPENAI_API_KEY", "The environment variable with the key of the kind openai.")
     query_prefix: str = setting(
         "",
         "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "

@@ -150,7 +150,6 @@ def test_a_server_that_is_killed_in_the_middle(tmp_path: Path) -> None:
 
 
 def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with llama("chat", "--api-key", "of-the-test") as url:
         with pytest.raises(NoGeneratorError, match="wants a key"):

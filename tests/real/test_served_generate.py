@@ -15,8 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import keyring  # noqa: TID253 - no module of the program
-import keyring.backend  # noqa: TID253
 import pytest
 from pydantic import BaseModel
 
@@ -91,7 +89,6 @@ class Served:
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     with scripted_server(lambda asked: GOOD) as made:
         yield made
 
@@ -694,34 +691,11 @@ def test_the_speed_is_measured_by_the_server_or_else_by_the_clock(openai: Served
 # Keys and addresses
 
 
-class Memory(keyring.backend.KeyringBackend):
-    priority = 1
-
-    def get_password(self, service: str, username: str) -> str | None:
-        return {("hybrid-retrieve", "MY_KEY"): "sk-of-the-keyring"}.get((service, username))
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        raise NotImplementedError
-
-    def delete_password(self, service: str, username: str) -> None:
-        raise NotImplementedError
-
-
-def test_a_key_comes_from_the_environment_or_the_keyring(openai: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = keyring.get_keyring()
-    keyring.set_keyring(Memory())  # type: ignore[no-untyped-call] # it has no types
-    try:
-        openai.script.key = "sk-of-the-keyring"
-        openai.open(api_key_env="MY_KEY").write(TASK)
-        openai.script.key = "sk-of-the-environment"
-        monkeypatch.setenv("MY_KEY", openai.script.key)
-        openai.open(api_key_env="MY_KEY").write(TASK)
-        monkeypatch.delenv("MY_KEY")
-        error = failure(openai.open(api_key_env="NO_KEY"))
-    finally:
-        keyring.set_keyring(before)
-    assert "wants a key" in str(error)
-    assert "the variable NO_KEY, or: uv run --extra keyring keyring set hybrid-retrieve NO_KEY" in str(error)
+def test_a_key_comes_from_the_variable_that_is_named(openai: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    openai.script.key = "sk-of-the-environment"
+    monkeypatch.setenv("MY_KEY", openai.script.key)
+    openai.open(api_key_env="MY_KEY").write(TASK)
+    assert "wants a key" in str(failure(openai.open(api_key_env="NO_KEY")))
 
 
 def test_a_key_is_neither_printed_nor_logged(

@@ -30,7 +30,6 @@ def by_words(asked: Asked) -> dict[str, Any]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     with scripted_server() as script:
         script.rank = by_words
         yield script

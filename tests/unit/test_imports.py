@@ -13,7 +13,7 @@ from retriever.indexing.changes import YOUNG_NS
 from tests.program import PROJECT, run_python
 
 HEAVY = (
-    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "keyring", "rank_bm25", "pydantic", "rich",
+    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "rank_bm25", "pydantic", "rich",
     "tokenizers", "httpx", "jinja2",
 )  # fmt: skip
 DISTRIBUTIONS = {
