@@ -20,7 +20,6 @@ from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.looking.browse import load_tree, load_tree_at, read_excerpt
 from retriever.looking.freshness import Freshness, Watch, describe_state
-from retriever.looking.history import count_opening, record_answer
 from retriever.looking.similar import find_similar
 from retriever.looking.status import read_status
 from retriever.models import OpenModels
@@ -121,11 +120,7 @@ class Retriever(Closing):
         if request.conversation or request.expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
             expanded = self._expand(request, read, recorder)
         with self._use() as index:
-            answer = self._answer(index, read, expanded, fresh, recorder)
-            if not self.profile.record:
-                return answer
-
-            return record_answer(self.store, answer)
+            return self._answer(index, read, expanded, fresh, recorder)
 
     @check_arguments
     def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
@@ -263,10 +258,7 @@ class Retriever(Closing):
             UsageError: there is no such node, path or line.
         """
         with self.view() as view:
-            excerpt = read_excerpt(view.connection, self._own(reference), self.access)
-        if self.profile.record:
-            count_opening(self.store, excerpt.node_id)
-        return excerpt
+            return read_excerpt(view.connection, self._own(reference), self.access)
 
     @check_arguments
     def similar(self, reference: str, count: int = 10, *, same_file: bool = False) -> SimilarSections:

@@ -44,7 +44,7 @@ class Source(StrEnum):
     NEIGHBORS = "neighbors"
     """The tree around what the others found."""
     RECENCY = "recency"
-    """How new a section is, and how often it was opened."""
+    """How new a section is."""
     ROUNDS = "rounds"
     """What a language model asked for besides, in rounds."""
     RERANK = "rerank"
@@ -298,7 +298,6 @@ class StageName(StrEnum):
     HITS = "hits"
     READ = "read"
     ANSWER = "answer"
-    RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         "context_tokens",
         "fail_on_none",
         "editor",
-        "record",
     ),
     epilog=options.EXIT_CODES_HELP,
 )

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
         "reference",
         "fail_on_none",
         "editor",
-        "record",
         "server",
         "token_file",
         "documents.ignore",

@@ -10,7 +10,7 @@ import click
 from retriever.command_line.flags import SettingOption, format_value
 from retriever.invocation import name_program
 
-EVERYDAY = frozenset({"top_k", "exact", "documents.ignore", "context_tokens", "record"})  # settings, among the options
+EVERYDAY = frozenset({"top_k", "exact", "documents.ignore", "context_tokens"})  # settings, among the options
 FIRST_OPTIONS = ("docs", "index", "indexes", "profile")
 HELP_WIDTH = 100  # columns, at most
 OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own

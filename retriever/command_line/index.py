@@ -229,7 +229,7 @@ def print_index(item: "ListedIndex") -> None:
 def export(console: Console, file: str, index: str | None, *, force: bool, as_json: bool) -> ExitCode:
     """Write an index into FILE, with its documents' texts and vectors, in the state of this moment.
 
-    Whoever has FILE can read all that. What was recorded (--record) is in it too.
+    Whoever has FILE can read all that.
     """
     from retriever.upkeep.archive import export_index
 
@@ -239,9 +239,6 @@ def export(console: Console, file: str, index: str | None, *, force: bool, as_js
     else:
         amount = f"{pluralize(manifest.documents, 'document')}, {format_size(manifest.bytes)} unpacked"
         print_line(f"exported {amount}, to {sanitize_line(file)}")
-    if manifest.questions:
-        recorded = pluralize(manifest.questions, "recorded question")
-        console.note_dim(f"{recorded} went with it; `history --delete all` removes them from the index")
     return ExitCode.OK
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PAUSE_S = 0.12  # without a key, before what was typed is searched for
 SHOWN_BEFORE = 2  # lines of the section above the cited ones, in the preview
 # What takes a model's time has no place between two keys.
-WHILE_TYPING: Final[Mapping[str, Any]] = {"use_llm": False, "record": False, "rerank": {"kind": "none"}}
+WHILE_TYPING: Final[Mapping[str, Any]] = {"use_llm": False, "rerank": {"kind": "none"}}
 KEYS = "Tab, arrows: choose  Enter: open  y: copy  Esc: end"
 STYLE = Style.from_dict({"cited": "bold ansicyan", "matched": "bold ansiyellow", "quiet": "ansibrightblack"})
 # How editors take a line, by their command; `+LINE FILE` is what most others take.

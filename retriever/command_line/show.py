@@ -78,7 +78,6 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
     "read ranking.md:15-28",
     'read "ranking.md#how-sections-are-ranked/how-the-two-rankings-are-fused"',
     "read ranking.md --json",
-    settings=("record",),
 )
 @click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_reference)
 @options.docs

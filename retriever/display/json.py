@@ -1,4 +1,4 @@
-"""Values as JSON: the command line, the HTTP API, MCP and the history give programs the same objects.
+"""Values as JSON: the command line, the HTTP API and MCP give programs the same objects.
 
 The keys of an object are the fields of its dataclass; the tables below name the exceptions. `SCHEMA_VERSION` rises when
 a key goes or changes its meaning; new keys may come at any time.

@@ -16,7 +16,7 @@ from retriever.indexing.background import renew_background
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.summaries import remove_unread_summaries
-from retriever.store import reading, recorded, writing
+from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, transaction
 from retriever.store.reading import StoredFolder
@@ -144,7 +144,6 @@ def _remove(connection: Connection, store: Store, target: _Target) -> int:
     documents = reading.documents(connection, folder.key).values()
     if not target.path:
         writing.remove_folder(connection, folder.key)
-        recorded.remove_citing(connection, folder.path, lambda _: True)
         return len(documents)
     keys = [document.key for document in documents if folder.forgets(document.path)]
     writing.remove_documents(connection, keys)
@@ -154,7 +153,6 @@ def _remove(connection: Connection, store: Store, target: _Target) -> int:
     store.remove_queued(connection, folder.key, folder.forgets)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
-    recorded.remove_citing(connection, folder.path, folder.forgets)
     writing.set_link_targets(connection, folder)
     return len(keys)
 

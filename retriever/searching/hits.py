@@ -282,7 +282,7 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
             case Source.NAME:
                 reasons["found by name"] = None
             case Source.RECENCY:
-                reasons["new, or opened often"] = None
+                reasons["new"] = None
             case Source.ROUNDS:
                 reasons[f"found by {item.note}"] = None
             case Source.RERANK:

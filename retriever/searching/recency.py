@@ -1,4 +1,4 @@
-"""The ranking by age, for notes and logs: how new a section is, and how often it was opened.
+"""The ranking by age, for notes and logs: how new a section is.
 
 The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted from
 the newest of the sections that are compared, not from the clock: the same index gives the same answer on any day. No
@@ -6,33 +6,23 @@ order depends on it: from a later day all of them would be less by one factor, w
 divided by the highest.
 """
 
-import math
 from collections.abc import Sequence
 
 from retriever.searching.mapping import sort_ranked
 from retriever.searching.open_index import View
-from retriever.store import reading, recorded
+from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
 
 SECONDS_OF_A_DAY = 86_400.0
 
 
 def rank_recency(view: View, rankings: Sequence[Ranking], half_life_days: float) -> Ranking:
-    """The sections that the rankings hold, by how new they are and how often they were opened."""
+    """The sections that the rankings hold, by how new they are."""
     ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
     dates = reading.dates(view.connection, ids)
-    opened = recorded.opened_counts(view.connection, ids)
-    scores = score_recency([dates[node_id] for node_id in ids], [opened.get(key, 0) for key in ids], half_life_days)
+    scores = decay_by_age([dates[node_id] for node_id in ids], half_life_days)
     items = sort_ranked(map(Ranked, ids, scores))
-    return Ranking(Source.RECENCY, "recency and openings", 1.0, items, max(scores, default=0.0))
-
-
-def score_recency(dates: Sequence[float | None], opened: Sequence[int], half_life_days: float) -> list[float]:
-    """Recency times 1 + ln(1 + how often a section was opened): the tenth time says less than the first; at least 0."""
-    return [
-        share * (1.0 + math.log(1 + times))
-        for share, times in zip(decay_by_age(dates, half_life_days), opened, strict=True)
-    ]
+    return Ranking(Source.RECENCY, "recency", 1.0, items, max(scores, default=0.0))
 
 
 def decay_by_age(dates: Sequence[float | None], half_life_days: float) -> list[float]:

@@ -223,7 +223,7 @@ class FusionSettings:
     )
     semantic_weight: Share = setting(0.55, "The weight of the semantic score in convex and blended.")
     keyword_weight: Share = setting(0.30, "The weight of the keyword score, likewise.")
-    recency_weight: Share = setting(0.15, "The weight of how new and how often opened a section is, in blended.")
+    recency_weight: Share = setting(0.15, "The weight of how new a section is, in blended.")
     min_cosine: Annotated[float, Bounds(-1, 1)] = setting(0.25, "A lower cosine does not count, in blended.")
     half_life_days: Annotated[float, Bounds(above=0)] = setting(
         180.0, "After this many days the newness of a document is half."
@@ -359,7 +359,6 @@ class Profile:
     entity_boost: Weight = setting(
         0.0, "What a candidate gains after the reranking for each name that the question speaks of."
     )
-    record: bool = setting(False, "Whether questions and their answers are kept in the index, for `history`.")
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     chunks: ChunkSettings = field(default_factory=ChunkSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)

@@ -127,5 +127,4 @@ _READERS: Mapping[str, Callable[[Connection], object]] = {
     "nodes or chunks": _read_sections,
     "links": lambda connection: [LinkKind(kind) for (kind,) in connection.execute("SELECT DISTINCT kind FROM links")],
     "vectors": _read_vectors,
-    "queries": lambda connection: [json.loads(text) for (text,) in connection.execute("SELECT record FROM queries")],
 }

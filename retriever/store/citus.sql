@@ -29,7 +29,6 @@ SELECT create_reference_table('parts');
 SELECT create_reference_table('skipped');
 SELECT create_reference_table('forgotten');
 SELECT create_reference_table('meta');
-SELECT create_reference_table('opened');
 SELECT create_reference_table('backgrounds');
 SELECT create_reference_table('words');
 

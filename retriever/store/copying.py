@@ -12,7 +12,7 @@ from retriever.store.text_vectors import PackedVector
 ROWS_AT_ONCE = 1_000
 KEYS = {"folders": "folder_key", "documents": "document_key", "nodes": "node_key", "chunks": "chunk_key"}
 REFERENCES = {"folder_key": "folders", "document_key": "documents", "node_key": "nodes", "source_key": "nodes"}
-UNNAMED = {"query_id", "vector_key"}  # keys that no other row has, and each index gives for itself
+UNNAMED = {"vector_key"}  # keys that no other row has, and each index gives for itself
 DERIVED = ("manifest_hash", "lexical_version", "unsettled")  # what `meta` says of what is made of the rows
 
 
@@ -21,13 +21,13 @@ def copy_rows(source: Connection, target: Connection) -> None:
     made: dict[str, dict[object, int]] = {}  # keys by table: the old one -> the new one
     for table, columns in list_tables():
         key = KEYS.get(table)
-        order = {"pending": "rowid", "queries": "query_id"}.get(table, key)
+        order = "rowid" if table == "pending" else key
         own = [name for name in columns if name not in {key, *UNNAMED}]
         query = f"SELECT {', '.join([key or own[0], *own])} FROM {table}" + (f" ORDER BY {order}" if order else "")
         rows = iter(source.execute(query))
         while batch := list(islice(rows, ROWS_AT_ONCE if key not in ("node_key", "chunk_key") else None)):
             new = [_renumber(table, dict(zip(own, row[1:], strict=True)), made) for row in batch]
-            if key or table == "queries":
+            if key:
                 numbers = target.insert_rows(table, new)
                 made.setdefault(table, {}).update(zip((row[0] for row in batch), numbers, strict=True))
             else:

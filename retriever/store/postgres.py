@@ -96,7 +96,7 @@ class PostgresConnection:
         listed = [dict(row) for row in rows]
         if not listed:
             return []
-        key = "query_id" if table == "queries" else f"{table[:-1]}_key"
+        key = f"{table[:-1]}_key"
         is_numbered = table in ("nodes", "chunks")
         if is_numbered:
             above, bits = ("document_key", 0) if table == "nodes" else ("node_key", FOR_DOCUMENT)
@@ -251,14 +251,6 @@ class DatabaseStore(Store):
             for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
                 own.execute(f"SET tcp_keepalives_{setting} = {value}")
             yield PostgresConnection(self.url, own)
-
-    @contextmanager
-    def append(self, wait_s: float) -> Iterator[Connection]:
-        """Begin a transaction that adds or removes single rows beside the one writer."""
-        from retriever.store.database import transaction
-
-        with contextlib.closing(self.open()) as connection, transaction(connection):
-            yield connection
 
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
         """Let psycopg's errors leave as ours."""

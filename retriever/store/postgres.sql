@@ -10,7 +10,6 @@ CREATE INDEX links_to ON links (target_id);
 ALTER TABLE vectors DROP COLUMN vector_key, ALTER COLUMN vector TYPE halfvec USING CAST(NULL AS halfvec);
 ALTER TABLE vectors ALTER COLUMN vector SET STORAGE PLAIN;
 ALTER TABLE pending ADD COLUMN place bigint GENERATED ALWAYS AS IDENTITY;  -- SQLite's rowid
-ALTER TABLE queries ADD COLUMN role regrole NOT NULL DEFAULT CAST(quote_ident(current_user) AS regrole);  -- who asked it
 
 -- Documents that wait for a worker, one row each; a row goes in the transaction that writes its document.
 CREATE TABLE queue (

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 READER = (
     "GRANT USAGE ON SCHEMA {schema} TO {role}",
     "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
-    "GRANT INSERT, DELETE ON queries, opened TO {role}",
 )
 WRITER = (
     "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",

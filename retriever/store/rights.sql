@@ -25,7 +25,7 @@ BEGIN
         ('chunks', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = chunk_key >> 24)'),
         ('vectors', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = vectors.text_hash)'),
         ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)'),
-        ('summaries', 'false'), ('opened', 'false'), ('queries', 'false')
+        ('summaries', 'false')
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', protected);
         EXECUTE format(
@@ -33,10 +33,7 @@ BEGIN
             protected, coalesce(condition, 'folder_key = ANY (ARRAY(SELECT rights.folder_key FROM rights))')
         );
         EXECUTE format('CREATE POLICY write_all ON %I TO CURRENT_USER USING (true)', protected);
-        IF protected <> 'queries' THEN
-            EXECUTE format('CREATE POLICY read_all ON %I FOR SELECT TO CURRENT_USER USING (true)', protected);
-        END IF;
+        EXECUTE format('CREATE POLICY read_all ON %I FOR SELECT TO CURRENT_USER USING (true)', protected);
     END LOOP;
 END
 $$;
-CREATE POLICY own ON queries USING (role = CAST(quote_ident(current_user) AS regrole));

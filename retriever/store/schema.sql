@@ -130,17 +130,3 @@ CREATE TABLE summaries (
     summary TEXT NOT NULL,       -- empty: what it wrote cannot be used
     PRIMARY KEY (writer, text_hash)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE queries (
-    query_id INTEGER PRIMARY KEY AUTOINCREMENT,
-    asked_at TEXT NOT NULL,      -- UTC, ISO 8601
-    question TEXT NOT NULL,
-    verdict TEXT NOT NULL,
-    citation TEXT,               -- of the first hit; null without hits
-    record TEXT NOT NULL         -- JSON: expansions, hits with texts and evidence, timings, what was searched
-) STRICT;
-
-CREATE TABLE opened (
-    node_id TEXT PRIMARY KEY,    -- survives its document being indexed again
-    times INTEGER NOT NULL       -- how often it was read while recording was on
-) STRICT, WITHOUT ROWID;

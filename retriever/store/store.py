@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from retriever.errors import IndexLockedError, UsageError
+from retriever.errors import UsageError
 from retriever.files import measure_folder, writing_to
 from retriever.store import database
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, transaction, translate_sqlite_errors, verify_on_error
+from retriever.store.database import FILE_NAME, translate_sqlite_errors, verify_on_error
 from retriever.store.locks import is_read, writer_lock, writer_of
 from retriever.store.own_files import list_drafts, list_snapshots, remove_drafts, require_own
 from retriever.store.url import FORM, DatabaseUrl, read_url
@@ -108,14 +108,6 @@ class Store(ABC):
         Returns:
             A connection, and whether somebody may have written since the caller last looked.
         """
-
-    @abstractmethod
-    def append(self, wait_s: float) -> AbstractContextManager[Connection]:
-        """Begin a transaction for single rows, beside the one writer, for whom it waits `wait_s` seconds at most."""
-
-    def delete(self, wait_s: float) -> AbstractContextManager[Connection]:
-        """As `append`, to remove rows for good: from then on they are in no file that this program writes."""
-        return self.append(wait_s)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -213,27 +205,6 @@ class FolderStore(Store):
             closing(database.create_file(self.folder)) as connection,
         ):
             yield connection, waited
-
-    @contextmanager
-    def append(self, wait_s: float) -> Iterator[Connection]:
-        """Begin a transaction without the writer's lock: an indexing may go on for minutes."""
-        with self.explain_errors(), closing(database.create_file(self.folder)) as connection:
-            connection.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
-            with transaction(connection):
-                yield connection
-
-    @contextmanager
-    def delete(self, wait_s: float) -> Iterator[Connection]:
-        """Begin a transaction with the writer's lock: a repair would bring back what it has read before."""
-        self.open().close()  # an index that is there
-        with self.write(wait_s) as (connection, _):
-            with transaction(connection):
-                yield connection
-            if not self.erase(connection, is_thorough=False):
-                raise IndexLockedError(
-                    f"deleted, but a process that reads the index {self} still holds the text in its log",
-                    hint="end it, or delete again when it has finished",
-                )
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Let SQLite's errors leave as ours."""

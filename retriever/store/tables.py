@@ -16,7 +16,7 @@ from retriever.store.url import DatabaseUrl
 if TYPE_CHECKING:
     import psycopg
 
-TABLES_VERSION = 2  # of postgres.sql: the comment of the schema. Tables of another version are refused
+TABLES_VERSION = 3  # of postgres.sql: the comment of the schema. Tables of another version are refused
 OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
 OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
 MOST_GRAPH_KB = 4 << 20  # of the server's memory, while a graph is made: 2 kB for each vector, where that is less

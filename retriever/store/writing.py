@@ -45,7 +45,6 @@ def set_place(connection: Connection, folder: StoredFolder) -> None:
         return
     within = "nodes WHERE document_key IN (SELECT document_key FROM documents WHERE folder_key = ?)"
     for table, columns, condition in (
-        ("opened", ("node_id",), f"node_id IN (SELECT node_id FROM {within})"),
         ("links", ("target_id",), f"source_key IN (SELECT node_key FROM {within})"),
         ("nodes", ("node_id", "parent_id", "holder_id"), within.removeprefix("nodes WHERE ")),
     ):

@@ -61,7 +61,6 @@ class ExportReport:
 
     folders: tuple[str, ...]  # the indexed folders as this machine names them, in the order in which they came
     documents: int
-    questions: int  # how many recorded questions are in it
     bytes: int  # of index.sqlite
 
 
@@ -95,8 +94,7 @@ def export_index(file: str | Path, index: str | Path | None = None, *, replace: 
             target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
         with FolderStore(database.parent).read() as copied:
             folders = tuple(folder.path for folder in reading.folders(copied))
-            (questions,) = copied.execute("SELECT count(*) FROM queries").fetchone()
-            report = ExportReport(folders, reading.document_count(copied), questions, database.stat().st_size)
+            report = ExportReport(folders, reading.document_count(copied), database.stat().st_size)
         draft.touch(mode=0o600)
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.write(database, FILE_NAME)

@@ -4,7 +4,7 @@ A damaged index.sqlite stays as it is while a new one is made in a draft folder;
 one step. A repair that is killed before that step leaves the damaged index and the draft, which the next repair
 removes.
 
-Kept are what no document can give back (folders, settings, recorded questions, what was forgotten and opened) and, by
+Kept are what no document can give back (folders, settings, what was forgotten) and, by
 the hashes of their texts, what would take long to make: vectors and written summaries. Each table is read
 up to the first row that cannot be read.
 """
@@ -64,8 +64,6 @@ from retriever.upkeep.doctor import CheckUp, examine
 SAVED = {
     "folders": "folder",
     "forgotten": "forgotten path",
-    "queries": "recorded question",
-    "opened": "opened section",
     "vectors": "vector",
     "summaries": "summary text",
 }

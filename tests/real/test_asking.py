@@ -11,7 +11,6 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.errors import EncoderError, NoIndexError, QuestionError
 from retriever.retriever import Retriever
-from retriever.store import recorded
 from retriever.types import FloatMatrix
 from tests.shelf import (
     LONG_AGO_NS,
@@ -214,17 +213,6 @@ def test_else_the_file_does(tmp_path: Path) -> None:
     shelf.write("a.md", TEXT, mtime_ns=LONG_AGO_NS)
     shelf.write("z.md", TEXT, mtime_ns=LONG_AGO_NS + DAY_NS)
     assert first(shelf, method="blended") == "z.md"
-
-
-def test_what_is_opened_more_often_is_above_what_is_not(tmp_path: Path) -> None:
-    shelf = Shelf(
-        tmp_path, {"a.md": f"---\ndate: 2024-02-01\n---\n{TEXT}", "z.md": f"---\ndate: 2024-02-01\n---\n{TEXT}"}
-    )
-    assert first(shelf, method="blended") == "a.md"
-    with shelf.rows() as rows:
-        recorded.note_opened(rows, "z.md#ferry")
-    assert first(shelf, method="blended") == "z.md"
-    assert first(shelf) == "a.md"
 
 
 GIBBERISH = Path(__file__).parents[1] / "eval_unanswerable" / "gibberish.jsonl"

@@ -59,7 +59,6 @@ CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
     ("rerank: ", QUESTION, {**NOBODY, "rerank": {"kind": "llm"}}, none),
     ("rerank: the language model is switched off", QUESTION, {"use_llm": False, "rerank": {"kind": "llm"}}, none),
     ("index: ", QUESTION, {}, a_damaged_file),
-    ("record: ", QUESTION, {"record": True}, another_writer),
 )
 """What is said, of which question, with which settings, and what stands in the way."""
 

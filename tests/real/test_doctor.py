@@ -95,7 +95,7 @@ HARMED_ROWS: Mapping[str, Callable[[sqlite3.Connection], object]] = {
     "a text that is no UTF-8": lambda rows: rows.execute(
         "UPDATE nodes SET title = CAST(x'ff' AS TEXT) WHERE rowid = 3"
     ),
-    "a table that is gone": lambda rows: rows.execute("DROP TABLE opened"),
+    "a table that is gone": lambda rows: rows.execute("DROP TABLE summaries"),
 }
 
 
@@ -169,15 +169,14 @@ def test_without_folders_that_are_known_they_are_asked_for(shelf: Shelf) -> None
 
 def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
     cli("forget", "kitchen.md", "--index", shelf.index, "-q")
-    shelf.ask(QUESTIONS[0], record=True, **NEVER_REFRESH)
-    tables = ("folders", "forgotten", "queries", "vectors")
+    tables = ("folders", "forgotten", "vectors")
     with shelf.rows() as rows:
         before = [rows.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables]
         settings = rows.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
         rows.execute("UPDATE nodes SET kind = 'none'")
     repaired = examined(shelf, repair=True)
     assert (problems(repaired), shelf.encoder.encoded) == ([], 0)
-    assert "1 folder, 1 forgotten path, 1 recorded question" in repaired.repairs[1]
+    assert "1 folder, 1 forgotten path" in repaired.repairs[1]
     assert "could be read" not in repaired.repairs[1]
     with shelf.rows() as rows:
         assert [rows.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables] == before
@@ -187,14 +186,14 @@ def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
 
 def test_what_could_not_be_read_is_named(shelf: Shelf) -> None:
     with shelf.rows() as rows:
-        (root,) = rows.execute("SELECT rootpage FROM sqlite_master WHERE name = 'queries'").fetchone()
+        (root,) = rows.execute("SELECT rootpage FROM sqlite_master WHERE name = 'summaries'").fetchone()
         (size,) = rows.execute("PRAGMA page_size").fetchone()
         rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with (shelf.index / "index.sqlite").open("r+b") as file:
         file.seek((root - 1) * size)
         file.write(b"\xff" * size)
     repaired = examined(shelf, repair=True)
-    assert repaired.repairs[1].endswith("; not all could be read of: recorded questions")
+    assert repaired.repairs[1].endswith("; not all could be read of: summary texts")
     assert (problems(repaired), shelf.encoder.encoded) == ([], 0)
 
 

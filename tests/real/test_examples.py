@@ -145,7 +145,6 @@ def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixt
 
 
 PREPARED = {
-    "history 12": ['ask --record "how many?"'] * 11,
     "index docs": ["forget docs/drafts/"],
     "indexes --drop": ["indexes --drop docs+notes --yes", "index ../notes"],
     "--index notes": ["index ../notes", "index ../work"],

@@ -4,19 +4,16 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retriever.looking.history import QuestionLog
 from retriever.query import AskRequest, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
-from retriever.store.store import open_store
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse, status
-from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
+from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
@@ -217,19 +214,6 @@ def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedServer, cl
     assert json.loads(cli("cache", "--json").out)["expansions"] == 0
     asked_of(shelf, ollama)
     assert len(ollama.asked) == 2
-
-
-def test_a_recorded_question_keeps_intent_and_entities(
-    shelf: Shelf, ollama: ScriptedServer, tmp_path: Path, cli: Cli
-) -> None:
-    own = Shelf(tmp_path / "own", PAGES)
-    own.update()
-    asked_of(own, ollama, record=True)
-    expansion = QuestionLog(open_store(own.index)).record(1)["expansion"]
-    assert (expansion["intent"], expansion["entities"]) == ("MECHANISM", ["red box"])
-    printed = cli("history", "1", "--index", own.index).out
-    assert "intent      MECHANISM" in printed
-    assert "entities    red box" in printed
 
 
 def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:

@@ -64,18 +64,6 @@ def test_no_byte_of_it_stays(shelf: Shelf, reference: str) -> None:
     assert (shelf.docs / "plans" / "secret.md").read_text(encoding="utf-8").count(LEFT) == 2
 
 
-@pytest.mark.parametrize("reference", ["plans/secret.md", "."])
-def test_recorded_questions_that_quote_it_go_too(shelf: Shelf, reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(shelf.docs)
-    for question in (f"where is the {LEFT}?", QUESTIONS[2]):
-        assert shelf.ask(question, record=True, top_k=1).hits
-    assert "index.sqlite" in " ".join(shelf.files_with(LEFT))
-    forgotten(shelf, reference)
-    assert shelf.files_with(LEFT) == []
-    with shelf.rows() as rows:
-        assert rows.execute("SELECT count(*) FROM queries").fetchone() == (1 if reference != "." else 0,)
-
-
 def test_the_draft_of_a_repair_that_was_killed_goes_too(shelf: Shelf) -> None:
     draft = shelf.index.parent / "draft-1"
     shutil.copytree(shelf.index, draft, ignore=shutil.ignore_patterns("snapshot-*"))

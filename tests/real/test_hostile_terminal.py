@@ -101,7 +101,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     }
     made = Place(folder, environment)
     made.run("index", "docs", "--index", "index", "-q")
-    made.run(QUESTION, "--index", "index", "--record", "-q")
     return made
 
 
@@ -120,7 +119,7 @@ def require_inert(text: str) -> None:
     [
         [QUESTION, "--full", "--explain"],
         ["--context", "zebra grass"],
-        *slow([["tree"], ["read", NAME], ["status"], ["history"], ["zebra grass", "--why-not", NAME]]),
+        *slow([["tree"], ["read", NAME], ["status"], ["zebra grass", "--why-not", NAME]]),
     ],
     ids=lambda arguments: next((word for word in arguments if word.isalpha()), "ask"),
 )

@@ -73,9 +73,6 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
     assert "Restoring" in cli("tree", "--index", postgres).out
     assert "# Restoring" in cli("read", "restore.md", "--index", postgres).out
     assert "stores.md" in cli("similar", "retention.md", "--index", postgres).out
-    cli("ask", "restore", "--record", "--index", postgres)
-    assert "restore" in cli("history", "--index", postgres).out
-    cli("history", "--delete", "all", "--index", postgres)
     # There and back again.
     cli("export", tmp_path / "larder.zip", "--index", postgres)
     cli("import", tmp_path / "larder.zip", "--index", tmp_path / "folder")

@@ -15,7 +15,6 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError, UsageError
-from retriever.looking.history import open_history
 from retriever.sharing import make_postgres_tables, open_database
 from retriever.store import postgres as store
 from retriever.store.rights import grant_folders, revoke_folders
@@ -140,7 +139,6 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
         connection.execute("INSERT INTO forgotten SELECT folder_key, path || '/old.md' FROM folders")
         connection.execute("INSERT INTO skipped SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM folders")
         connection.execute("INSERT INTO pending (text_hash, text) SELECT DISTINCT text_hash, text FROM chunks")
-        connection.execute("INSERT INTO opened SELECT node_id, 1 FROM nodes")
         connection.execute("INSERT INTO summaries SELECT '', text_hash, min(text) FROM chunks GROUP BY text_hash")
         names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'alone'")]
         try:
@@ -161,15 +159,15 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
                 _read(connection, "documents")
         finally:
             connection.execute("RESET ROLE")
-            for table in ("queue", "forgotten", "skipped", "pending", "opened", "summaries"):
+            for table in ("queue", "forgotten", "skipped", "pending", "summaries"):
                 connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
-    assert all(len(whole[name]) > len(seen[name]) for name in names if name not in ("meta", "queries", "writer"))
+    assert all(len(whole[name]) > len(seen[name]) for name in names if name not in ("meta", "writer"))
     both = "folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "parts"
     for name in (*both, "postings", "words"):
         assert len(seen[name]) == alone[name], name
     assert [len(seen[name]) for name in ("queue", "forgotten", "skipped", "rights", "backgrounds")] == [1] * 5
     assert len(seen["pending"]) == alone["vectors"]
-    assert seen["opened"] == seen["summaries"] == seen["queries"] == []
+    assert seen["summaries"] == []
     text = repr(seen).casefold()
     assert not [word for word in ("zyxworth", "merger", str(shared.docs / "secret")) if word in text]
 
@@ -236,27 +234,9 @@ def test_an_export_holds_what_the_role_sees(shared: Shared, cli: Cli, tmp_path: 
     assert "confidential" not in cli("tree", "--index", tmp_path / "index").out
 
 
-def test_recorded_questions_are_of_who_asked_them(shared: Shared, cli: Cli) -> None:
-    for role in ("sales", "legal"):
-        said = cli("ask", f"the question of {role}", "--record", "--index", shared.seen_by(role))
-        assert "record" not in said.err
-    for role, other in (("sales", "legal"), ("legal", "sales")):
-        said = cli("history", "--index", shared.seen_by(role))
-        assert f"the question of {role}" in said.out
-        assert f"the question of {other}" not in said.out
-    (own,) = open_history(shared.seen_by("sales")).queries()
-    assert (
-        f"no question {own.key} is recorded"
-        in cli("history", str(own.key), "--index", shared.seen_by("legal"), code=2).err
-    )
-    assert open_history(shared.seen_by("legal")).delete_all() == 1
-    assert open_history(shared.index).delete_all() == 1
-
-
-def test_what_is_forgotten_leaves_the_queue_and_every_history(shared: Shared, cli: Cli) -> None:
+def test_what_is_forgotten_leaves_the_queue(shared: Shared, cli: Cli) -> None:
     (shared.docs / "open" / "gone.md").write_text("# Gone\n\nA dodo.\n", encoding="utf-8")
     index_folders([shared.docs / "open"], shared.index)
-    cli("ask", "dodo", "--record", "--index", shared.seen_by("sales"))
     execute(
         shared.index,
         "INSERT INTO hybrid_retrieve.queue (folder_key, path, content)"
@@ -266,7 +246,7 @@ def test_what_is_forgotten_leaves_the_queue_and_every_history(shared: Shared, cl
     assert "PostgreSQL keeps what was deleted in its log (WAL) until that is recycled" in said.err
     with closing(psycopg.connect(shared.index)) as connection:
         waiting = connection.execute("SELECT path FROM hybrid_retrieve.queue").fetchall()
-        dump = [_read(connection, table) for table in ("nodes", "chunks", "queries", "words", "postings", "names")]
+        dump = [_read(connection, table) for table in ("nodes", "chunks", "words", "postings", "names")]
     assert waiting == [("stays.md",)]
     assert "dodo" not in repr(dump)
     assert "backups" in json.loads(cli("forget", "gone.md", "--index", shared.index, "--json").out)["kept"]

@@ -109,7 +109,7 @@ def start_team(index: str, folder: Path) -> Iterator[Team]:
         ports: list[int] = []
         handler = type("Proxy", (RoundRobin,), {"ports": ports, "turn": itertools.count()})
         proxy = stack.enter_context(serving(handler))
-        options = ("--web", "--mcp", "--record", "--public-url", proxy.url)
+        options = ("--web", "--mcp", "--public-url", proxy.url)
         homes: tuple[dict[str, str], ...] = ({}, {"XDG_DATA_HOME": str(folder / "elsewhere")})
         servers = [stack.enter_context(served(index, *options, **home)) for home in homes]
         ports += [server.port for server in servers]

@@ -135,18 +135,14 @@ def test_the_command_line_reads_back_what_it_prints(
             )
 
 
-def test_a_batch_and_recorded_questions_are_read_back(place: Path, index: Path, cli: Cli) -> None:
+def test_the_hits_of_a_batch_are_read_back(place: Path, index: Path, cli: Cli) -> None:
     (place / "asked.jsonl").write_text('{"id": "1", "question": "otters sleep in the sun"}\n')
     (line,) = cli("ask", "--batch", place / "asked.jsonl", "--index", index, "--top-k", "40").out.splitlines()
-    hits = json.loads(
-        cli("ask", "--json", "--record", "--top-k", "40", "--index", index, "otters sleep in the sun").out
-    )["hits"]
+    hits = json.loads(cli("ask", "--json", "--top-k", "40", "--index", index, "otters sleep in the sun").out)["hits"]
     for found, hit in zip(json.loads(line)["hits"], hits, strict=True):
         for reference in (found["node_id"], f"{found['file']}:{found['start_line']}-{found['end_line']}"):
             passage = read_json(cli, reference, "--index", index)
             assert place_of(passage)[:3] == (hit["folder"], hit["file"], hit["start_line"])
-    (recorded,) = json.loads(cli("history", "--json", "--index", index).out)["queries"]
-    assert read_json(cli, recorded["citation"], "--index", index)["file"] == hits[0]["file"]
 
 
 def call_text(served: ServedIndex, tool: str, **arguments: object) -> str:
@@ -257,7 +253,7 @@ def test_forget_takes_a_reference_that_names_its_index(place: Path, cli: Cli, mo
 
 
 def test_a_folder_alone_is_named_when_a_second_one_comes(place: Path, index: Path) -> None:
-    index_folders([place / "notes"], place / "own", settings={"record": True})
+    index_folders([place / "notes"], place / "own")
     with open_retriever((), place / "own") as retriever:
         assert retriever.read("README.md:1").node_id.startswith("README.md#")
         before = retriever.search("otters").hits[0]

@@ -89,7 +89,7 @@ def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, har
         with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
             rows.execute(harm)
     commands: list[list[str | Path]] = [
-        ["doctor", "--repair"], ["index", docs, *ALONE], ["ask", "bread", *ALONE], ["history", "--delete", "all"],
+        ["doctor", "--repair"], ["index", docs, *ALONE], ["ask", "bread", *ALONE],
         ["forget", docs / "mail.md"], ["import", place / "notes.zip", "--force"], ["doctor"],
         ["export", place / "more.zip"],
     ]  # fmt: skip

@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
-from retriever.looking.history import open_history
 from retriever.query import AskRequest
 from retriever.serving.http import MAX_HEADER_BYTES
 from retriever.serving.pool import ServedIndex
@@ -160,14 +159,13 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
 
 def test_no_language_model_is_asked_while_somebody_types(index: str | Path, ollama: ScriptedServer) -> None:
     with (
-        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
+        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
         TestClient(make_web_app(library)) as app,
     ):
         page = app.get("/", params={"question": QUESTION, "typing": "true"})
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
     assert ollama.requests == []
-    assert open_history(index).queries() == ()
 
 
 def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: str | Path, ollama: ScriptedServer) -> None:

@@ -50,7 +50,7 @@ class Seen:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     index = indexed(tmp_path_factory.mktemp("web"), PAGES)
     write_pictures(index.parent / "docs")
-    with served(index, "--web", "--record") as server:
+    with served(index, "--web") as server:
         yield server
 
 

@@ -1,7 +1,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,7 @@ from retriever.searching.fusion import (
     share_weights,
     weigh_rankings,
 )
-from retriever.searching.recency import SECONDS_OF_A_DAY, decay_by_age, score_recency
+from retriever.searching.recency import SECONDS_OF_A_DAY, decay_by_age
 from retriever.settings.schema import FusionSettings, Profile
 from retriever.types import Candidate, Ranked, Ranking, Source
 
@@ -162,7 +161,6 @@ def test_recency_by_hand() -> None:
     assert decay_by_age([None, 100 * DAY, 10 * DAY], 90.0) == [1.0, 1.0, 0.5]
     assert decay_by_age([None, None], 90.0) == [1.0, 1.0]
     assert decay_by_age([], 90.0) == []
-    assert score_recency([0.0, 0.0, -180 * DAY], [0, 9, 9], 180.0) == [1.0, 1 + log(10), (1 + log(10)) / 2]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from retriever.retriever import Retriever
 
-WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "record": False, "rerank": {"kind": "none"}}
+WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
 PAGE_WAIT_S = 0.5
 """How long a page waits for the documents to be read before it says how far that is."""
 STATIC = Path(__file__).parent / "static"
@@ -131,7 +131,7 @@ class Site:
     def search(self, request: AskRequest, profile: str, *, typing: bool = False, wait_s: float | None = None) -> Timed:
         """Return an answer; the first one of a profile opens what it needs.
 
-        With `typing` the question may not be whole yet: no language model is asked, nothing reranked or recorded.
+        With `typing` the question may not be whole yet: no language model is asked, nothing is reranked.
         `wait_s` is as in `ServedIndex.retriever`.
         """
         begun = time.perf_counter()
@@ -139,7 +139,7 @@ class Site:
         if typing:
             with self.library.retriever(profile, wait_s=wait_s) as retriever:
                 chosen = retriever.profile
-            if chosen.use_llm or chosen.record or chosen.rerank.kind != "none":
+            if chosen.use_llm or chosen.rerank.kind != "none":
                 settings = WHILE_TYPING
         with self.library.retriever(profile, settings, wait_s) as retriever:
             opening = milliseconds_since(begun)
