@@ -1,8 +1,7 @@
 """Each stage that is skipped or fails is named: in text, in JSON and to an agent alike."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +20,22 @@ from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
 QUESTION = "which stamp pays for the journey of a letter?"
 NOBODY: Mapping[str, Any] = {"use_llm": True, "llm": {"url": "http://127.0.0.1:9"}}
 """A language model that does not answer."""
-Trouble = Callable[[Shelf], AbstractContextManager[object]]
+Trouble = Callable[[Shelf], None]
 
 
-def without_documents(shelf: Shelf) -> AbstractContextManager[object]:
+def without_documents(shelf: Shelf) -> None:
     if shelf.docs.exists():
         shelf.docs.rename(shelf.place / "elsewhere")
-    return nullcontext()
 
 
-def a_damaged_file(shelf: Shelf) -> AbstractContextManager[object]:
+def a_damaged_file(shelf: Shelf) -> None:
     """Of the snapshot in force; the answer makes it anew."""
     (file,) = shelf.index.glob("snapshot-*/manifest.json")
     file.write_text("{", encoding="utf-8")
-    return nullcontext()
 
 
-@contextmanager
-def another_writer(shelf: Shelf) -> Iterator[None]:
-    with shelf.rows() as rows, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retriever.store.database.BUSY_TIMEOUT_S", 0.1)  # of the look at the folders
-        rows.execute("BEGIN IMMEDIATE")
-        yield
-        rows.execute("ROLLBACK")
-
-
-def none(_: Shelf) -> AbstractContextManager[object]:
-    return nullcontext()
+def none(_: Shelf) -> None:
+    pass
 
 
 CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
@@ -79,11 +67,12 @@ def test_text_json_and_agents_name_it_alike(
     profile.write_text(yaml.safe_dump({**ALWAYS_LOOK, **settings}), encoding="utf-8")
     asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile)]
 
-    with trouble(shelf):
-        text = cli(*asked).err
-    with trouble(shelf):
-        content = json.loads(cli(*asked, "--json").out)
-    with trouble(shelf), ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
+    trouble(shelf)
+    text = cli(*asked).err
+    trouble(shelf)
+    content = json.loads(cli(*asked, "--json").out)
+    trouble(shelf)
+    with ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
         reply = SearchTool.model_construct(question=question, profile=str(profile)).answer(library)
 
     notes = [line.removeprefix("note: ") for line in text.splitlines() if line.startswith("note: ")]
