@@ -114,11 +114,7 @@ def index_folders(
     request = note_choice(index_request(docs, index, profile, settings, None, everything=everything))
     report = update_index(request, progress or NoProgress())
     remember(request.store)
-    if request.profile.summaries.kind != "llm":
-        return report
-    from retriever.indexing.summaries import summarize_index  # 400 ms: pydantic and the parser
-
-    return summarize_index(request, report, progress or NoProgress())
+    return report
 
 
 @check_arguments

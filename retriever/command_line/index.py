@@ -37,7 +37,7 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
     "index docs",
     'index docs --ignore "tutorial-notes/"',
     "index docs --index .index --json",
-    settings=(*INDEX_SECTIONS, "llm"),
+    settings=INDEX_SECTIONS,
 )
 @options.folders
 @options.index
@@ -52,7 +52,7 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_json: bool) -> ExitCode:
     """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
 
-    One index holds several folders. What has been read, embedded and summarised is kept when this is interrupted.
+    One index holds several folders. What has been read and embedded is kept when this is interrupted.
     """
     if enqueue:
         from retriever.sharing import enqueue_folders
@@ -80,13 +80,6 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     print_line(f"  chunks   {report.chunks:,}; {embedded}")
     if report.prefixes:
         print_line(f"  prefixes {sanitize_line(report.prefixes)}")
-    if (summaries := report.summaries) is not None:
-        parts = [f"{summaries.written:,} written by {summaries.writer}, {summaries.known:,} known already"]
-        if summaries.unusable:
-            parts.append(f"{summaries.unusable:,} could not be used, so the first sentences stay")
-        if summaries.missing:
-            parts.append(f"{summaries.missing:,} missing, `index` goes on with them: {summaries.reason}")
-        print_line(f"  summaries {'; '.join(parts)}")
     for folder in report.folders:
         print_line(f"  folder   {folder}")
     print_line(f"  index    {report.path}")
@@ -100,7 +93,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     "watch docs",
     'watch docs --ignore "tutorial-notes/"',
     "watch docs --index .index --json",
-    settings=(*INDEX_SECTIONS, "llm"),
+    settings=INDEX_SECTIONS,
 )
 @options.folders
 @options.index

@@ -15,7 +15,6 @@ from retriever.errors import CommandHint, EncoderError, NoIndexError, UnknownRef
 from retriever.indexing.background import renew_background
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
-from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, transaction
@@ -60,7 +59,6 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             # What was made of texts that no document has any more: earlier versions of these may be among them.
             for table in ("vectors", "pending"):
                 connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
-            remove_unread_summaries(connection)
             number = 0  # nothing was ever searched here
             if reading.snapshot_number(connection):
                 with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`

@@ -52,7 +52,7 @@ class IndexRequest:
                 prefixes = served_prefixes(chosen)
             model = (chosen.kind, chosen.model, *prefixes, chosen.max_tokens)
             model = (*model, card_digest(chosen.model)) if chosen.kind == "onnx" else model
-        return json.dumps([CONFIG_VERSION, model, asdict(self.profile.chunks), self.profile.summaries.kind])
+        return json.dumps([CONFIG_VERSION, model, asdict(self.profile.chunks)])
 
     @property
     def remembered(self) -> dict[str, str]:

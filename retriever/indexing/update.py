@@ -364,10 +364,6 @@ def write_documents(
             document = documents[stat.path]
             new.append(writing.put_document(connection, folder.key, stat, document, names_of_nodes(document)))
             progress.advance("writing", len(new))
-    if request.profile.summaries.kind == "llm":
-        from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written
-
-        apply_known_summaries(connection, new)
     for folder in folders:
         writing.set_link_targets(connection, folder)
     progress.finish("writing")

@@ -86,8 +86,6 @@ def read_queue(store: Store) -> Queue | None:
 def enqueue(request: IndexRequest, progress: Progress) -> int:
     """Put what changed in folders into the queue, in place of what waited of them; return how many documents."""
     store, _ = request.store, request.store.url  # a folder has no queue
-    if request.profile.summaries.kind == "llm":
-        raise UsageError("workers write no summaries with a language model; index without --enqueue")
     with store.write(request.wait_s) as (connection, _), transaction(connection):
         listings = list_folders(request.docs, request.profile.documents)
         name_folders(store, request.docs, request.settings.get("documents", {}))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
-INDEX_SECTIONS = ("encoder", "chunks", "documents", "summaries")  # an index, whose content they decide, remembers them
+INDEX_SECTIONS = ("encoder", "chunks", "documents")  # an index, whose content they decide, remembers them
 LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most these
 
 StageSettings = TypeVar("StageSettings")
@@ -109,18 +109,6 @@ class AnswerSettings:
         20.0,
         "The longest wait for the model's sentences, at most llm.seconds: it reads and writes as much as it can then.",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SummarySettings:
-    """Who writes the summaries of sections."""
-
-    kind: Literal["extractive", "llm"] = setting(
-        "extractive",
-        "extractive: a section's first sentences; llm: `index` has the language model write them.",
-        "--summaries",
-    )
-    model: str = setting("", "The language model that writes them, as Ollama names it; empty: llm.model.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +350,6 @@ class Profile:
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     chunks: ChunkSettings = field(default_factory=ChunkSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)
-    summaries: SummarySettings = field(default_factory=SummarySettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)
     hyde: HydeSettings = field(default_factory=HydeSettings)

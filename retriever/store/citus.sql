@@ -51,7 +51,6 @@ ALTER TABLE links ADD CONSTRAINT links_source_key_fkey FOREIGN KEY (source_key) 
 SELECT create_distributed_table('vectors', 'text_hash');
 SELECT create_distributed_table('chunks', 'text_hash', colocate_with => 'vectors');
 SELECT create_distributed_table('pending', 'text_hash', colocate_with => 'vectors');
-SELECT create_distributed_table('summaries', 'text_hash', colocate_with => 'vectors');
 
 -- By word: a question asks for the rows of its own.
 SELECT create_distributed_table('postings', 'term');

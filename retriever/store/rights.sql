@@ -24,8 +24,7 @@ BEGIN
         ('links', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = source_key >> 24)'),
         ('chunks', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = chunk_key >> 24)'),
         ('vectors', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = vectors.text_hash)'),
-        ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)'),
-        ('summaries', 'false')
+        ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)')
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', protected);
         EXECUTE format(

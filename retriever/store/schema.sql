@@ -123,10 +123,3 @@ CREATE TABLE forgotten (
     path TEXT NOT NULL,          -- relative to the folder; with a slash at its end, everything below it
     PRIMARY KEY (folder_key, path)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE summaries (
-    writer TEXT NOT NULL,        -- the language model and the version of what it is asked
-    text_hash BLOB NOT NULL,     -- of the title, breadcrumb and text that it read
-    summary TEXT NOT NULL,       -- empty: what it wrote cannot be used
-    PRIMARY KEY (writer, text_hash)
-) STRICT, WITHOUT ROWID;

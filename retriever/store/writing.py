@@ -1,7 +1,7 @@
 """Changes to index.sqlite. Every function belongs inside a `transaction` of the one writer."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -227,29 +227,3 @@ def put_pending(connection: Connection, fingerprint: str, texts: Mapping[bytes, 
 def remove_other_models(connection: Connection, fingerprint: str) -> None:
     """Removes what other models than this one made of the texts."""
     connection.execute("DELETE FROM vectors WHERE fingerprint <> ?", (fingerprint,))
-
-
-# The summaries that a language model wrote, by the text that it read, and which of them nodes have.
-
-
-def known(connection: Connection, writer: str) -> dict[bytes, str]:
-    """What a language model wrote, by the hash of what it read; empty where it cannot be used."""
-    return dict(connection.execute("SELECT text_hash, summary FROM summaries WHERE writer = ?", (writer,)))
-
-
-def put(connection: Connection, writer: str, text_hash: bytes, summary: str) -> None:
-    row = (writer, text_hash, summary)
-    connection.execute("INSERT INTO summaries (writer, text_hash, summary) VALUES (?, ?, ?)", row)
-
-
-def keep_only(connection: Connection, text_hashes: Collection[bytes]) -> None:
-    """Forgets the summaries of all other texts, by any writer."""
-    kept = set(text_hashes)
-    rows = connection.execute("SELECT DISTINCT text_hash FROM summaries").fetchall()
-    connection.executemany("DELETE FROM summaries WHERE text_hash = ?", (row for row in rows if row[0] not in kept))
-
-
-def set_of_nodes(connection: Connection, summaries: Mapping[int, str]) -> None:
-    """New summaries of nodes, by their keys."""
-    rows = ((summary, key) for key, summary in summaries.items())
-    connection.executemany("UPDATE nodes SET summary = ? WHERE node_key = ?", rows)

@@ -112,8 +112,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     """Examine the language models that this profile asks, and what scores its candidates one after another."""
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
     reranks = profile.use_llm and profile.rerank.kind == "llm"
-    others = (profile.use_llm and profile.rounds > 0) or profile.summaries.kind == "llm"
-    is_asked = expands or reranks or others
+    is_asked = expands or reranks or (profile.use_llm and profile.rounds > 0)
     # A profile that needs none has its short answers written by one, if it runs.
     for found in check_llm(profile.llm, measures=True) if is_asked or profile.rerank.kind == "none" else ():
         # What is wrong says what to do in the same sentence.

@@ -5,7 +5,7 @@ one step. A repair that is killed before that step leaves the damaged index and 
 removes.
 
 Kept are what no document can give back (folders, settings, what was forgotten) and, by
-the hashes of their texts, what would take long to make: vectors and written summaries. Each table is read
+the hashes of their texts, what would take long to make: vectors. Each table is read
 up to the first row that cannot be read.
 """
 
@@ -65,7 +65,6 @@ SAVED = {
     "folders": "folder",
     "forgotten": "forgotten path",
     "vectors": "vector",
-    "summaries": "summary text",
 }
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the second where an error message quotes a damaged schema
 

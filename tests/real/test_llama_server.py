@@ -21,7 +21,6 @@ from retriever.embedding import open_encoder
 from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
-from retriever.indexing.summaries import WrittenSummary
 from retriever.query import Turn
 from retriever.rerank.endpoint import EndpointReranker, check_server
 from retriever.rerank.llm import ListwiseReranker
@@ -107,7 +106,6 @@ def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temper
         expansion.build_task("how are two rankings fused?", expansion.Grounding(), settings),
         build_rewriting("and the old ones?", [Turn("how are keys rotated?", "")]),
         Task("Choose sections.", "How are rankings fused?", Actions, 300),
-        Task("Summarize.", "How are rankings fused?", WrittenSummary, 256),
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
     ]
     for task in tasks:

@@ -139,7 +139,6 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
         connection.execute("INSERT INTO forgotten SELECT folder_key, path || '/old.md' FROM folders")
         connection.execute("INSERT INTO skipped SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM folders")
         connection.execute("INSERT INTO pending (text_hash, text) SELECT DISTINCT text_hash, text FROM chunks")
-        connection.execute("INSERT INTO summaries SELECT '', text_hash, min(text) FROM chunks GROUP BY text_hash")
         names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'alone'")]
         try:
             whole = {name: _read(connection, name) for name in names}
@@ -159,7 +158,7 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
                 _read(connection, "documents")
         finally:
             connection.execute("RESET ROLE")
-            for table in ("queue", "forgotten", "skipped", "pending", "summaries"):
+            for table in ("queue", "forgotten", "skipped", "pending"):
                 connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
     assert all(len(whole[name]) > len(seen[name]) for name in names if name not in ("meta", "writer"))
     both = "folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "parts"
@@ -167,7 +166,6 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
         assert len(seen[name]) == alone[name], name
     assert [len(seen[name]) for name in ("queue", "forgotten", "skipped", "rights", "backgrounds")] == [1] * 5
     assert len(seen["pending"]) == alone["vectors"]
-    assert seen["summaries"] == []
     text = repr(seen).casefold()
     assert not [word for word in ("zyxworth", "merger", str(shared.docs / "secret")) if word in text]
 
