@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
 from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
-from retriever.evaluation.question_files import check_expansions, read_expansions, read_questions
+from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.results import HEADLINES, Summary, summarize
-from retriever.evaluation.statistics import Estimate, estimate_over_sets
+from retriever.evaluation.statistics import Estimate, find_interval, resample_means
 
 SYSTEMS = (
     System("balanced", "balanced", {}),
@@ -57,8 +59,7 @@ def measured(benchmark: Benchmark, index: str) -> Summary:
     plain = Asked(questions, (str(benchmark.docs),), index)
     runs = [ask_all(system, plain) for system in SYSTEMS]
     if benchmark.expansions.is_file():
-        expansions = read_expansions(benchmark.expansions)
-        check_expansions(expansions, questions, benchmark.expansions)
+        expansions = read_expansions(benchmark.expansions, questions.questions)
         runs.append(ask_all(EXPANDED, Asked(questions, plain.docs, index, expansions)))
     with open_system(SYSTEMS[0], plain) as retriever:
         return summarize(questions, runs, list_sections(retriever))
@@ -74,6 +75,15 @@ def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:
         if len(found) == len(summaries):
             values = [[[item[measure] for item in one.per_question.values()] for one in found] for measure in measures]
             yield f"{name:<20}" + "".join(f"{estimate_text(estimate_over_sets(sets)):>22}" for sets in values)
+
+
+def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
+    """Return the mean of the means of several sets of questions; each set is resampled on its own."""
+    arrays = [np.asarray(values, np.float64) for values in sets]
+    means = sum(resample_means(array, number) for number, array in enumerate(arrays)) / len(arrays)
+    low, high = find_interval(np.asarray(means))
+    mean = float(np.mean([array.mean() for array in arrays]))
+    return Estimate(mean, low, high, sum(map(len, arrays)))
 
 
 def estimate_text(value: Estimate) -> str:

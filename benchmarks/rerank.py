@@ -103,7 +103,7 @@ class Questions:
     def of(cls, benchmark: Benchmark, index: str) -> "Questions":
         """Indexes the documents."""
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
-        recorded = read_expansions(benchmark.expansions) if benchmark.expansions.is_file() else {}
+        recorded = read_expansions(benchmark.expansions, questions) if benchmark.expansions.is_file() else {}
         with open_retriever([benchmark.docs], index) as retriever:
             sections = list_sections(retriever)
         right = {question.id: find_right_sections(question, sections) for question in questions}

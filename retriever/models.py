@@ -87,11 +87,6 @@ class OpenModels:
             self._generator = ServedGenerator(self._profile.llm)
         return self._generator
 
-    @property
-    def llm_calls(self) -> int:
-        """How many answers of the language model were used."""
-        return self._generator.answers if self._generator else 0
-
     @cached_property
     def expander(self) -> "Expander":
         """What writes the question in other words."""

@@ -295,11 +295,6 @@ class Retriever(Closing):
         with self._use() as index, index.view() as view:
             yield view
 
-    @property
-    def llm_calls(self) -> int:
-        """How many answers of the language model were used since this was opened."""
-        return self._models.llm_calls
-
     def close(self) -> None:
         """Closes the index; what is asked afterwards is a ClosedError."""
         with self._lock:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         "conversation",
         "focus",
         "show_hypothetical",
-        "reference",
         "fail_on_none",
         "editor",
         "server",
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 @options.scope
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
-@click.option("--why-not", "reference", metavar="PATH[#SECTION]", help="Show why this section, or file, is no hit.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
 @options.no_llm
 @options.as_json
@@ -107,7 +105,6 @@ def ask(
     conversation: tuple[str, ...],
     focus: tuple[str, ...],
     editor: str,
-    reference: str | None,
     server: str,
     token_file: str,
     *,
@@ -130,7 +127,7 @@ def ask(
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
     given = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     if batch is not None:
-        refuse("--batch answers the questions of its file", given | {"--server": server, "--why-not": reference})
+        refuse("--batch answers the questions of its file", given | {"--server": server})
         from retriever.command_line.batch import answer_batch
 
         return answer_batch(batch, run or STANDARD_STREAM, opening, console, scope, fail_on_none=fail_on_none)
@@ -138,10 +135,7 @@ def ask(
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
     request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope, focus=focus)
     if context:
-        more = {"--full": full, "--explain": explain, "--why-not": reference}
-        refuse("--context has the texts already, and no stages", more)
-    if reference and (server or opening.several):
-        raise click.UsageError("--why-not looks into one index that is opened here: leave out --server, --all")
+        refuse("--context has the texts already, and no stages", {"--full": full, "--explain": explain})
     form = Form(Output.of(as_json=as_json, context=context), editor, full, explain, show_hypothetical, console.verbose)
     client = reach_server(server, token_file, opening, request, full=full) if server else None
     printer = Printer(request, form, console, opening.index)
@@ -150,7 +144,7 @@ def ask(
     try:
         with open_asked(opening, console, client, printer.answer_early if is_person else None) as retriever:
             found = retriever.context(request) if form.output.is_context else retriever.search(request)
-            answer = printer.show(found, cast("Retriever", retriever), reference)
+            answer = printer.show(found)
             if is_person:
                 answer = printer.embed_rest(cast("Retriever", retriever), answer)
     except KeyboardInterrupt:
@@ -248,10 +242,8 @@ class Printer:
     begun: float = field(default_factory=time.perf_counter)  # loading modules is a part of what the user waits for
     early: Answer | None = None  # the one that was given before everything was embedded
 
-    def show(
-        self, found: "Answer | AnswerInContext", retriever: "Retriever | None" = None, reference: str | None = None
-    ) -> Answer:
-        """Print the answer, a second one where it has other sections; also why the section of `reference` is no hit."""
+    def show(self, found: "Answer | AnswerInContext") -> Answer:
+        """Print the answer, a second one where it has other sections."""
         context, answer = (None, found) if isinstance(found, Answer) else (found, found.answer)
         spent = Spent.since(self.begun, answer.trace.stages)
         # The same list twice would be read twice, to find that nothing changed.
@@ -262,10 +254,6 @@ class Printer:
             print_line("\nNow that everything is embedded, by meaning as well:\n")
         if context is not None:
             print_context(context, spent, self.form)
-        elif retriever is not None and reference:
-            from retriever.evaluation.why_not import explain_absence
-
-            print_answer(answer, spent, self.form, explain_absence(retriever, answer, reference))
         else:
             print_answer(answer, spent, self.form)
         sys.stdout.flush()  # results before notes, where both streams go to one place

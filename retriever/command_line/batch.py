@@ -1,17 +1,16 @@
 """`ask --batch`: many questions in one process, each answered as one line of JSON."""
 
 import sys
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pageindex.corpus import read_file
 from retriever.command_line.console import STANDARD_STREAM, Console, format_json, write_whole
 from retriever.command_line.opening import Opening, open_one_or_several
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import pluralize
 from retriever.errors import QuestionError, ScopeError, UsageError
-from retriever.evaluation.question_files import Mistakes, id_in, json_object, text_in
+from retriever.evaluation.question_files import QuestionLine, read_bytes, read_lines
 from retriever.evaluation.runs import FoundSection
 from retriever.query import AskRequest, Scope
 
@@ -19,26 +18,18 @@ if TYPE_CHECKING:
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
 
-MAX_BATCH_BYTES = 1_000_000_000  # of a file of questions
-
-
-@dataclass(frozen=True, slots=True)
-class BatchQuestion:
-    id: str | int  # as it was given; it comes back with the hits
-    text: str
-
 
 def answer_batch(
     source: str, target: str, opening: Opening, console: Console, scope: Scope, *, fail_on_none: bool
 ) -> ExitCode:
     """Answer every question of the file `source` into the file `target`, in their order; `-` for the streams."""
-    try:
-        is_stream = source == STANDARD_STREAM
-        content = sys.stdin.buffer.read() if is_stream else read_file(source, MAX_BATCH_BYTES, follow_link=True)
-    except OSError as error:
-        raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
+    is_stream = source == STANDARD_STREAM
+    content = sys.stdin.buffer.read() if is_stream else read_bytes(Path(source))
     # All lines are read before the first is asked: a mistake in the last one is said at once.
-    questions = read_batch(content, "standard input" if is_stream else source)
+    name = "standard input" if is_stream else source
+    questions = read_lines(content, name, QuestionLine)
+    if not questions:
+        raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
     unanswered, failed, degraded = 0, 0, dict[str, int]()
     opened = open_one_or_several(opening, console)
     with write_whole(target) as out, opened as retriever, console.show_progress() as progress:
@@ -68,14 +59,14 @@ def answer_batch(
 
 
 def answer_line(
-    retriever: "Retriever | SeveralRetrievers", question: BatchQuestion, scope: Scope
+    retriever: "Retriever | SeveralRetrievers", question: QuestionLine, scope: Scope
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the line of a run for a question, and what was degraded or wrong with it."""
     line: dict[str, Any] = {"id": question.id}
     try:
-        answer = retriever.search(AskRequest(question.text, scope=scope))
+        answer = retriever.search(AskRequest(question.question, scope=scope))
     except QuestionError as error:  # in one question, which then has no answer; the others have theirs
-        if isinstance(error, ScopeError) and error.term not in question.text:
+        if isinstance(error, ScopeError) and error.term not in question.question:
             raise  # it is in an option
         return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
     hits = [
@@ -85,27 +76,3 @@ def answer_line(
     ]
     line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
     return line, tuple(map(str, answer.degraded))
-
-
-def read_batch(content: bytes, name: str) -> list[BatchQuestion]:
-    """Return the questions of a JSONL file in UTF-8; UsageError with every malformed line. `name` is for messages."""
-    questions: list[BatchQuestion] = []
-    with Mistakes() as mistakes:
-        lines_of_ids: dict[str | int, int] = {}
-        for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                item = json_object(line.decode("utf-8"))
-                id_in(item)  # checked here; a number stays a number, as it comes back with the hits
-                question = BatchQuestion(item["id"], text_in(item, "question"))
-                if question.id in lines_of_ids:
-                    raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
-            except ValueError as error:
-                mistakes.note(f"{name}:{number}", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error))
-                continue
-            lines_of_ids[question.id] = number
-            questions.append(question)
-    if not questions:
-        raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
-    return questions

@@ -17,7 +17,7 @@ from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
 from retriever.evaluation.ask import DEPTH, Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.measures import Values
-from retriever.evaluation.question_files import check_expansions, read_expansions, read_questions
+from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import (
     HEADLINES,
@@ -92,9 +92,8 @@ def evaluate(
         show_summary(Page.on(sys.stdout), summary)
     sys.stdout.flush()
     for system in summary.systems:
-        for word, sentences in (("failed", system.failures), ("note", system.remarks)):
-            for sentence, times in sentences.items():
-                console.note(f"{word}: {system.system}: {sentence} ({times:,} questions)")
+        for sentence, times in system.failures.items():
+            console.note(f"failed: {system.system}: {sentence} ({times:,} questions)")
     if before is not None:
         compare_with_baseline(summary, before, console)
     return ExitCode.OK
@@ -113,10 +112,7 @@ def measure_profiles(
     if not profiles:
         raise click.UsageError("--profiles names none")
     questions = read_questions(path)
-    replayed = {}
-    if expansions:
-        replayed = read_expansions(Path(expansions))
-        check_expansions(replayed, questions, Path(expansions))
+    replayed = read_expansions(Path(expansions), questions.questions) if expansions else {}
     asked = Asked(questions, opening.docs, opening.index, replayed)
     systems = [System(name, name, opening.settings) for name in profiles]
     # One profile after another, never side by side: their times are compared.
@@ -187,20 +183,18 @@ def show_kinds(page: Page, summary: Summary) -> None:
 def show_costs(page: Page, summary: Summary) -> None:
     rows = []
     for item in summary.systems:
-        latency = item.latency
         rows.append(
             [
                 item.system,
-                f"{latency.p50:.1f}" if latency else NONE,
-                f"{latency.p95:.1f}" if latency else NONE,
+                f"{item.latency.p50:.1f}",
+                f"{item.latency.p95:.1f}",
                 f"{item.abstention:.0%}" if item.abstention is not None else NONE,
                 f"{item.false_abstention:.0%}" if item.false_abstention is not None else NONE,
                 format_share(item.auroc) if item.auroc is not None else NONE,
-                f"{item.llm_calls:,}",
                 f"{item.failed:,}",
             ]
         )
-    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly", "AUROC", "LLM calls", "failed"], rows)
+    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly", "AUROC", "failed"], rows)
 
 
 def format_interval(value: Estimate | None) -> str:

@@ -7,28 +7,12 @@ from rich.text import Text
 from retriever.command_line.render import CITED, QUIET, Page
 from retriever.display.phrases import SIGNALS, SOURCES, format_doubt
 from retriever.display.sanitize import sanitize_line
-from retriever.evaluation.runs import LossStage
-from retriever.types import Source
 
 if TYPE_CHECKING:
-    from retriever.evaluation.why_not import InRanking, WhyNot
     from retriever.trace import Spent
     from retriever.types import Answer
 
 FIRST_RANKS = 5  # of a source, that are shown
-# Why a source that does not look at every section did not look at this one.
-ABSENT = {
-    Source.NEIGHBORS: "not a neighbor of a hit",
-    Source.ROUNDS: "was not what the language model asked for",
-    Source.NAME: "is called otherwise",
-}
-# What became of a section, by the stage where its way ended.
-LOSSES = {
-    LossStage.NOT_FOUND: "Lost in the sources: none of them listed it, and it is no neighbor of what they listed.",
-    LossStage.CUT: "Lost after the fusion: #{rank}, and {limit}.",
-    LossStage.BELOW: "Lost at the end: #{rank} of the candidates, and {limit}.",
-    LossStage.RETURNED: "It is a hit: #{rank}.",
-}
 
 
 def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
@@ -89,36 +73,3 @@ def show_hypothetical(page: Page, answer: "Answer") -> None:
         page.line(Text(f"  searched with  {sanitize_line(text)}", QUIET))
     for item in report.dropped:
         page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))
-
-
-def show_why_not(page: Page, found: "WhyNot") -> None:
-    """Write what became of a section in a line, then its place in the fused list and in each source."""
-    page.blank()
-    page.heading("why not", f"{found.node.citation}  {found.node.id}")
-    page.paragraph(Text(LOSSES[found.lost].format(rank=found.rank, limit=found.limit)), 2)
-    rows = [
-        ("fused", describe_fused(found)),
-        *((SOURCES[item.source], describe_source(item)) for item in found.sources),
-    ]
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        page.line(Text(f"{name:<{width}}  {sanitize_line(text)}"), 2)
-
-
-def describe_fused(found: "WhyNot") -> str:
-    """Return `#11 of 175, score 0.02000; the last hit has 0.03000`."""
-    if found.score is None:
-        return f"not among the {found.fused:,} sections"
-    place = f"#{found.rank:,} of {found.fused:,}, score {found.score:.5f}"
-    is_behind = found.top_score is not None and found.top_score > found.score
-    return f"{place}; the last hit has {found.top_score:.5f}" if is_behind else place
-
-
-def describe_source(found: "InRanking") -> str:
-    """Return `#25 of 28, cosine 0.2611; the last has 0.2479`."""
-    if found.last_score is None:
-        return "lists nothing"
-    if found.rank is None:
-        why = ABSENT.get(found.source, "did not list it")
-        return f"{why}; the last of its {found.listed:,} has {found.scale} {found.last_score:.4g}"
-    return f"#{found.rank:,} of {found.listed:,}, {found.scale} {found.score:.4g}; the last has {found.last_score:.4g}"

@@ -19,7 +19,6 @@ from retriever.trace import Spent
 
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
-    from retriever.evaluation.why_not import WhyNot
     from retriever.types import Answer
 
 log = logging.getLogger(__name__)
@@ -94,25 +93,22 @@ def dump_context(found: "AnswerInContext", spent: "Spent") -> dict[str, Any]:
     }
 
 
-def print_answer(answer: "Answer", spent: Spent, form: Form, why_not: "WhyNot | None" = None) -> None:
-    """Print the hits, and what else the form has; with `why_not` what became of another section."""
+def print_answer(answer: "Answer", spent: Spent, form: Form) -> None:
+    """Print the hits, and what else the form has."""
     if form.output.is_json:
-        content = dump_answer(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical)
-        print_json(content | ({"why_not": dump(why_not)} if why_not else {}))
+        print_json(dump_answer(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical))
         return
     from retriever.command_line.render import Page, show_answer  # rich
 
     page = Page.on(sys.stdout, form.editor)
     show_answer(page, answer, full=form.full, numbers=form.numbers)
-    if form.explain or form.hypothetical or why_not:
+    if form.explain or form.hypothetical:
         from retriever.command_line import explain
 
         if form.explain:
             explain.show_explanation(page, answer, spent)
         if form.hypothetical:
             explain.show_hypothetical(page, answer)
-        if why_not:
-            explain.show_why_not(page, why_not)
 
 
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:

@@ -1,4 +1,4 @@
-"""Every question through the real retriever, timed, with what each stage made of it."""
+"""Every question through the real retriever, timed."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,18 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.api import open_retriever
-from retriever.evaluation.questions import (
-    Question,
-    QuestionSet,
-    Sections,
-    check_gold,
-    find_excluded_sections,
-)
+from retriever.evaluation.questions import Question, QuestionSet, Sections, check_gold, find_excluded_sections
 from retriever.evaluation.runs import FoundSection, Outcome, Run
 from retriever.protocols import Progress
 from retriever.query import AskRequest, Expansion
 from retriever.settings.schema import merge
-from retriever.types import Answer, Candidate, StageName, Trace
+from retriever.types import StageName
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -58,14 +52,13 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
     with open_system(system, asked, progress, {"top_k": DEPTH}) as retriever:
         sections = list_sections(retriever)
         check_gold(questions, sections)
-        asker = Asker(retriever, sections, asked)
         # Before the clock runs: the first question opens the model and the index.
-        asker.answer(questions[0])
+        ask_question(retriever, questions[0], asked, sections)
         if progress is not None:
             progress.start(system.name, len(questions), "questions")
         outcomes = {}
         for number, question in enumerate(questions, start=1):
-            outcomes[question.id] = asker.measure_answer(question)
+            outcomes[question.id] = ask_question(retriever, question, asked, sections)
             if progress is not None:
                 progress.advance(system.name, number)
         if progress is not None:
@@ -79,36 +72,18 @@ def open_system(
     return open_retriever(asked.docs, asked.index, system.profile, merge(system.settings, more or {}), progress)
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Asks one system, and notes of each answer what is measured."""
-
-    retriever: "Retriever"
-    sections: Sections
-    asked: Asked
-
-    def answer(self, question: Question) -> Answer:
-        return self.retriever.search(AskRequest(question.text, expansion=self.asked.expansions.get(question.id)))
-
-    def measure_answer(self, question: Question) -> Outcome:
-        begun, calls = time.perf_counter(), self.retriever.llm_calls
-        answer = self.answer(question)
-        milliseconds = 1000 * (time.perf_counter() - begun)
-        excluded = find_excluded_sections(question, self.sections)
-        hits = [hit for hit in answer.hits if hit.node_id not in excluded]
-        return Outcome(
-            question_id=question.id,
-            found=tuple(FoundSection(hit.node_id, hit.file, hit.span, hit.score) for hit in hits),
-            abstained=answer.verdict == "none" or not answer.hits,
-            confidence=answer.confidence,
-            failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
-            remarks=tuple(str(item) for item in answer.degraded if item.stage in REMARK_STAGES),
-            milliseconds=milliseconds,
-            llm_calls=self.retriever.llm_calls - calls,
-        )
-
-
-def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:
-    """Return what was fused, in the order after the choice of candidates and the reranking."""
-    places = {node_id: place for place, node_id in enumerate(trace.order)}
-    return sorted(candidates, key=lambda item: places.get(item.node_id, len(places)))
+def ask_question(retriever: "Retriever", question: Question, asked: Asked, sections: Sections) -> Outcome:
+    """Return what is measured of the answer to one question."""
+    begun = time.perf_counter()
+    answer = retriever.search(AskRequest(question.text, expansion=asked.expansions.get(question.id)))
+    milliseconds = 1000 * (time.perf_counter() - begun)
+    excluded = find_excluded_sections(question, sections)
+    hits = [hit for hit in answer.hits if hit.node_id not in excluded]
+    return Outcome(
+        question_id=question.id,
+        found=tuple(FoundSection(hit.node_id, hit.file, hit.span, hit.score) for hit in hits),
+        abstained=answer.verdict == "none" or not answer.hits,
+        confidence=answer.confidence,
+        milliseconds=milliseconds,
+        failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
+    )

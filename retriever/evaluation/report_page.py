@@ -1,10 +1,9 @@
 """A summary as one page of HTML that needs nothing else: plots, tables, and every question with what was found.
 
-The page is made from templates/report.html. It refers to nothing outside itself, and its content security policy lets
-it load nothing. All text that comes from documents or questions is escaped.
+The page is made from templates/report.html. It refers to nothing outside itself, holds no script, and its content
+security policy lets it load nothing. All text that comes from documents or questions is escaped.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from markupsafe import Markup
 
 from retriever.display.sanitize import open_templates
 from retriever.evaluation.measures import MEASURES
-from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
+from retriever.evaluation.questions import Judgements, Question, find_right_sections
 from retriever.evaluation.results import HEADLINES, Summary, SystemSummary
 from retriever.evaluation.runs import FoundSection, Run
 from retriever.evaluation.statistics import Estimate
@@ -29,7 +28,7 @@ class Band:
 
     name: str  # of its class in report.css
     label: str
-    last: int | None = None  # its last rank; None: no rank at all
+    last: float  # its last rank
 
 
 BANDS = (
@@ -37,43 +36,34 @@ BANDS = (
     Band("good", "2 to 5", 5),
     Band("fair", "6 to 10", 10),
     Band("poor", "below 10", 1_000_000),
-    Band("lost", "not found"),
+    Band("lost", "not found", float("inf")),
 )
-NOT_RANKED = Band("none", "without an answer, or failed")
+NOT_RANKED = Band("none", "without an answer, or failed", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRight:
-    rank: int | None  # from 1; None: none was found
+class Judged:
+    """What one system found for one question."""
+
+    rank: int | None  # of the first right section, from 1; None: none was found
     band: Band
+    hits: tuple[tuple[int, FoundSection, bool], ...]  # (rank, section, whether it is right), those that are shown
+    failures: tuple[str, ...]
 
     def __str__(self) -> str:
         return f"#{self.rank}" if self.rank else NO_VALUE
 
 
-class Judge:
-    """Says which sections are right."""
-
-    def __init__(self, questions: QuestionSet, sections: Sections) -> None:
-        self._right = {question.id: find_right_sections(question, sections) for question in questions.questions}
-
-    def first_right(self, question: Question, run: Run) -> FirstRight:
-        outcome = run.outcomes[question.id]
-        if outcome.failures or not question.is_answerable:
-            return FirstRight(None, NOT_RANKED)
-        places = enumerate(outcome.found, start=1)
-        rank = next((place for place, found in places if found.node_id in self._right[question.id]), None)
-        band = next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
-        return FirstRight(rank, band)
-
-    def shown_hits(self, question: Question, run: Run) -> Iterator[tuple[int, FoundSection, bool]]:
-        """Yield (place from 1, section, whether it is right) of the first hits, and of the first right one."""
-        shown_right = False
-        for place, found in enumerate(run.outcomes[question.id].found, start=1):
-            right = found.node_id in self._right[question.id]
-            if place <= SHOWN_HITS or (right and not shown_right):
-                yield place, found, right
-            shown_right = shown_right or right
+def judge(question: Question, run: Run, right: Judgements) -> Judged:
+    """Return what of a system's answer is shown, given the sections that are right."""
+    outcome = run.outcomes[question.id]
+    ranked = [(rank, found, found.node_id in right) for rank, found in enumerate(outcome.found, start=1)]
+    first = next((rank for rank, _, is_right in ranked if is_right), None)
+    band = next(band for band in BANDS if (first or float("inf")) <= band.last)
+    hits = tuple(item for item in ranked if item[0] <= SHOWN_HITS or item[0] == first)
+    if outcome.failures or not question.is_answerable:
+        first, band = None, NOT_RANKED
+    return Judged(first, band, hits, outcome.failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,35 +76,24 @@ class DotPlot:
 
 
 def render_report(summary: Summary) -> str:
-    environment = open_templates(_HERE / "templates")
-    style, script = (Markup((_HERE / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))
     questions = summary.questions.questions
+    right = {item.id: find_right_sections(item, summary.sections) for item in questions}
     answerable = [question for question in questions if question.is_answerable]
     counts = [f"{sum(item.kind == kind for item in answerable)} {kind}" for kind in summary.questions.kinds]
     if unanswerable := len(questions) - len(answerable):
         counts.append(f"{unanswerable} without an answer in the documents")
-    judge = Judge(summary.questions, summary.sections)
-    ranks = {run.system: {item.id: judge.first_right(item, run) for item in questions} for run in summary.runs}
-    # The parts of each bar: a band, its meaning, and how many questions are in it.
-    rank_bars = {}
-    for system, first in ranks.items():
-        sizes = Counter(right.band for right in first.values())
-        rank_bars[system] = [(band, f"with the first right answer {band.label}", sizes[band]) for band in BANDS]
-    return environment.get_template("report.html").render(
+    template = open_templates(_HERE / "templates").get_template("report.html")
+    return template.render(
         summary=summary,
         headlines=HEADLINES,
         questions=questions,
         counts=counts,
-        style=style,
-        script=script,
-        judge=judge,
-        bands=BANDS,
-        not_ranked=NOT_RANKED,
+        style=Markup((_HERE / "report.css").read_text(encoding="utf-8")),
+        bands=(*BANDS, NOT_RANKED),
         no_value=NO_VALUE,
         measure_plots=list(plot_measures(summary)),
         kind_plots=list(plot_kinds(summary)) if len(summary.questions.kinds) > 1 else [],
-        ranks=ranks,
-        rank_bars=rank_bars,
+        judged={run.system: {item.id: judge(item, run, right[item.id]) for item in questions} for run in summary.runs},
         measure_names=MEASURES,
         other_figures=OTHER_FIGURES,
     )
@@ -144,11 +123,10 @@ def show_value(value: float | None, form: str) -> str:
 
 # What is no measure of a single question.
 OTHER_FIGURES: Mapping[str, Callable[[SystemSummary], str]] = {
-    "milliseconds (median)": lambda item: show_value(item.latency.p50 if item.latency else None, ".1f"),
-    "milliseconds (95th percentile)": lambda item: show_value(item.latency.p95 if item.latency else None, ".1f"),
+    "milliseconds (median)": lambda item: f"{item.latency.p50:.1f}",
+    "milliseconds (95th percentile)": lambda item: f"{item.latency.p95:.1f}",
     "abstains where there is no answer": lambda item: show_value(item.abstention, ".0%"),
     "abstains where there is one": lambda item: show_value(item.false_abstention, ".0%"),
     "its confidence tells the two apart (AUROC)": lambda item: show_value(item.auroc, ".3f"),
-    "calls of a language model": lambda item: f"{item.llm_calls:,}",
     "questions with a failed stage": lambda item: f"{item.failed:,}",
 }

@@ -1,5 +1,6 @@
 """The runs of some systems become one table: means with intervals, overall and by kind, and every pair compared."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 from retriever.display.json import dump
 from retriever.errors import UsageError
 from retriever.evaluation.measures import Values, measure
-from retriever.evaluation.question_files import json_object, read_text
+from retriever.evaluation.question_files import read_bytes
 from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
 from retriever.evaluation.runs import Run
 from retriever.evaluation.statistics import (
@@ -32,7 +33,7 @@ COMPARED = 3  # of the headline measures: these are compared for each pair of sy
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds from a question to its answer, models and index open."""
+    """Milliseconds from a question to its answer."""
 
     p50: float
     p95: float
@@ -47,15 +48,12 @@ class SystemSummary:
     overall: Mapping[str, Estimate]  # measures by name; without those that no question has
     by_kind: Mapping[str, Mapping[str, Estimate]]
     failures: Mapping[str, int]  # sentences on stages that failed, with the number of questions: they are in no measure
-    remarks: Mapping[str, int]
     failed: int  # questions with a failure
-    latency: Latency | None
+    latency: Latency
     # The share of the unanswerable questions for which nothing was claimed; None without such questions.
     abstention: float | None
     false_abstention: float | None  # the same of the answerable ones, where it is wrong
-    # How well its confidence tells answerable questions from the others; None without both kinds, or without one.
-    auroc: float | None
-    llm_calls: int
+    auroc: float | None  # how well its confidence tells answerable questions from the others; None without both kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +89,13 @@ def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> Syste
     whole = [question for question in questions.questions if not run.outcomes[question.id].failures]
     answerable = [question for question in whole if question.is_answerable]
     values = measure_questions(run, answerable, sections)
-    times = [item.milliseconds for item in outcomes if item.milliseconds is not None]
+    times = [item.milliseconds for item in outcomes]
     abstained: dict[bool, list[bool]] = {True: [], False: []}  # by whether the documents hold an answer
     confidence: dict[bool, list[float]] = {True: [], False: []}
     for question in whole:
         outcome = run.outcomes[question.id]
         abstained[question.is_answerable].append(outcome.abstained)
-        if outcome.confidence is not None:
-            confidence[question.is_answerable].append(outcome.confidence)
+        confidence[question.is_answerable].append(outcome.confidence)
     return SystemSummary(
         system=run.system,
         settings=run.settings,
@@ -109,13 +106,11 @@ def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> Syste
             for kind in questions.kinds
         },
         failures=Counter(sentence for item in outcomes for sentence in item.failures),
-        remarks=Counter(sentence for item in outcomes for sentence in item.remarks),
         failed=len(outcomes) - len(whole),
-        latency=Latency(percentile(times, 50), percentile(times, 95)) if times else None,
+        latency=Latency(percentile(times, 50), percentile(times, 95)),
         abstention=fmean(abstained[False]) if abstained[False] else None,
         false_abstention=fmean(abstained[True]) if abstained[True] else None,
         auroc=auroc(confidence[True], confidence[False]) if all(confidence.values()) else None,
-        llm_calls=sum(item.llm_calls for item in outcomes),
     )
 
 
@@ -181,10 +176,10 @@ class Change:
 def read_baseline(path: Path) -> dict[str, dict[str, Values]]:
     """Return the values of each question of each system, of what `eval --json` printed."""
     try:
-        systems = {item["system"]: item["per_question"] for item in json_object(read_text(path))["systems"]}
+        systems = {item["system"]: item["per_question"] for item in json.loads(read_bytes(path))["systems"]}
         for values in systems.values():
             float(sum(values[key][name] for key in values for name in HEADLINES[:COMPARED]))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path}: no baseline; write one with eval --json > FILE") from error
     return systems
 

@@ -50,15 +50,6 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(float(array.mean()), low, high, len(array))
 
 
-def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
-    """Return the mean of the means of several sets of questions; each set is resampled on its own."""
-    arrays = [np.asarray(values, np.float64) for values in sets]
-    means = sum(resample_means(array, number) for number, array in enumerate(arrays)) / len(arrays)
-    low, high = find_interval(np.asarray(means))
-    mean = float(np.mean([array.mean() for array in arrays]))
-    return Estimate(mean, low, high, sum(map(len, arrays)))
-
-
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     """Return the paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test."""
     # Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.

@@ -94,7 +94,6 @@ class ServedGenerator:
         self._model: ModelInfo | None = None
         self._window: int | None = None  # what the model reads, as the server said last
         self._looked_up_at = 0.0
-        self.answers = 0  # how many tasks were answered; those that failed do not count
         self.reply: Reply | None = None  # the last one
         self.stage_s = settings.stage_seconds
         self._speeds = SpeedFile.of_user()
@@ -153,7 +152,6 @@ class ServedGenerator:
         with self._guarded(task.seconds):
             written = self._write(task)
         self._breaker.record_success()
-        self.answers += 1
         return written
 
     @contextmanager

@@ -12,7 +12,6 @@ from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open
 from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.results import Summary, compare_to_baseline, read_baseline, summarize
-from retriever.evaluation.runs import LossStage
 from retriever.query import AskRequest, Expansion
 from retriever.types import Source
 from scripts.make_questions import format_question, make_own_questions
@@ -101,21 +100,3 @@ def test_the_command_measures_and_compares_with_what_it_measured_before(index: s
     assert "means with 95 % intervals" in cli(*ask, "--baseline", baseline).out
     error = cli(*ask, "--keyword-weight", "0", "--semantic-weight", "0", "--baseline", baseline, code=1).err
     assert "error: fast: nDCG@10 fell from" in error
-
-
-def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:
-    question = "keep the program from hogging our internet connection"
-    ask = [question, "--index", index, "--profile", "fast", "--why-not"]
-    few = ["--vector-top-n", "3", "--keyword-top-n", "3"]
-    lost = json.loads(cli(*ask, "retention.md#undoing", *few, "--json").out)["why_not"]
-    assert (lost["lost"], lost["rank"], lost["score"]) == (LossStage.NOT_FOUND, None, None)
-    assert [(item["source"], item["listed"], item["rank"]) for item in lost["sources"][:1]] == [("semantic", 3, None)]
-    there = json.loads(cli(*ask, "configuration.md", "--json").out)["why_not"]
-    assert there["node"]["node_id"] == "configuration.md#configuration/limiting-bandwidth-and-processor-use"
-    assert (there["lost"], there["limit"]) == (LossStage.RETURNED, "")
-    below = json.loads(cli(*ask, "retention.md#undoing", "--candidate-cap", "400", "--json").out)["why_not"]
-    assert (below["lost"], below["limit"]) == (LossStage.BELOW, "top_k is 5")
-    page = cli(*ask, "retention.md#undoing", "--candidate-cap", "400").out
-    assert f"Lost at the end: #{below['rank']} of the candidates, and top_k is 5." in page
-    assert f"; the last hit has {below['top_score']:.5f}\n" in page
-    cli(*ask, "configuration.md#nonsense", code=2)

@@ -126,7 +126,6 @@ def test_four_questions_at_once(writer: str) -> None:
     tasks = [replace(TASK, material=f"How are {count} rankings fused?") for count in range(4)]
     with ThreadPoolExecutor(4) as pool:
         assert all(written.queries for written in pool.map(generator.write, tasks))
-    assert generator.answers == 4
 
 
 def test_a_task_that_is_too_long_is_refused_by_its_own_count(writer: str) -> None:

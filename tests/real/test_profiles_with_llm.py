@@ -8,12 +8,6 @@ from typing import Any
 import pytest
 
 from retriever.api import open_retriever
-from retriever.evaluation.ask import Asked as AskedQuestions
-from retriever.evaluation.ask import System, ask_all
-from retriever.evaluation.question_files import read_questions
-from retriever.evaluation.runs import Outcome
-from retriever.evaluation.why_not import explain_absence
-from retriever.query import Expansion
 from retriever.retriever import Retriever
 from retriever.settings.layers import profile_names
 from retriever.types import Answer, Source
@@ -107,19 +101,6 @@ def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: Sc
     assert len(answer.hits) == min(12, len(answer.trace.order)) > 5
 
 
-def test_why_a_section_is_no_hit_counts_the_reranking(shelf: Shelf, ollama: ScriptedServer) -> None:
-    wishes: dict[str, Any] = {"rerank": {"blend": 0.0}, "hyde": {"gate": "never"}}
-    with opened(shelf, "precision", ollama.url, wishes) as retriever:
-        answer = retriever.search(QUESTION)
-        order = answer.trace.order
-        last, first = (explain_absence(retriever, answer, name) for name in (order[-1], order[0]))
-    assert (last.rank, first.rank) == (len(order), 1)
-    assert last.score is not None
-    assert first.score is not None
-    assert last.score > first.score, "the model turned the order round"
-    assert (str(last.lost), str(first.lost)) == ("below top_k", "returned")
-
-
 OTHER = "what is it that rises over night in the kitchen?"
 
 
@@ -150,21 +131,6 @@ def test_recorded_expansions_are_replayed_through_full_without_a_server(
     printed = cli("eval", questions, "--expansions", recorded, "--profiles", "full", *index, "--json")
     (system,) = json.loads(printed.out)["systems"]
     assert system["failed"] == 0
-
-
-def run(shelf: Shelf, questions: Path, url: str, expansions: Mapping[str, Expansion]) -> list[Outcome]:
-    asked = AskedQuestions(read_questions(questions), index=str(shelf.index), expansions=expansions)
-    settings = {"encoder": {"kind": "none"}, "llm": {"url": url}, "hyde": {"cache_entries": 0, "gate": "always"}}
-    return list(ask_all(System("full", "full", settings), asked).outcomes.values())
-
-
-def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedServer, questions: Path) -> None:
-    """The first question is asked before the clock runs, so that its reranking is remembered."""
-    outcomes = run(shelf, questions, ollama.url, {})
-    assert [outcome.llm_calls for outcome in outcomes] == [1, 2]
-    assert [outcome.failures for outcome in outcomes] == [(), ()]
-    ollama.answer = lambda asked: answered(asked) if "queries" in asked.properties else "no JSON"
-    assert [outcome.llm_calls for outcome in run(shelf, questions, ollama.url, {})] == [1, 1]
 
 
 def test_what_is_asked_for_and_cannot_be_done_is_said(shelf: Shelf) -> None:

@@ -99,12 +99,10 @@ MISUSED = [
     (["--neighbors", "some", "q"], "--neighbors"), (["--vector-topn", "5", "q"], "--vector-topn"),
     (["-x", "q"], "comes after --"), (["-q", "-v", "q"], "-q and -v are opposites"),
     (["--run", "out.jsonl", "q"], "--run goes with --batch"), (["--all", "--index", "a", "q"], "leave out --index"),
-    (["--all", "--why-not", "a.md", "q"], "--why-not looks into one index"),
-    (["--context", "--why-not", "a.md", "q"], "leave out --why-not"),
     (["--batch", "q.jsonl", "why?"], "leave out the question"), (["--batch", "q.jsonl", "--json"], "leave out --json"),
     (["--batch", "q.jsonl", "--server", "http://127.0.0.1:1"], "leave out --server"),
     (["--server", "http://127.0.0.1:1", "--top-k", "3", "q"], "leave out the settings"),
-    (["--batch", "none.jsonl"], "error: --batch: none.jsonl: cannot be read: No such file or directory"),
+    (["--batch", "none.jsonl"], "error: none.jsonl: cannot be read: No such file or directory"),
 ]  # fmt: skip
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.command_line.batch import BatchQuestion, read_batch
-from retriever.errors import EncoderError, UsageError
+from retriever.errors import EncoderError
 from tests.answers import HIT, answer
 from tests.program import Cli
 from tests.sample_library import Sample
@@ -72,13 +71,14 @@ def test_every_malformed_line_is_named_before_anything_runs(library: Sample, cli
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
-def test_no_question_is_a_mistake(content: bytes) -> None:
-    with pytest.raises(UsageError, match=r"questions.jsonl: holds no question"):
-        read_batch(content, "questions.jsonl")
+def test_no_question_is_a_mistake(library: Sample, content: bytes, cli: Cli) -> None:
+    Path("questions.jsonl").write_bytes(content)
+    assert "questions.jsonl: holds no question" in cli("--batch", "questions.jsonl", code=2).err
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
-    assert read_batch(b'\xef\xbb\xbf{"id": 1, "question": "q"}\r\n', "x") == [BatchQuestion(1, "q")]
+def test_a_byte_order_mark_and_windows_line_ends_are_read(library: Sample, cli: Cli) -> None:
+    Path("questions.jsonl").write_bytes(b'\xef\xbb\xbf{"id": 1, "question": "q"}\r\n')
+    assert json.loads(cli("--batch", "questions.jsonl").out)["id"] == 1
 
 
 @pytest.mark.parametrize("error", [EncoderError("gone"), KeyboardInterrupt(), ValueError("bug")])

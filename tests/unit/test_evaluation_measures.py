@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retriever.evaluation.measures import Values, measure
-from retriever.evaluation.statistics import auroc, difference, estimate, estimate_over_sets, percentile
+from retriever.evaluation.statistics import auroc, difference, estimate, percentile
 
 
 def measured(ranking: list[str], right: set[str]) -> Values:
@@ -63,15 +63,6 @@ def test_the_interval_of_a_proportion_is_the_binomial_one() -> None:
     assert found.mean == pytest.approx(0.3)
     assert found.low == pytest.approx(0.21, abs=0.015)
     assert found.high == pytest.approx(0.39, abs=0.015)
-
-
-def test_the_mean_of_sets_weighs_them_alike() -> None:
-    found = estimate_over_sets([[1.0] * 10, [0.0] * 90])
-    assert (found.mean, found.low, found.high, found.questions) == (0.5, 0.5, 0.5, 100)
-    sets = [[0.0, 1.0] * 25, [0.0, 1.0] * 25]
-    width = estimate_over_sets(sets)
-    alone = estimate(sets[0])
-    assert width.high - width.low == pytest.approx((alone.high - alone.low) / 2**0.5, abs=0.03)
 
 
 @settings(max_examples=30)
