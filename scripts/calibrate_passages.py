@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, UnitKind, split_units
-from retriever.lexical.tokens import TermFinder, tokenize
+from retriever.lexical.tokens import tokenize
 from retriever.searching.passage import Asked, read_features
+from retriever.searching.question_kind import read_kind
 
 PENALTY = 0.001
 STEPS = 3_000
@@ -80,7 +81,7 @@ def read_examples(train: Path) -> list[Example]:
             continue
         words = list(dict.fromkeys(tokenize(item["question"])))
         rarity = {word: rarities[section["corpus"]](word) for word in words}
-        features = read_features(units, Asked.of(item["question"], rarity, TermFinder(words)))
+        features = read_features(units, Asked(item["question"], read_kind(item["question"]), rarity, ()))
         examples.append(Example(section["corpus"], item["kind"], features, right))
     return examples
 

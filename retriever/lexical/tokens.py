@@ -12,7 +12,7 @@ text; what a word becomes is cached, because text repeats its words.
 import re
 import threading
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import chain, pairwise, repeat
 
@@ -81,41 +81,6 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
     words = _split(text)
     read = _cached_terms if max(map(len, words), default=0) <= _LONGEST_CACHED else _terms_of
     return list(chain.from_iterable(map(read, words, repeat(languages))))
-
-
-class TermFinder:
-    """Finds a few terms in many texts, without stemming all their words: `tokenize` for who looks for these alone."""
-
-    def __init__(self, terms: Collection[str], languages: tuple[str, ...] = ()) -> None:
-        """Take terms as `tokenize` gives them, and the languages that the texts are read in beside English."""
-        self._terms = frozenset(terms)
-        self._languages = languages
-        # An English stem of four letters or more begins with the first three of its word, a shorter one with all but
-        # its last letter; but for `y`, which may become `i`.
-        self._beginnings = [term[: min(3, max(1, len(term) - 1))].replace("y", "i") for term in self._terms]
-        self._known: dict[str, tuple[str, ...]] = {}
-
-    def find(self, text: str) -> frozenset[str]:
-        """Return those of the terms that the text has."""
-        return self._terms.intersection(self.tokenize(text))
-
-    def tokenize(self, text: str) -> list[str]:
-        """As `tokenize`, but the stem of a word that gives none of the terms may be empty."""
-        found: list[str] = []
-        for word in _split(text):
-            terms = self._known.get(word)
-            if terms is None:
-                terms = self._known[word] = self._read(word)
-            found.extend(terms)
-        return found
-
-    def _read(self, word: str) -> tuple[str, ...]:
-        is_plain = word.isascii() and word.isalpha() and word[1:].islower()  # it has no parts, and gives one term
-        folded = word.lower()
-        likened = folded.replace("y", "i")
-        if not is_plain or self._languages or any(beginning in likened for beginning in self._beginnings):
-            return _terms_of(word, self._languages)
-        return () if folded in STOP_WORDS["english"] else ("",)
 
 
 def stems(text: str) -> list[str]:

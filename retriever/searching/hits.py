@@ -16,10 +16,11 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.embed import cut_chunks
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.properties import is_outdated, tokenize_properties
-from retriever.lexical.tokens import TermFinder, tokenize
+from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
+from retriever.searching.question_kind import read_kind
 from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
 from retriever.store import reading
@@ -90,7 +91,7 @@ def build_hits(
     candidates = rank_below_successors(view, candidates, keys, fields)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
-    asked = Asked.of(question, rarity, TermFinder(words, languages))
+    asked = Asked(question, read_kind(question), rarity, languages)
     matched = {item.node_id: find_matched_chunk(item, chunks[item.node_id], words, languages) for item in candidates}
     spans = {node_id: chunk.span if chunk else None for node_id, chunk in matched.items()}
     scored = {item.node_id: score_node(nodes[item.node_id], asked, spans[item.node_id]) for item in candidates}
@@ -155,13 +156,12 @@ def find_matched_fields(
     """What of a document's front matter the scope names, or the question where the section is searched by it."""
     is_named = view.part.names_field if view.part is not None else None
     is_reader = bool(fields) and find_reader(view.tree.sections(view.tree.document_key(node.id))).id == node.id
-    finder = TermFinder(words)
-    asked = frozenset(words) - finder.find("\n".join((node.title, *node.breadcrumb)))  # which is shown anyway
+    asked = frozenset(words).difference(tokenize("\n".join((node.title, *node.breadcrumb))))  # which is shown anyway
     return tuple(
         (key, value)
         for key, value in fields
         if (is_named and is_named(key, value))
-        or (is_reader and key in SEARCHED_FIELDS and finder.find(value))
+        or (is_reader and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
         or (is_reader and asked.intersection(tokenize_properties([(key, value)])))
         or is_outdated(key, value)
     )

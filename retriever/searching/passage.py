@@ -19,8 +19,8 @@ import numpy as np
 from pageindex.node import Node, NodeKind, Span
 from pageindex.plain import CELL
 from pageindex.units import Unit, UnitKind, split_units
-from retriever.lexical.tokens import TermFinder
-from retriever.searching.question_kind import QuestionKind, read_kind
+from retriever.lexical.tokens import tokenize
+from retriever.searching.question_kind import QuestionKind
 from retriever.text import cut
 
 MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
@@ -102,13 +102,8 @@ class Asked:
     kind: QuestionKind
     rarity: Mapping[str, float]
     """Its words, as BM25 reads them, and what each weighs."""
-    terms: TermFinder
-    """Finds these words in texts."""
-
-    @classmethod
-    def of(cls, text: str, rarity: Mapping[str, float], terms: TermFinder) -> "Asked":
-        """Read the kind of the question."""
-        return cls(text, read_kind(text), rarity, terms)
+    languages: tuple[str, ...]
+    """In which texts are read, beside English."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +200,13 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
 
 def asks_for(term: str, asked: Asked) -> bool:
     """Return whether all words of a term or key stand in the question."""
-    words = asked.terms.tokenize(term)
+    words = tokenize(term, asked.languages)
     return bool(words) and all(word in asked.rarity for word in words)
 
 
 def measure_words(text: str, asked: Asked) -> float:
     """Return the words of the question that a text has, by their rarity."""
-    return sum(asked.rarity.get(word, 0.0) for word in asked.terms.find(text))
+    return sum(asked.rarity.get(word, 0.0) for word in dict.fromkeys(tokenize(text, asked.languages)))
 
 
 def standardize(values: Sequence[float]) -> list[float]:
@@ -226,7 +221,7 @@ def measure_subject(text: str, asked: Asked) -> float:
     best = 0.0
     for sentence in _SENTENCE_END.split(text):
         if found := _SUBJECT.match(sentence):
-            subject = set(asked.terms.tokenize(found[1]))
+            subject = set(tokenize(found[1], asked.languages))
             held = asked.rarity.keys() & subject
             if held:
                 best = max(best, len(held) / len(asked.rarity) * len(held) / len(subject))

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.lexical.tokens import TermFinder, is_unspaced, tokenize
+from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.types import QuestionForm
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ TypedWord = tuple[str, Word]
 
 MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a slip of costs 0.1 ms
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key stand in many folders
-NEAR = 200  # characters from one word to the next: stop words and blanks may stand between
 MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 
 PUNCTUATION = "?!.,:;()\"'¿«»„“”"
@@ -118,47 +117,24 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
     if not pairs:
         return 1.0 if words else 0.0
     apart = set(pairs)
-    terms = TermFinder({term for word in words for term in word}, languages)
-    for section in sections:
+    for section in sections if apart else ():
         titles = "\n".join((*section.breadcrumb, section.title))
-        text = f"{titles}\n\n{section.body[:MOST_READ]}"
-        near = _find_near(apart, text)
-        for passage in _BLANK_LINE.split(text) if near else ():
-            apart -= _find_together(near, passage, terms)
+        for passage in _BLANK_LINE.split(f"{titles}\n\n{section.body[:MOST_READ]}"):
+            apart -= _find_together(apart, tokenize(passage, languages))
     return sum(pair not in apart for pair in pairs) / len(pairs)
 
 
-def _find_together(pairs: Collection[tuple[Word, Word]], passage: str, terms: TermFinder) -> set[tuple[Word, Word]]:
-    near = _find_near(pairs, passage)
-    if not near:
-        return set()
-    places: dict[str, set[int]] = {term: set() for pair in near for word in pair for term in word}
-    for place, term in enumerate(terms.tokenize(passage)):
-        if term in places:
-            places[term].add(place)
+def _find_together(pairs: Collection[tuple[Word, Word]], terms: Sequence[str]) -> set[tuple[Word, Word]]:
+    """Return the pairs of which some term of the second word follows one of the first."""
+    places: dict[str, list[int]] = {}
+    for place, term in enumerate(terms):
+        places.setdefault(term, []).append(place)
     return {
         (first, second)
-        for first, second in near
-        if {place + 1 for term in first for place in places[term]}
-        & {place for term in second for place in places[term]}
+        for first, second in pairs
+        if {place + 1 for term in first for place in places.get(term, ())}
+        & {place for term in second for place in places.get(term, ())}
     }
-
-
-def _find_near(pairs: Collection[tuple[Word, Word]], text: str) -> list[tuple[Word, Word]]:
-    """The pairs that may stand together in the text; to stem all words of five sections costs a new process 10 ms."""
-    folded = text.lower()
-    found = []
-    for pair in pairs:
-        # A stem differs from its word at the end only.
-        first, second = ([term[:-1] if len(term) > 3 else term for term in word] for word in pair)
-        for start in first if any(beginning in folded for beginning in second) else ():
-            place = folded.find(start)
-            while place >= 0 and not any(folded.find(end, place, place + NEAR) >= 0 for end in second):
-                place = folded.find(start, place + 1)
-            if place >= 0:
-                found.append(pair)
-                break
-    return found
 
 
 def _count_letters(term: str) -> int:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from retriever.lexical.tokens import TermFinder, tokenize
+from retriever.lexical.tokens import tokenize
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,3 @@ def test_a_huge_word_takes_linear_time_and_gives_few_terms(unit: str) -> None:
 def test_a_huge_word_still_matches_itself() -> None:
     key = "k" * 5_000
     assert tokenize(key) == tokenize(f"see {key}.")[-1:] == ["k" * 200]
-
-
-ENDINGS = ("", "s", "es", "ies", "y", "ying", "ing", "ed", "er", "ly", "ization", "ational", "ful", "ement")
-WORDS = st.builds("".join, st.tuples(st.text("abdeiklorstuy", min_size=1, max_size=4), st.sampled_from(ENDINGS)))
-TYPED = st.lists(WORDS | WORDS.map(str.title) | st.text(max_size=8), max_size=8).map(" ".join)
-
-
-@given(TYPED, TYPED, st.sampled_from([(), ("german",)]))
-@example("use a sky, die, try OAuth2", "Using skies; dying, tries OAuth2PasswordBearer", ())
-def test_a_few_terms_are_found_as_by_reading_all(sought: str, text: str, languages: tuple[str, ...]) -> None:
-    terms, read = set(tokenize(sought, languages)), tokenize(text, languages)
-    finder = TermFinder(terms, languages)
-    for _ in range(2):  # the second time it knows the words
-        found = finder.tokenize(text)
-        assert [term if term in terms else "" for term in found] == [term if term in terms else "" for term in read]
-        assert finder.find(text) == terms.intersection(read)
