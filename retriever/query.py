@@ -56,7 +56,7 @@ class Scope:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """As it is written in a question: `in:daily`, `-car`, `"a phrase"`."""
+        """As it is written in a question: `in:daily`, `-"car"`, `"a phrase"`."""
         forms: tuple[tuple[str, tuple[str, ...]], ...] = (
             ("in:", self.folders),
             ("-in:", self.not_folders),
@@ -65,10 +65,9 @@ class Scope:
             ("since:", (self.since,)),
             ("until:", (self.until,)),
             ("where:", self.where),
-            ("-", self.without),
         )
         named = (f"{key}{_quoted(value)}" for key, values in forms for value in values if value)
-        return (*named, *(f'"{phrase}"' for phrase in self.phrases))
+        return (*named, *(f'-"{word}"' for word in self.without), *(f'"{phrase}"' for phrase in self.phrases))
 
 
 EVERYWHERE = Scope()
@@ -138,7 +137,7 @@ class AskRequest:
     """A question, and what goes with it."""
 
     question: str
-    """In any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/guide/scope.md)."""
+    """In any words; it may hold filters (`in:daily`, `tag:x`, `-"word"`, `"a phrase"`: docs/guide/scope.md)."""
     conversation: Sequence[Turn | str] = ()
     """What was asked before, oldest first, with the reply where there is one: a follow-up is understood by it."""
     scope: Scope = EVERYWHERE

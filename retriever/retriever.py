@@ -5,7 +5,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +17,7 @@ from retriever.files import Closing
 from retriever.indexes import split_reference
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import open_derived
-from retriever.indexing.request import IndexRequest, matches_config
+from retriever.indexing.request import IndexRequest
 from retriever.looking.browse import load_tree, load_tree_at, read_excerpt
 from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.looking.similar import find_similar
@@ -29,13 +29,10 @@ from retriever.search import Found, search
 from retriever.searching.confidence import assess
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.queries import ExpandedQuery
-from retriever.searching.question import (
-    ReadQuestion,
-    clean_question,
-    read_question,
-    settle_question,
-)
+from retriever.searching.question import mend_question, read_question
 from retriever.settings.duration import parse_duration
+from retriever.store.database import make_damage_error, transaction
+from retriever.store.store import Store
 from retriever.trace import Deadline, NoProgress, Recorder
 from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, SimilarSections, StageName
 
@@ -47,16 +44,6 @@ if TYPE_CHECKING:
     from retriever.looking.status import Status
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
-RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
-
-
-@dataclass(frozen=True, slots=True)
-class Unusable:
-    """A snapshot that can be neither opened nor rebuilt: index.sqlite answers in its place."""
-
-    number: int
-    reason: str
-    noticed: float  # by time.monotonic()
 
 
 class Retriever(Closing):
@@ -77,22 +64,12 @@ class Retriever(Closing):
         self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
-        self._unusable: Unusable | None = None
         self._lock = threading.RLock()
         self.clock = time.monotonic
         """What the budget of a question is measured by."""
 
     def __repr__(self) -> str:
-        path = self.store
-        if not self._lock.acquire(blocking=False):  # a thread is asking: a debugger should not wait for its answer
-            return f"<Retriever of {path}: busy>"
-        try:
-            with self.view() as view:
-                return f"<Retriever of {path}: snapshot {view.number}, {view.counts.documents} documents>"
-        except RetrieverError as error:
-            return f"<Retriever of {path}: {'closed' if isinstance(error, ClosedError) else 'unusable'}>"
-        finally:
-            self._lock.release()
+        return f"<Retriever of {self.store}{': closed' if self._is_closed else ''}>"
 
     def search(self, question: AskRequest | str) -> Answer:
         """Return the sections that answer the question, best first.
@@ -109,18 +86,16 @@ class Retriever(Closing):
         # The budget begins here: the look at the folders, which may index a file, is part of the wait.
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self.clock, self.clock()))
-        read = read_question(clean_question(request.question, recorder), request.scope)
-        read = replace(read, right=request.right)
+        asked = read_question(request, recorder, mends=not self.profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
-        expanded: ExpandedQuery | None = None
         if request.conversation or request.expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
-            expanded = self._expand(request, read, recorder)
+            asked = self._expand(asked, request, recorder)
         with self._use() as index:
-            return self._answer(index, read, expanded, fresh, recorder)
+            return self._answer(index, asked, fresh, recorder)
 
     @check_arguments
     def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
@@ -317,59 +292,50 @@ class Retriever(Closing):
                 raise ClosedError(f"the retriever of {self.store} is closed; open another one")
             yield self._index
 
-    def _expand(self, request: AskRequest, read: ReadQuestion, recorder: Recorder) -> ExpandedQuery:
-        """Return the question with the other words that it is searched with."""
-        plain = settle_question(read, None, exact=self.profile.exact)
-        with contextlib.suppress(SnapshotError), self._use() as index, index.view() as view:
-            plain = settle_question(read, view, exact=self.profile.exact)
+    def _expand(self, asked: ExpandedQuery, request: AskRequest, recorder: Recorder) -> ExpandedQuery:
+        """Return the question as it is understood, with the other words that it is searched with."""
+        with contextlib.suppress(SnapshotError), self.view() as view:
+            asked = mend_question(asked, view)
         # Other threads ask while the model writes.
-        written = self._models.expander.expand(replace(request, question=plain.question), self.view, recorder)
-        own = {name: getattr(plain, name) for name in ("asked", "scope", "notes", "corrections", "half_typed")}
-        return replace(written, **own)
+        written = self._models.expander.expand(replace(request, question=asked.question), self.view, recorder)
+        return replace(
+            asked,
+            question=written.question,
+            expansion=written.expansion,
+            report=written.report,
+            follow_up=written.follow_up,
+        )
 
     def _answer(
         self,
         index: OpenIndex,
-        read: ReadQuestion,
-        expanded: ExpandedQuery | None,
+        asked: ExpandedQuery,
         fresh: Freshness,
         recorder: Recorder,
     ) -> Answer:
-        """Search the snapshot in force; where it cannot be used a new one, or index.sqlite alone (`substitute`)."""
-        # A damaged snapshot is made anew at once, without embedding: nobody has to run a command for an answer.
-        is_rebuilt = False
-        for attempt in range(ATTEMPTS + 1):
-            own, substitute = recorder.copy(), attempt == ATTEMPTS or self._is_unusable(index)
-            if substitute and self._unusable is not None:
-                own.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
+        """Search the snapshot in force; where it cannot be used, make it anew from the rows first."""
+        for _ in range(ATTEMPTS):
+            own = recorder.copy()
             try:
-                with index.view(substitute=substitute) as view:
+                with index.view() as view:
                     if not view.number:
                         hint = CommandHint(f"index FOLDER --index {self.store}")
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
-                    question = expanded or settle_question(read, view, exact=self.profile.exact)
+                    question = mend_question(asked, view)
                     found = search(view, self._models, question, self.profile, own)
                     state = replace(describe_state(view, fresh), note=self.note)
                     return self._describe(question, found, state, own)
             except SnapshotError as error:
-                if substitute:
-                    raise
-                number = index.seen
-                if index.number() != number:
+                failure = error
+                if index.number() != index.seen:
                     continue  # a writer removed it while it was being opened: another one is in force
-                if is_rebuilt or not self._rebuild(index, number):
-                    self._unusable = Unusable(number, str(error), time.monotonic())
-                    continue
-                is_rebuilt = True
+                try:
+                    renew_snapshot(self.store)
+                except RetrieverError:
+                    raise failure from None
                 what = str(error).removesuffix("; index the documents again")
                 recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
-        raise AssertionError("the last attempt returns or raises")
-
-    def _is_unusable(self, index: OpenIndex) -> bool:
-        """Return whether the snapshot is left alone for now: each try to rebuild it takes longer than a question."""
-        known = self._unusable
-        is_recent = known is not None and time.monotonic() - known.noticed < RETRY_S
-        return is_recent and known is not None and index.number() == known.number
+        raise make_damage_error(self.store, failure)  # then nothing but the rows can be at fault
 
     def _describe(self, expanded: ExpandedQuery, found: Found, state: IndexState, recorder: Recorder) -> Answer:
         """Return what was found as an answer, with how sure it is and how it was made."""
@@ -387,20 +353,15 @@ class Retriever(Closing):
             follow_up=expanded.follow_up,
             expansion=recorder.expansion,
             scope=found.searched,
-            notes=(*found.notes, *recorder.notes),
+            notes=tuple(recorder.notes),
             corrections=expanded.corrections,
         )
 
-    def _rebuild(self, index: OpenIndex, number: int) -> bool:
-        """Makes a new snapshot, for which nothing is embedded; whether that was possible."""
-        with index.view() as view:
-            if not matches_config(view.connection, self._request):
-                return False
-        from retriever.indexing.update import update_index
 
-        open_derived(self.store).mark_unusable(number)
-        try:
-            update_index(self._request, NoProgress())
-        except RetrieverError:
-            return False
-        return True
+def renew_snapshot(store: Store) -> None:
+    """Make the snapshot in force anew from the rows, for which nothing is embedded; nobody is waited for."""
+    derived = open_derived(store)
+    with store.write(0.0) as (connection, _):
+        with transaction(connection):
+            number = derived.renew(connection)
+        derived.remove_old(number)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from retriever.errors import EncoderError, OutOfTimeError, ScopeError
+from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotError
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
@@ -45,16 +45,14 @@ class Found:
     """The question's, as BM25 reads them."""
     searched: SearchedScope | None = None
     """The part of the index that the filters leave; None for all of it."""
-    notes: tuple[str, ...] = ()
-    """How the question was read, and why a scope left nothing."""
 
 
 def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder) -> Found:
     """Return the best sections for a question; the recorder learns how they were found."""
-    view, searched, notes = narrow_view(view, expanded)
+    view, searched = narrow_view(view, expanded, recorder)
     # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
     if searched is not None and not searched.sections:
-        return Found(searched=searched, notes=notes)
+        return Found(searched=searched)
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
     if models.planner is not None:
         candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
@@ -78,7 +76,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
         hits = build_hits(view, first, expanded.question, words, shown, read)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
-    return Found(hits, words, searched, notes)
+    return Found(hits, words, searched)
 
 
 def read_units(
@@ -111,20 +109,20 @@ def read_units(
         return logits
 
 
-def narrow_view(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:
-    """What of the index may be found, as it is told, and notes on it."""
-    scope, notes = expanded.scope, expanded.notes
+def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tuple[View, SearchedScope | None]:
+    """What of the index may be found, and how much that is; a note says why it is nothing."""
+    scope = expanded.scope
     if not scope:
-        return view, None, notes
+        return view, None
     try:
-        part = view.within(scope)
+        view = view.within(scope)
     except ScopeError as error:
         if error.term in expanded.asked:
             error.hint = "if that is no filter, put it in quotation marks"
         raise
-    assert part.part is not None
-    searched = SearchedScope(scope, expanded.question, len(part.part.node_keys), part.part.documents)
-    return part, searched, (*notes, part.part.reason) if part.part.reason else notes
+    assert view.part is not None
+    recorder.notes += filter(None, [view.part.reason])
+    return view, SearchedScope(scope, expanded.question, len(view.part.node_keys), view.part.documents)
 
 
 def find_candidates(
@@ -141,7 +139,12 @@ def find_candidates(
         if encoded is None:
             note.skip()
         else:
-            semantic = rank_semantic(view, encoded, queries, profile.part(SemanticSettings))
+            settings = profile.part(SemanticSettings)
+            try:
+                semantic = rank_semantic(view, encoded, queries, settings)
+            except SnapshotError as error:  # of ChromaDB; the database has the same vectors
+                recorder.degrade(StageName.SEMANTIC, f"{error}; answered without it, by a scan of all vectors")
+                semantic = rank_semantic(view, encoded, queries, replace(settings, vector_search="exact"))
             note.text = _count_sections(semantic.rankings)
     with recorder.stage(StageName.KEYWORD) as note:
         keyword = rank_keyword(view, queries, profile.part(KeywordSettings))

@@ -60,7 +60,7 @@ class SeveralRetrievers(Closing):
         right: set[str] = set()
         for name in answers if changed else ():
             with self._retrievers[name].view() as view:
-                right |= {word for word in changed if view.spellings and view.spellings.holds(word.lower())}
+                right |= {word for word in changed if view.spellings.holds(word.lower())}
         for name, answer in answers.items():
             if any(item.wrote in right for item in answer.corrections):
                 answers[name] = self._retrievers[name].search(replace(AskRequest.of(question), right=sorted(right)))

@@ -119,8 +119,8 @@ def ask(
 
     Words without quotes are one question. A question that is the name of a command needs `ask` before it.
 
-    A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE, -word (not with it),
-    "a phrase" (word for word).
+    A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE,
+    "a phrase" (word for word), -"word" (not with it).
     """
     options.refuse_misplaced_command(words)
     confirm_question(words, console)

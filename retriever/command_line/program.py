@@ -29,7 +29,7 @@ COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script as
 DEFAULT_COMMAND = "ask"
 VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
 FIRST_OF_A_QUESTION = ("docs", "setting_top_k", "full", "as_json")  # in --help
-DASH_HINT = "A question that begins with a dash comes after --; a -word, in the quotes of the question."
+DASH_HINT = "A question that begins with a dash comes after --."
 COMMAND_COLUMN = 14  # columns for a command's name in --help
 # New objects before Python looks for cyclic garbage; its own number is 700. The modules of an ask are 127,000 objects
 # that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes.

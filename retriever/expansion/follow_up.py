@@ -12,7 +12,7 @@ from retriever.expansion.gate import find_exact_names
 from retriever.expansion.prompt import WrittenExpansion, shape_of
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.query import Turn
-from retriever.searching.question import read_question
+from retriever.searching.question import split_filters
 from retriever.served.task import Task, fence_lines, json_line
 
 MAX_TURNS = 5  # the last ones
@@ -72,10 +72,10 @@ def read_turns(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
 
     def clean(text: str) -> str:
         try:
-            parts = read_question(text).parts
+            said, _ = split_filters(text)
         except QuestionError:  # it had no answer when it was asked
             return ""
-        return " ".join("".join(part for part, _ in parts).split())[:MAX_SAID_CHARS]
+        return " ".join(said.split())[:MAX_SAID_CHARS]
 
     cleaned = [Turn(clean(turn.question), " ".join(turn.reply.split())[:MAX_SAID_CHARS]) for turn in turns]
     return tuple(turn for turn in cleaned if turn.question and turn.question != question)[-MAX_TURNS:]

@@ -153,15 +153,13 @@ def read_first(read_units: ReadUnits, sections: Mapping[str, tuple[Node, ScoredU
 def find_matched_fields(
     view: View, node: Node, fields: Sequence[tuple[str, str]], words: Collection[str]
 ) -> tuple[tuple[str, str], ...]:
-    """What of a document's front matter the scope names, or the question where the section is searched by it."""
-    is_named = view.part.names_field if view.part is not None else None
+    """What of a document's front matter the question names, where the section is searched by it."""
     is_reader = bool(fields) and find_reader(view.tree.sections(view.tree.document_key(node.id))).id == node.id
     asked = frozenset(words).difference(tokenize("\n".join((node.title, *node.breadcrumb))))  # which is shown anyway
     return tuple(
         (key, value)
         for key, value in fields
-        if (is_named and is_named(key, value))
-        or (is_reader and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
+        if (is_reader and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
         or (is_reader and asked.intersection(tokenize_properties([(key, value)])))
         or is_outdated(key, value)
     )

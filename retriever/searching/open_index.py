@@ -1,27 +1,27 @@
 """An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
 import math
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
 from retriever.errors import SnapshotError, UsageError
 from retriever.indexing.background import Background, read_background
-from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
-from retriever.lexical.bm25 import LexicalIndex, build_lexical
+from retriever.indexing.snapshot import Snapshot, has_chroma
+from retriever.lexical.bm25 import LexicalIndex
 from retriever.query import Scope
-from retriever.searching.scope import ScopeTables, find_part
+from retriever.searching.scope import Part, ScopedDocument, find_part, read_documents
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection
-from retriever.store.database import make_damage_error, read_transaction
+from retriever.store.database import read_transaction
 from retriever.store.reading import OutlineNode
 from retriever.store.store import Store
 from retriever.store.text_vectors import NearText
@@ -29,14 +29,11 @@ from retriever.types import FloatMatrix, Ranked
 from retriever.vectors.exact import ExactIndex
 
 if TYPE_CHECKING:
-    from retriever.lexical.bm25 import LexicalIndex
     from retriever.lexical.spelling import Spellings
-    from retriever.searching.scope import Part, ScopeTables
-    from retriever.vectors.exact import ExactIndex, VectorSearch
+    from retriever.vectors.exact import VectorSearch
 
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
-MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.
@@ -192,11 +189,8 @@ class OpenIndex:
             self._make_view = TableView
 
     @contextmanager
-    def view(self, *, substitute: bool = False) -> Iterator["View"]:
+    def view(self) -> Iterator["View"]:
         """One consistent state, whatever a writer does meanwhile.
-
-        Args:
-            substitute: whether to answer from index.sqlite alone, without the snapshot.
 
         Raises:
             SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
@@ -209,16 +203,14 @@ class OpenIndex:
             # Read inside the transaction: what is in force may be another one by the next statement.
             state = reading.read_state(self._connection)
             self.seen = state.number
-            if self._view is None or (self._view.state, self._view.substitute) != (state, substitute):
+            if self._view is None or self._view.state != state:
                 self._close_view()
-                self._view = self._make_view(self.store, self._connection, state, substitute)
+                self._view = self._make_view(self.store, self._connection, state)
             try:
                 yield self._view
-            except SnapshotError as error:
+            except SnapshotError:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
-                if substitute:  # then nothing but the rows can be at fault
-                    raise make_damage_error(self.store, error) from error
                 raise
 
     def number(self) -> int:
@@ -256,14 +248,11 @@ class View:
     """In a snapshot of that state."""
     state: reading.StoredState
     """What is in force."""
-    substitute: bool
-    """Whether index.sqlite stands in for the snapshot."""
     whole: "View | None" = None
     """The whole index, where this is a part of it."""
-    part: "Part | None" = None
+    part: Part | None = None
     """What of the index may be found; None for all of it."""
     _opened: list[Snapshot] = field(default_factory=list)
-    _parts: "dict[Scope, View]" = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -276,16 +265,12 @@ class View:
         return self.state.embedded_share
 
     def within(self, scope: Scope) -> "View":
-        """The part of this state that a scope leaves; the last few are kept.
+        """The part of this state that a scope leaves.
 
         Raises:
             ScopeError: it names what is not there.
         """
-        # People refine a question within one scope, so its part is found once.
-        if scope not in self._parts:
-            view = replace(self, whole=self, part=find_part(self, scope))
-            self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
-        return self._parts[scope]
+        return replace(self, whole=self, part=find_part(self, scope))
 
     def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
         """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
@@ -297,9 +282,9 @@ class View:
         return self.store.size_bytes()
 
     @cached_property
-    def scope_tables(self) -> "ScopeTables":
+    def documents(self) -> tuple[ScopedDocument, ...]:
         """What scopes are decided by."""
-        return ScopeTables(self.connection, self.lexical.keys)
+        return read_documents(self.connection)
 
     def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
         """Which of the nodes may be found."""
@@ -339,28 +324,21 @@ class View:
         return reading.counts(self.connection)
 
     @cached_property
-    def lexical(self) -> "LexicalIndex":
+    def lexical(self) -> LexicalIndex:
         """BM25 over the nodes that may be found."""
         if self.whole is not None and self.part is not None:
-            return self.whole.lexical.restrict(self.part.rows)
+            whole = self.whole.lexical
+            return whole.restrict(np.isin(whole.keys, self.part.node_keys))
         return self.open_lexical()
 
-    def open_lexical(self) -> "LexicalIndex":
-        """Open BM25 over all nodes; what of a snapshot is whole serves even where the rest of it does not."""
-        try:
-            return self._snapshot.lexical
-        except SnapshotError:
-            if not self.substitute:
-                raise
-            return self._lexical_of_rows()
+    def open_lexical(self) -> LexicalIndex:
+        """Open BM25 over all nodes."""
+        return self._snapshot.lexical
 
     @property
-    def spellings(self) -> "Spellings | None":
-        """The words of the documents; None where the snapshot has none that can be read: then nothing is mended."""
-        try:
-            return None if self.substitute else self._snapshot.spellings
-        except SnapshotError:
-            return None
+    def spellings(self) -> "Spellings":
+        """The words of the documents."""
+        return self._snapshot.spellings
 
     @property
     def can_ask_chroma(self) -> bool:
@@ -381,7 +359,7 @@ class View:
             SnapshotError: ChromaDB's vectors are not those of the index.
         """
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
-        asks_chroma = how in APPROXIMATE and self.part is None and not self.substitute and self.can_ask_chroma
+        asks_chroma = how in APPROXIMATE and self.part is None and self.can_ask_chroma
         search: VectorSearch = self._snapshot.vectors if asks_chroma else self.scan
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
@@ -396,11 +374,12 @@ class View:
         return texts
 
     @cached_property
-    def scan(self) -> "ExactIndex":
+    def scan(self) -> ExactIndex:
         """The exact scan over the vectors of all texts."""
         if self.whole is not None and self.part is not None:
             scan = self.whole.scan
-            return scan.restrict(self.whole.scope_tables.texts_of(self.part.rows, scan.keys))
+            first = text_vectors.first_chunks(self.connection, self.part.node_keys)
+            return scan.restrict(np.isin(scan.keys, first))
         return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.fingerprint))
 
     @cached_property
@@ -409,14 +388,7 @@ class View:
         self._opened.append(snapshot)
         return snapshot
 
-    def _lexical_of_rows(self) -> "LexicalIndex":
-        """Built anew where nothing is in the way; its files are mapped, so they can go at once where systems allow."""
-        with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
-            build_lexical(Path(folder) / "lexical", tokenize_texts(read_texts(self.connection)))
-            return LexicalIndex.open(Path(folder) / "lexical")
-
     def close(self) -> None:
         """Lets go of the snapshot, so that a writer may remove it."""
-        self._parts.clear()  # which hold this view, as it holds them: files would stay open until the next collection
         for snapshot in self._opened:
             snapshot.close()

@@ -36,9 +36,9 @@ class ExpandedQuery:
     follow_up: FollowUp | None = None  # none where the question stands alone
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
-    notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
     corrections: tuple[Correction, ...] = ()  # what was mended in it
     half_typed: str = ""  # as it was typed, where its last word may be half typed
+    right: Sequence[str] | None = None  # words that are no slips, where it is still to be mended; else None
 
 
 def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) -> tuple[Query, ...]:

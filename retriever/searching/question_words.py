@@ -80,7 +80,7 @@ def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
     return "function_words" if has_one_word and len(typed_words) >= FUNCTION_WORDS_FROM else "words"
 
 
-def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings | None") -> float:
+def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings") -> float:
     """Which share of the question, by the rarity of its words, is words that some section holds, 0 to 1.
 
     A slip or another form of a word that a section holds counts as held; so does an identifier of which some section
@@ -89,7 +89,7 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
     Args:
         words: of the question.
         terms: what the index says of their terms.
-        spellings: the words of the documents; without them, no word counts as a slip of theirs.
+        spellings: the words of the documents.
     """
     known = total = 0.0
     looked_up = 0
@@ -101,7 +101,7 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
         total += rarity
         if not held:
             looked_up += 1
-        if held or (looked_up <= MOST_LOOKED_UP and spellings is not None and spellings.resembles(word[0])):
+        if held or (looked_up <= MOST_LOOKED_UP and spellings.resembles(word[0])):
             known += rarity
     return known / total if total else 0.0
 

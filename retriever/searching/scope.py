@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property, partial
-from itertools import chain
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,15 +28,10 @@ from retriever.store.connection import Connection
 from retriever.text import suggest_among
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from retriever.lexical.postings import IntArray
     from retriever.searching.open_index import View
 
-Mask: TypeAlias = "npt.NDArray[np.bool_]"
-
 MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
-MAX_FLAG_SECTIONS = 2_000  # in so many of the sections with the word, a `-word` is looked for
 DAY_FORMS = "2024, 2024-05, 2024-05-01, 1.5.2024, 1 May 2024, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
 
 _AGO = re.compile(r"(\d{1,4})([dwmy])")
@@ -51,27 +44,16 @@ _MARKUP = r"[*_`~=]"  # what stands around words that are emphasised
 class Part:
     """What a scope leaves of an index."""
 
-    scope: Scope
-    rows: "Mask"
-    """Of all sections, in the order of their keys, which are left."""
     node_keys: "IntArray"
-    """Of those, ascending."""
+    """Of the sections that are left, ascending."""
     documents: int
     """How many documents have them."""
     reason: str = ""
     """Why there are none, as a sentence; empty where there are some."""
 
-    def names_field(self, key: str, value: str) -> bool:
-        """Whether the scope asks for a tag or a field of front matter that this is."""
-        if key == "tags" and any(fold_tag(tag) in tag_and_above(value) for tag in self.scope.tags):
-            return True
-        return key in (condition.partition("=")[0].strip().lower() for condition in self.scope.where)
-
     def holds(self, node_keys: Sequence[int]) -> list[bool]:
         """Which of the nodes are left."""
-        places = np.searchsorted(self.node_keys, node_keys)
-        last = max(0, len(self.node_keys) - 1)
-        found: list[bool] = (self.node_keys[np.minimum(places, last)] == node_keys).tolist()
+        found: list[bool] = np.isin(node_keys, self.node_keys).tolist()
         return found
 
 
@@ -100,6 +82,13 @@ class ScopedDocument:
     """Seconds since 1970: the date in its front matter."""
     mtime_ns: int
     """Of its file; 0 when it could not be trusted."""
+    fields: Sequence[tuple[str, str]]
+    """(key, value) of its front matter and tags."""
+
+    @property
+    def tags(self) -> set[str]:
+        """Its tags and those above them, as `fold_tag` gives them."""
+        return {tag for key, value in self.fields if key == "tags" for tag in tag_and_above(value)}
 
     @property
     def day(self) -> str:
@@ -114,106 +103,48 @@ class ScopedDocument:
         return (date.fromtimestamp(self.mtime_ns / 1e9) if self.mtime_ns else date.today()).isoformat()
 
 
-class ScopeTables:
-    """What is the same for every scope of one state of an index, each part read when it is first asked for."""
-
-    def __init__(self, connection: Connection, node_keys: "IntArray") -> None:
-        """Of the index, and the keys of all its sections, ascending."""
-        self._connection = connection
-        self._node_keys = node_keys
-        self._texts: tuple[IntArray, IntArray] | None = None  # row of a section, and of a chunk that has its text
-        rows = connection.execute(
-            "SELECT document_key, prefix, folders.path, documents.path, dated, mtime_ns,"
-            " (SELECT min(node_key) FROM nodes WHERE nodes.document_key = documents.document_key)"
-            " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
-        ).fetchall()
-        self.documents = tuple(
-            ScopedDocument(key, path, (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"), dated, mtime_ns)
-            for key, prefix, folder, path, dated, mtime_ns, _ in rows
+def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
+    """Return all documents of an index, by folder and path."""
+    fields = reading.fields(connection)
+    rows = connection.execute(
+        "SELECT document_key, prefix, folders.path, documents.path, dated, mtime_ns"
+        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
+    )
+    return tuple(
+        ScopedDocument(
+            key,
+            path,
+            (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"),
+            dated,
+            mtime_ns,
+            fields.get(key, ()),
         )
-        # A document is written in one go: its nodes have the keys from its first one to that of the next document.
-        first = np.array([row[-1] or 0 for row in rows], np.int64)
-        order = np.argsort(first)
-        places = np.searchsorted(first[order], node_keys, side="right") - 1
-        self.documents_of_rows: IntArray = order[places] if len(rows) else places
+        for key, prefix, folder, path, dated, mtime_ns in rows
+    )
 
-    @cached_property
-    def fields(self) -> dict[int, list[tuple[str, str]]]:
-        """(key, value) of front matter and tags, by the document's key."""
-        return reading.fields(self._connection)
 
-    @cached_property
-    def days(self) -> list[str]:
-        """The day of each document."""
-        return [document.day for document in self.documents]
+def list_choices(documents: Sequence[ScopedDocument]) -> Choices:
+    """Return what a form offers."""
+    days = sorted(document.day for document in documents)
+    pairs = (f"{key}={value}" for document in documents for key, value in document.fields if key not in TEXT_FIELDS)
+    return Choices(
+        tuple(list_folders(documents)[:MAX_CHOICES]),
+        tuple(list_values(documents, "tags")[:MAX_CHOICES]),
+        tuple(name for name, _ in Counter(pairs).most_common(MAX_CHOICES)),
+        tuple(days[:1] + days[-1:]),
+    )
 
-    @cached_property
-    def tags(self) -> dict[str, set[int]]:
-        """The documents with each tag, by its case-folded name: a tag below another counts for both."""
-        found: dict[str, set[int]] = {}
-        for key, pairs in self.fields.items():
-            for tag in {tag for name, value in pairs if name == "tags" for tag in tag_and_above(value)}:
-                found.setdefault(tag, set()).add(key)
-        return found
 
-    @cached_property
-    def tag_names(self) -> list[str]:
-        """The tags as they are written, those of the most documents first."""
-        counts = Counter(value for pairs in self.fields.values() for key, value in pairs if key == "tags")
-        return [value for value, _ in counts.most_common()]
+def list_folders(documents: Iterable[ScopedDocument]) -> list[str]:
+    """Return the folders that hold documents, below those that were indexed; the outermost first."""
+    parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
+    return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
 
-    def list_choices(self) -> Choices:
-        """What a form offers."""
-        folders, days = list_document_folders(self.documents), sorted(self.days)
-        pairs = Counter(
-            f"{key}={value}" for own in self.fields.values() for key, value in own if key not in TEXT_FIELDS
-        )
-        return Choices(
-            tuple(folders[:MAX_CHOICES]),
-            tuple(self.tag_names[:MAX_CHOICES]),
-            tuple(name for name, _ in pairs.most_common(MAX_CHOICES)),
-            tuple(days[:1] + days[-1:]),
-        )
 
-    def find(self, is_met: Callable[[ScopedDocument], bool]) -> set[int]:
-        """The keys of the documents that meet a condition."""
-        return {document.key for document in self.documents if is_met(document)}
-
-    @cached_property
-    def _chunks(self) -> "tuple[IntArray, IntArray]":
-        """Of each chunk the row of its section, and the first chunk with its text."""
-        nodes, chunks = (
-            np.array((listed or "").split(",") if listed else [], np.int64)
-            for listed in self._connection.execute(
-                "SELECT group_concat(node_key), group_concat(chunk_key) FROM chunks INDEXED BY chunks_of_node"
-            ).fetchone()
-        )
-        again = self._connection.execute(
-            "SELECT chunk_key, first FROM chunks JOIN (SELECT text_hash, min(chunk_key) AS first FROM chunks"
-            " GROUP BY text_hash HAVING count(*) > 1) USING (text_hash) ORDER BY chunk_key"
-        )
-        first = chunks.copy()
-        pairs = np.array(again.fetchall(), np.int64).reshape(-1, 2)
-        order = np.argsort(chunks)
-        first[order[np.searchsorted(chunks[order], pairs[:, 0])]] = pairs[:, 1]
-        return np.searchsorted(self._node_keys, nodes), first
-
-    def texts_of(self, rows: "Mask", keys: "IntArray") -> "Mask":
-        """Which of the chunks that are searched stand for the texts of these sections (`text_vectors`).
-
-        Args:
-            rows: of all sections, which are left.
-            keys: of the chunks, ascending; the same at every call.
-        """
-        if self._texts is None:
-            sections, first = self._chunks
-            places = np.minimum(np.searchsorted(keys, first), max(0, len(keys) - 1))
-            there = keys[places] == first if len(keys) else np.zeros(len(first), np.bool_)  # others have no vector
-            self._texts = sections[there], places[there]
-        sections, places = self._texts
-        texts = np.zeros(len(keys), np.bool_)
-        texts[places[rows[sections]]] = True
-        return texts
+def list_values(documents: Iterable[ScopedDocument], key: str) -> list[str]:
+    """Return the values that a field has, those of the most documents first."""
+    counts = Counter(value for document in documents for name, value in document.fields if name == key)
+    return [value for value, _ in counts.most_common()]
 
 
 def find_part(view: "View", scope: Scope) -> Part:
@@ -222,99 +153,84 @@ def find_part(view: "View", scope: Scope) -> Part:
     Raises:
         ScopeError: a folder, a tag or a field is not there, or a day is none.
     """
-    tables, keys = view.scope_tables, view.lexical.keys
-    left = {document.key for document in tables.documents}
-    reason, met = "", ""
-    for term, meeting in read_filters(view.connection, scope, tables):
-        if left and not left & meeting:
-            days = sorted(document.day for document in tables.documents if document.key in left)
-            dated = f"; the days are {days[0]} to {days[-1]}" if term.startswith(("since:", "until:")) else ""
-            reason = f"{met + ': ' if met else ''}no document meets {term}{dated}"
+    documents, met = view.documents, ""
+    left = {document.key for document in documents}
+    for term, meeting in read_filters(view.connection, scope, documents):
+        if not left & meeting:
+            days = sorted(document.day for document in documents if document.key in left)
+            dated = f"; the days are {days[0]} to {days[-1]}" if days and term.startswith(("since:", "until:")) else ""
+            return leave_nothing(met, f"no document meets {term}{dated}")
         met = f"{met} {term}".strip()
         left &= meeting
-    are_left = np.fromiter((document.key in left for document in tables.documents), np.bool_, len(tables.documents))
-    rows = are_left[tables.documents_of_rows] if len(are_left) else np.zeros(len(keys), np.bool_)
+    keys = np.array(reading.rankable_keys(view.connection, left), np.int64)
     for phrase in scope.phrases:
-        if rows.any():
-            rows = rows & np.isin(keys, find_phrase(view, phrase, keys[rows]))
-            if not rows.any():
-                words = "without the quotation marks its words are searched for"
-                reason = f'{met + ": " if met else ""}no section holds "{phrase}"; {words}'
+        keys = find_phrase(view, phrase, keys)
+        if not len(keys):
+            words = "without the quotation marks its words are searched for"
+            return leave_nothing(met, f'no section holds "{phrase}"; {words}')
     for word in scope.without:
-        if rows.any():
-            rows = rows & ~np.isin(keys, find_word(view, word, keys[rows]))
-            if not rows.any():
-                reason = f"{met + ': ' if met else ''}every section holds {word!r}, which is to be left out"
-    if not rows.any():
-        return Part(scope, rows, keys[rows], 0, reason or "there is no section")
-    return Part(scope, rows, keys[rows], int(np.count_nonzero(np.bincount(tables.documents_of_rows[rows]))))
+        keys = np.setdiff1d(keys, find_word(view, word, keys))
+        if not len(keys):
+            return leave_nothing(met, f"every section holds {word!r}, which is to be left out")
+    return Part(keys, reading.count_documents(view.connection, keys), "" if len(keys) else "there is no section")
+
+
+def leave_nothing(met: str, reason: str) -> Part:
+    """Return the part without sections; `met` are the filters before the one that left nothing."""
+    return Part(np.empty(0, np.int64), 0, f"{met}: {reason}" if met else reason)
 
 
 # Documents: folders, tags, days, fields.
 
 
-def read_filters(connection: Connection, scope: Scope, tables: ScopeTables) -> Iterator[tuple[str, set[int]]]:
+def read_filters(
+    connection: Connection, scope: Scope, documents: Sequence[ScopedDocument]
+) -> Iterator[tuple[str, set[int]]]:
     """(a filter as a question writes it, the keys of the documents that meet it) of what a scope asks of documents."""
-    documents = tables.documents
     everything = {document.key for document in documents}
     if scope.folders:
-        found = (find_folder(connection, f"in:{name}", name, documents) for name in scope.folders)
-        yield " ".join(f"in:{name}" for name in scope.folders), set(chain.from_iterable(found))
+        found = [find_folder(connection, f"in:{name}", name, documents) for name in scope.folders]
+        yield " ".join(f"in:{name}" for name in scope.folders), set().union(*found)
     for name in scope.not_folders:
         yield f"-in:{name}", everything - find_folder(connection, f"-in:{name}", name, documents)
     for name in scope.tags:
-        yield f"tag:{name}", find_tag(f"tag:{name}", name, tables)
+        yield f"tag:{name}", find_tag(f"tag:{name}", name, documents)
     for name in scope.not_tags:
-        yield f"-tag:{name}", everything - find_tag(f"-tag:{name}", name, tables)
-    days = zip(documents, tables.days, strict=True) if scope.since or scope.until else ()
-    dated = [(document.key, day) for document, day in days]
+        yield f"-tag:{name}", everything - find_tag(f"-tag:{name}", name, documents)
     if scope.since:
         first, _ = read_days(f"since:{scope.since}", scope.since)
-        yield f"since:{scope.since}", {key for key, day in dated if day >= first}
+        yield f"since:{scope.since}", {document.key for document in documents if document.day >= first}
     if scope.until:
         _, last = read_days(f"until:{scope.until}", scope.until)
-        yield f"until:{scope.until}", {key for key, day in dated if day <= last}
+        yield f"until:{scope.until}", {document.key for document in documents if document.day <= last}
     for condition in scope.where:
-        yield f"where:{condition}", find_field(condition, tables)
+        yield f"where:{condition}", find_field(condition, documents)
 
 
-def find_folder(connection: Connection, term: str, name: str, documents: Sequence[ScopedDocument]) -> frozenset[int]:
+def find_folder(connection: Connection, term: str, name: str, documents: Sequence[ScopedDocument]) -> set[int]:
     """The documents in a folder, or the one of a file's name: by a path, by the end of one, by a path on the disk."""
-    wanted = name.replace("\\", "/").removeprefix("./").strip("/")
+    wanted = name.replace("\\", "/").removeprefix("./").strip("/").casefold()
 
-    def find(is_there: Callable[[str], bool]) -> frozenset[int]:
-        return frozenset(document.key for document in documents if any(map(is_there, document.names)))
+    def find(is_there: Callable[[str], bool]) -> set[int]:
+        return {item.key for item in documents if any(is_there(path.casefold()) for path in item.names)}
 
-    low = f"{wanted.casefold()}/"
     if wanted and (
         found := find(lambda path: f"{path}/".startswith(f"{wanted}/"))
-        or find(lambda path: f"{path.casefold()}/".startswith(low))
-        or find(lambda path: wanted.endswith(":") and path.startswith(wanted))  # the name of an indexed folder
-        or find(lambda path: f"/{low}" in f"/{path.casefold()}/")
-        or find(
-            lambda path: f"/{low}" in f"/{path.rpartition('.')[0].casefold()}/"
-        )  # a note's name, without its ending
+        or find(lambda path: f"/{wanted}/" in f"/{path}/")
+        or find(lambda path: f"/{wanted}/" in f"/{path.rpartition('.')[0]}/")  # a note's name, without its ending
     ):
         return found
     for folder, inside in locate_path(reading.folders(connection), name):
         below = f"{folder.prefix}{inside}".rstrip("/")
-        if found := find(partial(_is_below, folder=below)):
+        if found := {item.key for item in documents if not below or f"{item.names[1]}/".startswith(f"{below}/")}:
             return found
-    folders = list_document_folders(documents)
-    files = [document.path for document in documents]
-    names = [PurePosixPath(path).name for path in folders]
-    listed = suggest_among([*folders, *files], wanted, also=names)
+    folders = list_folders(documents)
+    listed = suggest_among(
+        [*folders, *(document.path for document in documents)],
+        wanted,
+        also=[PurePosixPath(path).name for path in folders],
+    )
     raise ScopeError(term, f"there is no folder or file {name!r}{listed}")
-
-
-def list_document_folders(documents: Iterable[ScopedDocument]) -> list[str]:
-    """The folders that hold documents, below those that were indexed; the outermost first."""
-    parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
-    return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return not folder or f"{path}/".startswith(f"{folder}/")
 
 
 def tag_and_above(tag: str) -> tuple[str, ...]:
@@ -328,37 +244,32 @@ def fold_tag(name: str) -> str:
     return name.removeprefix("#").strip("/").casefold()
 
 
-def find_tag(term: str, name: str, tables: ScopeTables) -> set[int]:
+def find_tag(term: str, name: str, documents: Sequence[ScopedDocument]) -> set[int]:
     """The documents with a tag, or one below it; raises where none has it."""
-    if fold_tag(name) not in tables.tags:
-        raise ScopeError(
-            term, f"no document has the tag {name!r}{suggest_among(tables.tag_names, name) or ', or any other'}"
-        )
-    return tables.tags[fold_tag(name)]
+    found = {document.key for document in documents if fold_tag(name) in document.tags}
+    if not found:
+        listed = suggest_among(list_values(documents, "tags"), name) or ", or any other"
+        raise ScopeError(term, f"no document has the tag {name!r}{listed}")
+    return found
 
 
-def find_field(condition: str, tables: ScopeTables) -> set[int]:
+def find_field(condition: str, documents: Sequence[ScopedDocument]) -> set[int]:
     """The documents whose front matter has `status=draft`, or `status`; raises where none has that key, or value."""
     name, sign, given = condition.partition("=")
-    key, wanted = name.strip().lower(), " ".join(given.split())
-    term = f"where:{condition}"
-    held = [(document, own) for document, pairs in tables.fields.items() for known, own in pairs if known == key]
+    key, wanted, term = name.strip().lower(), " ".join(given.split()), f"where:{condition}"
+    held = [(item.key, own.casefold()) for item in documents for known, own in item.fields if known == key]
     if not held:
-        counts = Counter(known for pairs in tables.fields.values() for known in dict(pairs))
+        counts = Counter(known for document in documents for known in dict(document.fields))
         what = f"the field {name.strip()!r} in its front matter" if counts else "front matter"
-        raise ScopeError(
-            term, f"no document has {what}{suggest_among([known for known, _ in counts.most_common()], key)}"
-        )
-    low, days = wanted.casefold(), find_days(wanted)
-    found = {document for document, own in held if not sign or own.casefold() == low}
-    # Dates in any form, in a month or on a day; then the beginning of a value, such as `super` of `superseded`.
-    found = found or {
-        document for document, own in held for day in days for date in find_days(own) if date.startswith(day)
-    }
-    found = found or {document for document, own in held if low and own.casefold().startswith(low)}
+        listed = suggest_among([known for known, _ in counts.most_common()], key)
+        raise ScopeError(term, f"no document has {what}{listed}")
+    low = wanted.casefold()
+    # The whole value, else the beginning of one: `super` of `superseded`, a month of a day.
+    found = {document for document, own in held if not sign or own == low}
+    found = found or {document for document, own in held if low and own.startswith(low)}
     if not found:
-        values = [own for own, _ in Counter(own for _, own in held).most_common()]
-        raise ScopeError(term, f"{key} is {given!r} in no document{suggest_among(values, wanted)}")
+        listed = suggest_among(list_values(documents, key), wanted)
+        raise ScopeError(term, f"{key} is {given!r} in no document{listed}")
     return found
 
 
@@ -417,28 +328,15 @@ def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     terms = tokenize(phrase)
     if terms:
         keys = np.intersect1d(keys, view.lexical.find_holding(terms), assume_unique=True)
-    fields = view.scope_tables.fields
+    fields = {document.key: document.fields for document in view.documents}
     found = [
         key
         for key, document_key, title, body in reading.bodies(view.connection, keys.tolist())
         if pattern.search(_normalize(f"{title}\n{body}"))
-        or any(pattern.search(_normalize(value)) for _, value in fields.get(document_key, ()))
+        or any(pattern.search(_normalize(value)) for _, value in fields[document_key])
     ]
     return np.array(found, np.int64)
 
 
 def _normalize(text: str) -> str:
     return (text if text.isascii() else unicodedata.normalize("NFC", text)).lower()
-
-
-def find_flags(view: "View", words: Iterable[str]) -> tuple[str, ...]:
-    """Which of the words the documents write with a dash before them: `-xzf` of a command is not to be left out."""
-    flags = []
-    for word in words:
-        flag = re.escape(f"-{_normalize(word)}")
-        written = re.compile(rf"{flag}(?<![\w-]{flag})(?![\w-])")  # plain text first, as in `find_phrase`
-        keys = view.lexical.find_holding(tokenize(word))[:MAX_FLAG_SECTIONS]
-        bodies = reading.bodies(view.connection, keys.tolist())
-        if any(written.search(_normalize(body)) for _, _, _, body in bodies):
-            flags.append(word)
-    return tuple(flags)

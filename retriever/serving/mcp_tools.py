@@ -76,7 +76,7 @@ class Tool(BaseModel):
 class SearchTool(Tool):
     """Find the sections of the user's documents that answer a question, best first.
 
-    Filters in a question: in:folder, -word, "exact phrase".
+    Filters in a question: in:folder, -"word", "exact phrase".
     Gives citations (file:first-last), texts, and a verdict (answered, weak, none).
     """
 

@@ -279,6 +279,12 @@ def rankable_keys(connection: Connection, document_keys: Iterable[int]) -> list[
     return [row[0] for row in select(connection, query, document_keys)]
 
 
+def count_documents(connection: Connection, node_keys: Iterable[int]) -> int:
+    """Return how many documents these nodes are of."""
+    query = f"SELECT count(DISTINCT document_key) FROM nodes WHERE node_key {GIVEN}"
+    return int(select(connection, query, node_keys).fetchone()[0])
+
+
 def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, tuple[str, float]]:
     """Node keys to the id of the node that a search shows for each, and how much of a list of links or a log it is."""
     query = "SELECT node_key, coalesce(holder_id, node_id), boilerplate FROM nodes JOIN documents USING (document_key)"

@@ -199,6 +199,15 @@ def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
     return [key for (key,) in connection.execute(query, (fingerprint,))]
 
 
+def first_chunks(connection: Connection, node_keys: Iterable[int]) -> list[int]:
+    """Return the key of the first chunk of each text that these nodes have."""
+    own = f"SELECT text_hash FROM chunks WHERE node_key {GIVEN}"
+    rows = select(
+        connection, f"SELECT min(chunk_key) FROM chunks WHERE text_hash IN ({own}) GROUP BY text_hash", node_keys
+    )
+    return [key for (key,) in rows]
+
+
 def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int], WholeMatrix]:
     """Return the keys of `distinct_keys`, and the vector of each as it is kept: (n, d) whole numbers, of any length.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, StorageError
+from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
 from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors.chroma import VectorIndex
@@ -86,7 +86,7 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     good = shelf.place / "good" / "snapshot-1"
     names = sorted(path.relative_to(good) for path in good.rglob("*") if path.is_file())
     assert len(names) > 15
-    with writer_lock(shelf.index, 0):  # nobody can rebuild it: index.sqlite has to answer, which is faster to test
+    with writer_lock(shelf.index, 0):  # nobody can rebuild it, which is faster to test
         for place, name in enumerate(names):
             if name.name == "readers.lock" and harm not in {"deleted", A_FOLDER}:
                 continue  # it is empty
@@ -97,7 +97,11 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
             if hurt.is_file() and hurt.read_bytes() == (good / name).read_bytes():
                 continue  # its end was zeros already
             question = place % len(QUESTIONS)
-            answer = shelf.ask(QUESTIONS[question], **NEVER_REFRESH)
+            try:
+                answer = shelf.ask(QUESTIONS[question], **NEVER_REFRESH)
+            except SnapshotError:
+                assert name.parts[0] != "chroma", name
+                continue
             assert same_hits(found(answer), found(truth[question])), name
             if name.name != "chroma.sqlite3" or harm != "one bit flipped":  # in free pages one may go unnoticed
                 assert "answered without it" in said([answer]), name
@@ -378,7 +382,7 @@ def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
         answer = reader.search(QUESTIONS[0])
         assert same_hits(found(answer), found(truth[0]))
         assert "ChromaDB did not answer within 0.2 s" in str(answer.degraded[-1])
-        assert str(answer.degraded[-1]).endswith("; answered without it, slower")
+        assert str(answer.degraded[-1]).endswith("; answered without it, by a scan of all vectors")
     for_ever.set()
 
 
@@ -416,4 +420,3 @@ def test_vectors_that_are_not_those_of_the_index_are_not_believed(
     hurt = answers(shelf)
     assert all_same(hurt, truth)
     assert all("answered without it" in said([answer]) for answer in hurt)
-    assert shelf.snapshots() == ["snapshot-2"]  # made anew once, not for every question

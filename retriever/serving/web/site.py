@@ -14,7 +14,7 @@ from retriever.looking.browse import Excerpt
 from retriever.looking.overview import Overview, read_overview
 from retriever.query import AskRequest, Scope
 from retriever.searching.open_index import View
-from retriever.searching.scope import Choices
+from retriever.searching.scope import Choices, list_choices
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.drawn_tree import Outline, read_outline
 from retriever.serving.web.examples import suggest_questions
@@ -185,5 +185,5 @@ class Site:
         known = self._outline
         if known is None or known[0] != wanted:
             known = self._outline = wanted, read_outline(view.connection)
-            self.choices = view.scope_tables.list_choices()
+            self.choices = list_choices(view.documents)
         return known[1]
