@@ -90,11 +90,9 @@ class OpenModels:
     @cached_property
     def expander(self) -> "Expander":
         """What writes the question in other words."""
-        from retriever.expansion.cache import ExpansionCache
         from retriever.expansion.expand import Expander
 
-        cache = ExpansionCache.of_user(self._profile.hyde.cache_entries)
-        return Expander(self._profile.part(ExpansionSettings), self.generator, cache)
+        return Expander(self._profile.part(ExpansionSettings), self.generator)
 
     @cached_property
     def planner(self) -> "Generator | None":

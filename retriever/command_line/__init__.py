@@ -17,7 +17,6 @@ COMMANDS = {
     "indexes": ("index:indexes", "List all your indexes, or delete one."),
     "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
     "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
-    "cache": ("forget:cache", "Show or delete what is kept of the language model's answers."),
     "forget": ("forget:forget", "Remove documents from an index, with every trace of them."),
     "export": ("index:export", "Write an index into one file, for another machine."),
     "import": ("index:import_file", "Make an index of an exported one."),
@@ -34,7 +33,7 @@ COMMANDS = {
 
 # What they are for, as --help shows them; each command is in one group.
 GROUPS = {
-    "Ask and read": ("ask", "answer", "pick", "read", "similar", "tree", "cache"),
+    "Ask and read": ("ask", "answer", "pick", "read", "similar", "tree"),
     "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor", "postgres", "worker"),
     "For programs and browsers": ("serve", "mcp", "skill", "completion"),
     "Choose and measure": ("profiles", "eval"),

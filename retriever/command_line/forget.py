@@ -1,6 +1,4 @@
-"""`forget`: documents out of an index; `cache`: what the language model wrote for questions, kept beside all."""
-
-from dataclasses import asdict
+"""`forget`: documents out of an index."""
 
 import click
 
@@ -8,27 +6,8 @@ from retriever.api import forget_documents
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.display.phrases import format_size, pluralize
+from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
-from retriever.expansion.cache import read_cache
-
-
-@options.command("cache", "cache --clear", "cache --json")
-@click.option("--clear", is_flag=True, help="Delete it: the next questions ask the model again.")
-@options.as_json
-def cache(console: Console, *, clear: bool, as_json: bool) -> ExitCode:
-    """Show what your cache folder keeps of questions: what the language model wrote for them.
-
-    It is kept for all indexes together (`hyde.cache_entries`).
-    """
-    content = read_cache(clear=clear)
-    if as_json:
-        print_json({**asdict(content), "cleared": clear})
-        return ExitCode.OK
-    held = pluralize(content.expansions, "expansion")
-    verb = "deleted" if clear else "keeps"
-    print_line(f"{verb} {held}, {format_size(content.size_bytes)} in {sanitize_line(content.path or 'no folder')}")
-    return ExitCode.OK
 
 
 @options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")

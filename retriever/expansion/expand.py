@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
-from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
+from retriever.expansion.cache import CachedExpansion, cache_key, keep_expansion, read_cached
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
 from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
 from retriever.expansion.prompt import (
@@ -51,12 +51,9 @@ FitTask = Callable[[Generator, float | None], Task[WrittenExpansion]]
 class Expander:
     """Expands questions to one index; safe to share between threads."""
 
-    def __init__(
-        self, settings: ExpansionSettings, open_generator: Callable[[], Generator], cache: ExpansionCache
-    ) -> None:
+    def __init__(self, settings: ExpansionSettings, open_generator: Callable[[], Generator]) -> None:
         self._settings = settings
         self._open_generator = open_generator
-        self._cache = cache
         self._vocabulary: tuple[StoredState | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
 
     def expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
@@ -192,13 +189,13 @@ class Expander:
         """Return what the model writes for a task, which `fit` cuts to the time there is, and whether it was cached."""
         generator = self._open_generator()
         key = cache_key(generator.identity, task)
-        if entry := self._cache.get(key):
+        if entry := read_cached(key):
             return entry, True
         started = perf_counter()
         seconds = deadline.seconds_for(stage)
         written = write_planned(generator, lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
-        entry = CachedExpansion(written, milliseconds_since(started))
-        self._cache.put(key, entry)
+        entry = CachedExpansion(written=written, milliseconds=milliseconds_since(started))
+        keep_expansion(key, entry)
         return entry, False
 
 

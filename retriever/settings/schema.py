@@ -129,9 +129,6 @@ class HydeSettings:
     factual_intents: tuple[str, ...] = setting(
         ("STUDY_DETAIL",), "Intents without passages, for an invented fact is a wrong one."
     )
-    cache_entries: Annotated[int, Bounds(0)] = setting(
-        1000, "How many expansions are kept in your cache folder; 0: none."
-    )
 
 
 @dataclass(frozen=True, slots=True)

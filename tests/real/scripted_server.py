@@ -12,6 +12,7 @@ the model writes as JSON; or a `Fault`, which does with the connection what it l
 """
 
 import json
+import shutil
 import threading
 import time
 from collections import deque
@@ -20,6 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from retriever.expansion.cache import FOLDER_NAME
+from retriever.files import find_cache_file
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import Fault as Fault
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -212,6 +215,12 @@ def help_and_reverse(asked: Asked) -> object:
     if "queries" in asked.properties:
         return HELPFUL
     return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
+
+
+def forget_expansions() -> None:
+    """Remove what was written for questions: the next one asks the model again."""
+    if folder := find_cache_file(FOLDER_NAME):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

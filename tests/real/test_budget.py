@@ -19,7 +19,7 @@ from tests.shelf import Shelf, found
 pytestmark = pytest.mark.shared_index
 
 answered = help_and_reverse
-ALWAYS = {"use_llm": True, "hyde": {"gate": "always", "cache_entries": 0}}
+ALWAYS = {"use_llm": True, "hyde": {"gate": "always"}}
 
 
 class Clock:

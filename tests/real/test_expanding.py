@@ -1,6 +1,5 @@
 """Questions expanded by a scripted Ollama over HTTP: what it writes is used; whatever it does, there is an answer."""
 
-import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -204,16 +203,6 @@ def test_every_mode_finds_the_section(shelf: Shelf, ollama: ScriptedServer, mode
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
     assert report_of(answer).used
-
-
-def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
-    assert json.loads(cli("cache", "--json").out)["expansions"] == 0
-    asked_of(shelf, ollama)
-    assert "keeps 1 expansion, " in cli("cache").out
-    assert json.loads(cli("cache", "--clear", "--json").out)["cleared"] is True
-    assert json.loads(cli("cache", "--json").out)["expansions"] == 0
-    asked_of(shelf, ollama)
-    assert len(ollama.asked) == 2
 
 
 def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:

@@ -17,6 +17,7 @@ from tests.real.scripted_server import (
     QUESTION,
     Asked,
     ScriptedServer,
+    forget_expansions,
     help_and_reverse,
     killed,
     scripted_server,
@@ -43,6 +44,7 @@ def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) ->
 
 
 def ask(shelf: Shelf, profile: str, url: str = "http://127.0.0.1:9", **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
+    forget_expansions()
     with opened(shelf, profile, url, settings) as retriever:
         return retriever.search(QUESTION)
 
@@ -75,17 +77,16 @@ def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: 
 def test_a_server_that_dies_in_the_middle_of_any_call(
     shelf: Shelf, ollama: ScriptedServer, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"hyde": {"cache_entries": 0}}
-    plain, expanded = without_any(shelf, profile), ask(shelf, profile, ollama.url, rerank={"kind": "none"}, **settings)
+    plain, expanded = without_any(shelf, profile), ask(shelf, profile, ollama.url, rerank={"kind": "none"})
     ollama.requests.clear()
-    ask(shelf, profile, ollama.url, **settings)
+    ask(shelf, profile, ollama.url)
     calls = [stage_of(asked) for asked in ollama.asked]
     assert calls == STAGES[profile]
     for place, stage in enumerate(calls):
         with scripted_server(answered) as dying:
             dying.once.extend([answered] * place)
             dying.once.append(killed())
-            answer = ask(shelf, profile, dying.url, **settings)
+            answer = ask(shelf, profile, dying.url)
         assert found(answer) == found(plain if stage == "expand" else expanded), place
         failed = {item.stage for item in answer.degraded}
         assert failed == {*STAGES[profile][STAGES[profile].index(stage) :], "rerank"}, "and each stage behind it"

@@ -16,7 +16,7 @@ from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
-from tests.real.scripted_server import Asked, Model, ScriptedServer, help_and_reverse
+from tests.real.scripted_server import Asked, Model, ScriptedServer, forget_expansions, help_and_reverse
 from tests.shelf import Shelf
 
 
@@ -41,8 +41,9 @@ def opened(ollama: ScriptedServer, **settings: Any) -> ServedGenerator:  # noqa:
 def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
     settings = {
         "llm": {"url": ollama.url, **llm},
-        "hyde": {"gate": "always" if profile == "full" else "auto", "cache_entries": 0},
+        "hyde": {"gate": "always" if profile == "full" else "auto"},
     }
+    forget_expansions()
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
         return retriever.search(QUESTION)
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from retriever.expansion.cache import FILE_NAME, CachedExpansion, ExpansionCache
-from retriever.expansion.prompt import WrittenExpansion
 from retriever.indexing.request import named_file
 from retriever.served.speed import FILE_NAME as SPEED_NAME
 from retriever.served.speed import Speed, SpeedFile
@@ -216,21 +214,7 @@ def test_a_file_or_a_link_in_the_place_of_what_a_command_writes(
     assert (place / "new" / name).is_file()
 
 
-def test_in_the_places_of_caches(tmp_path: Path, strangers: Strangers) -> None:
-    entry = CachedExpansion(WrittenExpansion(), 1.0)
-    for path in (strangers.file(tmp_path / "a" / FILE_NAME), strangers.link(tmp_path / "b" / FILE_NAME, folder=False)):
-        cache = ExpansionCache(path, 10)
-        cache.put("key", entry)
-        assert cache.get("key") is None
-        with pytest.raises(Exception, match=r"remove it yourself|cannot be deleted"):
-            cache.clear()
-    other = tmp_path / "c" / FILE_NAME
-    other.parent.mkdir()
-    with closing(sqlite3.connect(other)) as rows:
-        rows.executescript("CREATE TABLE letters (text); PRAGMA user_version = 7;")
-    before = other.read_bytes()
-    ExpansionCache(other, 10).put("key", entry)
-    assert other.read_bytes() == before
+def test_in_the_place_of_the_file_of_speeds(tmp_path: Path, strangers: Strangers) -> None:
     taken = SpeedFile(strangers.file(tmp_path / "e" / SPEED_NAME))
     taken.write("model", Speed(1.0, 1.0))
     speeds = tmp_path / "d" / SPEED_NAME

@@ -23,7 +23,7 @@ def answered(asked: Asked) -> object:
 
 def ask(shelf: Shelf, url: str, model: Path, **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
     rerank = {"kind": "cross-encoder", "model": str(model), **settings.pop("rerank", {})}
-    wishes = {**ALWAYS_LOOK, "llm": {"url": url}, "rerank": rerank, "hyde": {"cache_entries": 0}, **settings}
+    wishes = {**ALWAYS_LOOK, "llm": {"url": url}, "rerank": rerank, **settings}
     with open_retriever((), shelf.index, "research", wishes, encoder=shelf.encoder) as retriever:
         return retriever.search(QUESTION)
 

@@ -1,7 +1,6 @@
 """Expanding a question, but for the model and the index: what is asked, what is used of the answer, what is kept."""
 
-import sqlite3
-from contextlib import closing
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
+from retriever.expansion import cache
 from retriever.expansion.gate import find_entities, find_exact_names, reason_too_short
 from retriever.expansion.prompt import (
     Grounding,
@@ -147,56 +146,53 @@ def test_passages_end_at_a_sentence_and_come_once() -> None:
     assert cut_at_sentence("onetwothree", 5) == "onetw"
 
 
-def test_expansions_are_remembered_and_the_oldest_go(tmp_path: Path) -> None:
-    path = tmp_path / "cache" / "file.sqlite"
-    cache = ExpansionCache(path, 2)
-    for key in "abc":
-        cache.put(key, CachedExpansion(WrittenExpansion(queries=[key]), 5.0))
-    assert cache.get("a") is None, "the file holds the two that came last"
-    assert cache.get("c") == CachedExpansion(WrittenExpansion(queries=["c"]), 5.0)
-    assert cache.content().expansions == 2
-    assert path.stat().st_mode & 0o077 == 0
-    ExpansionCache(path, 0).put("d", CachedExpansion(WrittenExpansion(), 1.0))
-    assert ExpansionCache(path, 0).get("c") is None, "nothing is kept"
-    cache.clear()
-    assert not path.exists()
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "hybrid-retrieve" / cache.FOLDER_NAME
 
 
-@pytest.mark.parametrize("damage", [True, False])
-def test_a_damaged_file_is_no_cache_and_is_made_anew(tmp_path: Path, *, damage: bool) -> None:
-    path = tmp_path / "file.sqlite"
-    if damage:
-        ExpansionCache(path, 10).put("a", CachedExpansion(WrittenExpansion(), 1.0))
-        path.write_bytes(path.read_bytes()[:100] + bytes(5_000))
-    cache, entry = ExpansionCache(path, 10), CachedExpansion(WrittenExpansion(queries=["a"]), 5.0)
-    assert cache.get("a") is None
-    cache.put("a", entry)
-    assert cache.get("a") == entry
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE expansions SET content = '{\"other\": 1}'")
-    assert cache.get("a") is None
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 9")
-    assert cache.get("a") is None
-    cache.put("a", entry)
-    assert cache.get("a") == entry, "what another version keeps there is no loss"
+def entry(text: str) -> cache.CachedExpansion:
+    return cache.CachedExpansion(written=WrittenExpansion(queries=[text]), milliseconds=5.0)
 
 
-def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("a file")
-    cache = ExpansionCache(tmp_path / "taken" / "other.sqlite", 10)
-    cache.put("a", CachedExpansion(WrittenExpansion(), 1.0))
-    assert cache.get("a") is None
+def test_expansions_are_remembered_and_the_oldest_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MAX_ENTRIES", 2)
+    folder.mkdir(parents=True)
+    (folder / "theirs.txt").write_text("a stranger's")
+    for number, key in enumerate("abc"):
+        cache.keep_expansion(key * 64, entry(key))
+        os.utime(folder / f"{key * 64}.json", (number, number))
+    assert cache.read_cached("a" * 64) is None, "the folder holds the two that came last"
+    assert cache.read_cached("c" * 64) == entry("c")
+    assert sorted(path.name[0] for path in folder.iterdir()) == ["b", "c", "t"]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.json"))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"other": 1}', bytes(60_000)])
+def test_a_damaged_file_is_no_expansion_and_is_replaced(folder: Path, content: bytes) -> None:
+    cache.keep_expansion("a" * 64, entry("a"))
+    (folder / f"{'a' * 64}.json").write_bytes(content)
+    assert cache.read_cached("a" * 64) is None
+    cache.keep_expansion("a" * 64, entry("a"))
+    assert cache.read_cached("a" * 64) == entry("a")
+
+
+def test_a_cache_that_cannot_be_written_is_no_failure(folder: Path) -> None:
+    folder.parent.mkdir()
+    folder.write_text("a file")
+    cache.keep_expansion("a" * 64, entry("a"))
+    assert cache.read_cached("a" * 64) is None
 
 
 def test_the_key_knows_model_question_and_grounding() -> None:
     def key(question: str = QUESTION, model: str = "m", rewordings: int = 3) -> str:
-        return cache_key(model, build_task(question, Grounding(), replace(SETTINGS, rewordings=rewordings)))
+        return cache.cache_key(model, build_task(question, Grounding(), replace(SETTINGS, rewordings=rewordings)))
 
     assert key() == key(QUESTION.upper().replace(" ", "  "))
     assert len({key(), key("another"), key(model="n"), key(rewordings=5)}) == 4
     grounded = build_task(QUESTION, Grounding(recent_context="before"), SETTINGS)
-    assert cache_key("m", grounded) != key()
+    assert cache.cache_key("m", grounded) != key()
 
 
 WEIGHTS = Profile().part(QueryWeights)
