@@ -14,7 +14,6 @@ import os
 import stat
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -191,8 +190,6 @@ class _Walk:
     # Links that stay inside the folder: (path, path of what they point at).
     links: list[tuple[str, str]] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)  # paths of the folders that were listed
-    # Files that are not named like documents, by their ending; None where nobody counts them.
-    others: Counter[str] | None = None
 
     def skip(self, path: str, reason: str) -> None:
         self.skipped.append(Skipped(printable_path(path), reason))
@@ -227,7 +224,7 @@ class _Walk:
             elif entry.is_symlink():
                 if not rules.ignores(path) and not rules.ignores(f"{path}/"):
                     self.note_link(entry, path)
-            elif (self.is_document(entry.name) or self.others is not None) and not rules.ignores(path):
+            elif self.is_document(entry.name) and not rules.ignores(path):
                 self.note_file(entry, path)
 
     def first_rules(self) -> IgnoreRules:
@@ -269,10 +266,6 @@ class _Walk:
         return False
 
     def note_file(self, entry: os.DirEntry[str], path: str) -> None:
-        if not self.is_document(entry.name):
-            if self.others is not None:
-                self.others[os.path.splitext(entry.name)[1].lower()] += 1  # noqa: PTH122 - a string all along
-            return
         if not self.check_name(entry.name, path):
             return
         try:
@@ -348,14 +341,6 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
             walk.skip(path, f"a link to {printable_path(target)}, which is hidden, ignored or not read")
     files = sorted(walk.files, key=lambda file: file.path)
     return Listing(tuple(files), tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)))
-
-
-def count_other_formats(root: Path, options: CorpusOptions | None = None) -> Counter[str]:
-    """How many files below `root` are not named like documents, by their ending in lower case; raises `CorpusError`."""
-    walk = _Walk(os.path.realpath(root), options or CorpusOptions(), others=Counter())
-    walk.run()
-    assert walk.others is not None
-    return walk.others
 
 
 def count_documents(root: Path, *, seconds: float) -> tuple[int, int, bool]:

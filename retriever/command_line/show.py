@@ -247,5 +247,3 @@ def print_details(status: "Status", details: "StatusDetails") -> None:
     print_line(f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read")
     for path, remark in status.remarks:
         print_line(f"  remark      {sanitize_line(path)}: {sanitize_line(remark)}")
-    named = (f"{number:,} {sanitize_line(ending) or 'without an ending'}" for ending, number in details.unread_formats)
-    print_line(f"other formats {', '.join(named) or 'none'}{', not read' if details.unread_formats else ''}")

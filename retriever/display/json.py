@@ -41,7 +41,7 @@ ROWS = {
     "broken_links": ("file", "line", "target", "reason"),
 }
 # Fields that are tuples of (key, value).
-TABLES = frozenset({"languages", "unread_formats"})
+TABLES = frozenset({"languages"})
 TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 

@@ -1,16 +1,11 @@
 """What an index holds, and how it stands to its folders."""
 
-import contextlib
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pageindex.corpus import CorpusOptions, count_other_formats
-from pageindex.ignore import CorpusError
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import describe_prefixes
-from retriever.indexing.consent import read_named_folders
 from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.looking.survey import survey_texts
 from retriever.searching.open_index import View
@@ -48,7 +43,6 @@ class StatusDetails:
 
     broken_links: tuple[tuple[str, int, str, str], ...]  # (file, line, target as written, why it leads nowhere)
     duplicates: tuple[tuple[str, ...], ...]  # files with the same content
-    unread_formats: tuple[tuple[str, int], ...]  # endings of files that are no documents, and how many have them
 
 
 def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = False) -> Status:
@@ -76,7 +70,9 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         coverage=vectors / chunks if chunks else view.embedded_share,
         remarks=(*listing.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
         forgotten=tuple(list_forgotten(view.connection)),
-        details=read_details(view, profile) if details else None,
+        details=StatusDetails(listing.broken_links(view.connection), listing.duplicates(view.connection))
+        if details
+        else None,
         survey=survey_texts(view.connection, profile.encoder) if view.fingerprint else None,
         prefixes=describe_prefixes(profile.encoder)[0],
     )
@@ -84,19 +80,3 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
 
 def _is_gitignore(path: str) -> bool:
     return path.replace(":", "/").rpartition("/")[2] == ".gitignore"  # a folder's name ends with a colon
-
-
-def read_details(view: View, profile: Profile) -> StatusDetails:
-    """The details of an open index; folders that are not named for it, or are away, are passed over."""
-    # A folder of an index from elsewhere is not listed, not even to count what is in it.
-    named, formats = read_named_folders(view.store).folders, Counter[str]()
-    options = CorpusOptions(profile.documents.suffixes, profile.documents.ignore, profile.documents.max_file_bytes)
-    for folder in reading.folders(view.connection):
-        if folder.path in named:
-            with contextlib.suppress(CorpusError):
-                formats += count_other_formats(Path(folder.path), options)
-    return StatusDetails(
-        broken_links=listing.broken_links(view.connection),
-        duplicates=listing.duplicates(view.connection),
-        unread_formats=tuple(sorted(formats.items(), key=lambda item: (-item[1], item[0]))),
-    )

@@ -179,7 +179,6 @@ def test_only_what_is_not_read_counts_as_skipped(shelf: Shelf) -> None:
     assert status.details is not None
     assert ("latin.md", 3, "nothing.md", "no such document") in status.details.broken_links
     assert status.details.duplicates == (("copy.md", "latin.md"),)
-    assert status.details.unread_formats == ((".pdf", 1),)
 
 
 def test_a_look_that_takes_long_is_repeated_less_often(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
