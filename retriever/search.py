@@ -16,19 +16,18 @@ from retriever.searching.known_items import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, build_queries
-from retriever.searching.recency import rank_recency
 from retriever.searching.sources import (
     KeywordResult,
     KeywordSettings,
     SemanticResult,
     SemanticSettings,
-    measure_embedded,
     rank_keyword,
+    rank_recency,
     rank_semantic,
 )
 from retriever.settings.schema import Profile, QueryWeights, RerankStageSettings
 from retriever.trace import Recorder
-from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
+from retriever.types import Candidate, Hit, Signals, Source, StageName
 
 if TYPE_CHECKING:
     from retriever.embedding.reader import PassageReader
@@ -135,7 +134,7 @@ def find_candidates(
 
     # Two searches that know nothing of one another: what one cannot see, the other may.
     with recorder.stage(StageName.SEMANTIC) as note:
-        semantic = SemanticResult()
+        semantic: SemanticResult | None = None
         if encoded is None:
             note.skip()
         else:
@@ -145,18 +144,16 @@ def find_candidates(
             except SnapshotError as error:  # of ChromaDB; the database has the same vectors
                 recorder.degrade(StageName.SEMANTIC, f"{error}; answered without it, by a scan of all vectors")
                 semantic = rank_semantic(view, encoded, queries, replace(settings, vector_search="exact"))
-            note.text = _count_sections(semantic.rankings)
+            note.text = f"{len(semantic.ranking.items)} sections"
     with recorder.stage(StageName.KEYWORD) as note:
         keyword = rank_keyword(view, queries, profile.part(KeywordSettings))
-        note.text = f"{_count_sections(keyword.rankings)}, one covers {keyword.coverage:.0%} of the question"
+        note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, encoded, semantic, keyword)
 
-    # While a first index is being embedded, what few vectors there are must not outvote the words of all.
-    embedded = measure_embedded(view, keyword.rankings[0].items)
-    direct = [*semantic.weaken(embedded).rankings, *keyword.rankings]
+    direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
     with recorder.stage(StageName.NAME) as note:
         named = rank_names(
-            view, queries[0].text, expanded.half_typed, keyword.rankings[0].items, profile.part(NameSettings)
+            view, queries[0].text, expanded.half_typed, keyword.ranking.items, profile.part(NameSettings)
         )
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
@@ -167,7 +164,7 @@ def find_candidates(
     # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
-        note.text = _count_sections([item for item in rankings if item.source is Source.NEIGHBORS])
+        note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
         candidates = cap_candidates(fuse(rankings, fusion), cap)
         note.text = f"{len(candidates)} candidates"
@@ -229,17 +226,12 @@ def encode_queries(
 
 
 def gather_signals(
-    view: View, encoded: EncodedQueries | None, semantic: SemanticResult, keyword: KeywordResult
+    view: View, encoded: EncodedQueries | None, semantic: SemanticResult | None, keyword: KeywordResult
 ) -> Signals:
     """What speaks for an answer; by words alone where vectors say nothing, or there is nothing to compare them with."""
     margin = agreement = None
     is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
-    if is_understood and semantic.cosine is not None and view.background is not None:
+    if is_understood and semantic and semantic.cosine is not None and view.background is not None:
         margin = view.background.z_score(semantic.cosine)
-        agreement = measure_agreement(semantic.rankings[0], keyword.rankings[0], view.counts.sections)
+        agreement = measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections)
     return Signals(keyword.coverage, keyword.known, keyword.together, keyword.form, margin, agreement)
-
-
-def _count_sections(rankings: Sequence[Ranking]) -> str:
-    sections = {item.node_id for ranking in rankings for item in ranking.items}
-    return f"{len(sections)} sections" + (f" for {len(rankings)} texts" if len(rankings) > 1 else "")

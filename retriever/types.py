@@ -104,8 +104,6 @@ class Ranking:
     weight: float
     """Its weight in the fusion, at least 0."""
     items: tuple[Ranked, ...]
-    ceiling: float = 1.0
-    """The highest score that any node could have for the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +166,7 @@ class Hit:
     """Whether `text` is shorter than the section."""
     score: float
     scale: str
-    """What the score is: `rrf` (a sum of weights / (k + rank)), `convex` or `blended` (of weighted scores), `reranked`
+    """What the score is: `rrf` (a sum of weights / (k + rank)), `blended` (of weighted scores), `reranked`
     (0 to 1 and what entities add; docs/guide/reranking.md), `several` (of several indexes: confidence / (k + rank)).
     Comparable within one answer only."""
     evidence: tuple[Evidence, ...]

@@ -56,7 +56,6 @@ class LexicalResult:
     # has no upper bound, and can be 0 or below in small folders where every node holds the word.
     ranking: tuple[tuple[int, float], ...]
     terms: tuple[QuestionTerm, ...]  # the distinct words of the question, in its order
-    ceiling: float  # what no node's score exceeds: the sum of the most that each word adds to any node, at least 0
 
 
 class LexicalIndex:
@@ -160,9 +159,7 @@ class LexicalIndex:
                 limit = int((scores[rows] >= scores[rows[order[limit - 1]]]).sum())
             order = order[:limit]
             best = zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True)
-            # The list upper bounds of MaxScore (Turtle and Flood, IPM 1995), added up; a word may add less than 0.
-            ceiling = sum(count * self._weights[column].max(initial=0.0) for column, count in columns)
-            return LexicalResult(tuple(best), terms, float(ceiling))
+            return LexicalResult(tuple(best), terms)
         except IndexError as error:
             raise SnapshotError("the lexical index is damaged; index the documents again") from error
 

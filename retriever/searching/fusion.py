@@ -1,6 +1,6 @@
 """Several rankings become one, by their ranks or by their scores. Pure: values in, values out."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from retriever.settings.schema import FusionSettings
@@ -23,8 +23,7 @@ def fuse(rankings: Sequence[Ranking], settings: Fusion, limit: int | None = None
     """The nodes of the rankings, best first: the first `limit`, or all of them."""
     if settings.fusion.method == "rrf":
         return reciprocal_rank_fusion(rankings, settings.rrf_k, limit)
-    scaling = scale_by_bounds if settings.fusion.method == "convex" else scale_over_list
-    return score_fusion(weigh_rankings(rankings, settings), scaling, limit)
+    return score_fusion(weigh_rankings(rankings, settings), limit)
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | None = None) -> tuple[Candidate, ...]:
@@ -52,19 +51,14 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | N
     return _add_shares(shares, limit)
 
 
-# A ranking's scores, in its order, on a scale of 0 to 1.
-Scaling = Callable[[Ranking], Sequence[float]]
-
-
-def score_fusion(rankings: Sequence[Ranking], scaling: Scaling, limit: int | None = None) -> tuple[Candidate, ...]:
-    """Adds, over the rankings that hold a node, weight * its scaled score.
+def score_fusion(rankings: Sequence[Ranking], limit: int | None = None) -> tuple[Candidate, ...]:
+    """Adds, over the rankings that hold a node, weight * its score from 0 to 1; semantic and keyword ones are scaled.
 
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 2023: unlike ranks, scores
     keep how far apart two nodes are. A ranking that does not hold a node adds nothing to it.
 
     Args:
         rankings: as for `reciprocal_rank_fusion`, with the weights that `weigh_rankings` gives them.
-        scaling: `scale_by_bounds` or `scale_over_list`.
         limit: how many of the best to return; None for all.
 
     Returns:
@@ -76,8 +70,8 @@ def score_fusion(rankings: Sequence[Ranking], scaling: Scaling, limit: int | Non
             continue
         # Neighbors have decayed scores of the fusion itself: the best of them is no better than they say. And where all
         # documents are of one week, the oldest is about as new as the newest, and not worth nothing.
-        is_bounded = ranking.source in (Source.NEIGHBORS, Source.RECENCY, Source.NAME, Source.ROUNDS)
-        scores = scale_by_bounds(ranking) if is_bounded else scaling(ranking)
+        is_scaled = ranking.source in (Source.SEMANTIC, Source.KEYWORD)
+        scores = scale_over_list(ranking) if is_scaled else [min(1.0, max(0.0, item.score)) for item in ranking.items]
         for rank, (score, item) in enumerate(zip(scores, ranking.items, strict=True), start=1):
             shares.append((ranking.weight * score, ranking, rank, item))
     return _add_shares(shares, limit)
@@ -104,17 +98,6 @@ def _add_shares(shares: Iterable[_Share], limit: int | None) -> tuple[Candidate,
     )
 
 
-def scale_by_bounds(ranking: Ranking) -> list[float]:
-    """Shares of the highest score that there could be for the question; scores below 0 are no evidence.
-
-    The paper's theoretical bounds: the scale does not depend on what else was found. The lower bound is 0 for cosines
-    too, since a node that the ranking does not hold has 0.
-    """
-    if ranking.ceiling <= 0:
-        return [0.0] * len(ranking.items)
-    return [min(1.0, max(0.0, item.score / ranking.ceiling)) for item in ranking.items]
-
-
 def scale_over_list(ranking: Ranking) -> list[float]:
     """From 0 for the lowest score in the ranking to 1 for the highest; 1 for all where all are equal.
 
@@ -126,39 +109,19 @@ def scale_over_list(ranking: Ranking) -> list[float]:
 
 
 def weigh_rankings(rankings: Sequence[Ranking], settings: Fusion) -> tuple[Ranking, ...]:
-    """The rankings with the weights that the fusion adds them by; to weigh them once more changes nothing."""
+    """The rankings with the weights that the fusion adds them by; one of weight 0 keeps that. Again changes nothing."""
     fusion = settings.fusion
     if fusion.method == "rrf":
         return tuple(rankings)
-    # Convex weights add up to 1 over what both searches found; a neighbor's score is such a sum already, decayed.
-    total = 1.0 if fusion.method == "blended" else fusion.semantic_weight + fusion.keyword_weight or 1.0
     weights = {
-        Source.SEMANTIC: fusion.semantic_weight / total,
-        Source.KEYWORD: fusion.keyword_weight / total,
-        Source.RECENCY: fusion.recency_weight if fusion.method == "blended" else 0.0,
+        Source.SEMANTIC: fusion.semantic_weight,
+        Source.KEYWORD: fusion.keyword_weight,
+        Source.RECENCY: fusion.recency_weight,
         Source.NEIGHBORS: settings.neighbor_weight,
         Source.NAME: 1.0,  # as much as the best of both searches
         Source.ROUNDS: 1.0,
     }
-    return share_weights(rankings, weights)
-
-
-def share_weights(rankings: Sequence[Ranking], weights: Mapping[Source, float]) -> tuple[Ranking, ...]:
-    """The rankings of one kind share its weight in proportion to their own; once more changes nothing.
-
-    A ranking of weight 0 gives no evidence, and its share to the others.
-
-    Args:
-        rankings: with the weights that they have in a fusion by ranks.
-        weights: of each kind.
-    """
-    totals: dict[Source, float] = {}
-    for ranking in rankings:
-        totals[ranking.source] = totals.get(ranking.source, 0.0) + ranking.weight
-    return tuple(
-        replace(item, weight=weights[item.source] * (item.weight / totals[item.source])) if item.weight else item
-        for item in rankings
-    )
+    return tuple(replace(item, weight=weights[item.source]) if item.weight else item for item in rankings)
 
 
 NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/reranking.md)

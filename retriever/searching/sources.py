@@ -1,8 +1,4 @@
-"""The rankings of a search: by vectors and by words. Neighbors and recency are modules of their own.
-
-With several texts to search with, the semantic and the keyword search each give one list for all of them, or one list
-for each text (`semantic_per_query`, `keyword_per_query`).
-"""
+"""The rankings of a search: by vectors, by words, and by age. Names and neighbors are modules of their own."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +16,13 @@ from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
 from retriever.settings.schema import FusionSettings, VectorChoice
-from retriever.store import reading, text_vectors
+from retriever.store import reading
 from retriever.store.text_vectors import NearText
 from retriever.types import QuestionForm, Ranked, Ranking, Source
 
-EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
+SECONDS_OF_A_DAY = 86_400.0
 
 RankWeighting = Literal["evidence", "constant"]
 KeywordSearch = Literal["bm25", "tsvector"]
@@ -40,7 +36,6 @@ class SemanticSettings:
     """How vectors rank: fields of a profile, by their names there."""
 
     vector_top_n: int
-    semantic_per_query: int
     semantic_weight: float
     vector_search: VectorChoice
     node_evidence: Literal["two_chunks", "distance_and_rank"]
@@ -53,20 +48,15 @@ class SemanticSettings:
 class SemanticResult:
     """What the vectors of the queries found."""
 
-    rankings: tuple[Ranking, ...] = ()
-    """The question's first; empty without vectors."""
-    cosine: float | None = None
-    """Of the chunk that is nearest to the question, without any prior; None when there is none."""
-
-    def weaken(self, share: float) -> "SemanticResult":
-        """The same with that share of its weight, 0 to 1."""
-        return replace(self, rankings=tuple(replace(item, weight=item.weight * share) for item in self.rankings))
+    ranking: Ranking
+    cosine: float | None
+    """Of the chunk that is nearest, without any prior; None when there is none."""
 
 
 def rank_semantic(
     view: View, encoded: EncodedQueries, queries: Sequence[Query], settings: SemanticSettings
 ) -> SemanticResult:
-    """The sections of the nearest chunks; the evidence of each is its score beside the best one's.
+    """The sections of the chunks nearest to the mean of all texts; the evidence of each is its score beside the best.
 
     Args:
         view: the index.
@@ -77,30 +67,20 @@ def rank_semantic(
     Raises:
         SnapshotError: the vectors are not those of the index.
     """
-    # By default one search with the mean of all texts: a list for each was measured, and is no better.
-    weights = [query.semantic_weight for query in queries]
-    searches = [(average_vectors(encoded.vectors, weights), 1.0)]
-    limit = settings.vector_top_n
-    if settings.semantic_per_query:
-        rows = [encoded.vectors[place : place + 1] for place in range(len(queries))]
-        searches = [(row, weight / max(weights)) for row, weight in zip(rows, weights, strict=True) if weight]
-        limit = settings.semantic_per_query
-
-    by_rank = settings.node_evidence == "distance_and_rank"
-    scale = "cosine / log2(1 + rank)" if by_rank else "cosine of two chunks"
+    vector = average_vectors(encoded.vectors, [query.semantic_weight for query in queries])
+    nearest = view.find_nearest(vector, settings.vector_top_n, settings.vector_search)
     # Where scores are scaled over the list, its last is worth nothing: only those that are near may be in it.
     min_cosine = settings.fusion.min_cosine if settings.fusion.method == "blended" else -math.inf
-    rankings, cosines = [], []
-    for vector, share in searches:
-        nearest = view.find_nearest(vector, limit, settings.vector_search)
-        cosines.append(nearest[0].cosine if nearest else None)
-        hits, shares = _map_to_nodes(view, [text for text in nearest if text.cosine >= min_cosine], limit)
-        items = rank_by_distance_and_rank(hits) if by_rank else rank_by_two_chunks(hits)
-        items = penalize_boilerplate(items, shares, settings.page_prior)
-        items = weigh_evidence(items, settings.rank_weighting)
-        weight = settings.semantic_weight * encoded.trust * share
-        rankings.append(Ranking(Source.SEMANTIC, scale, weight, items))
-    return SemanticResult(tuple(rankings), cosines[0])
+    near = [text for text in nearest if text.cosine >= min_cosine]
+    hits, shares = _map_to_nodes(view, near, settings.vector_top_n)
+    by_rank = settings.node_evidence == "distance_and_rank"
+    items = rank_by_distance_and_rank(hits) if by_rank else rank_by_two_chunks(hits)
+    items = penalize_boilerplate(items, shares, settings.page_prior)
+    items = weigh_evidence(items, settings.rank_weighting)
+    scale = "cosine / log2(1 + rank)" if by_rank else "cosine of two chunks"
+    # While a first index is being embedded, what few vectors there are must not outvote the words of all.
+    weight = settings.semantic_weight * encoded.trust * view.embedded_share
+    return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
 
 
 def _map_to_nodes(view: View, nearest: Sequence[NearText], limit: int) -> tuple[list[Ranked], dict[str, float]]:
@@ -132,7 +112,6 @@ class KeywordSettings:
 
     keyword: KeywordSearch
     keyword_top_n: int
-    keyword_per_query: int
     keyword_weight: float
     rank_weighting: RankWeighting
     page_prior: float
@@ -142,8 +121,7 @@ class KeywordSettings:
 class KeywordResult:
     """What the words of the queries found, and what the question's own words say about an answer."""
 
-    rankings: tuple[Ranking, ...]
-    """The question's first."""
+    ranking: Ranking
     words: tuple[str, ...]
     """The question's words as BM25 reads them, each once, in its order."""
     coverage: float
@@ -160,13 +138,13 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     """The sections that share words with the queries, by BM25 or `ts_rank_cd`, with what of the queries each covers.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
-    several queries in one list, the sum by their weights. Its evidence falls faster: half of a question's words is
-    less than half of an answer.
+    several queries, the sum by their weights. Its evidence falls faster: half of a question's words is less than half
+    of an answer.
 
     Args:
         view: the index.
         queries: the question first.
-        settings: how many sections each list holds, and what it weighs.
+        settings: how many sections the list holds, and what it weighs.
 
     Raises:
         UsageError: `tsvector` was asked of an index in a folder.
@@ -176,43 +154,28 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     typed = cut_words(question, languages)
     words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
     words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
-    searches, limit = [(list(queries), 1.0)], settings.keyword_top_n
-    if settings.keyword_per_query:
-        heaviest = max(query.keyword_weight for query in queries)
-        searches = [
-            ([replace(query, keyword_weight=1.0)], query.keyword_weight / heaviest)
-            for query in queries
-            if query.keyword_weight
-        ]
-        limit = settings.keyword_per_query
-
+    result, coverage, shown = search_words(view, queries, words, settings.keyword_top_n, settings.keyword)
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
     power = 1.0 if form == "unspaced" else COVERAGE_POWER
-    rankings, results, coverages = [], [], []
-    for texts, share in searches:
-        result, coverage, shown = search_words(view, texts, words, limit, settings.keyword)
-        is_weighed = settings.rank_weighting == "evidence"
-        evidence = [own**power if is_weighed else 1.0 for own in coverage]
-        items = first_of_each(
-            Ranked(shown[key][0], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
-        )
-        ranked = penalize_boilerplate(items, dict(shown.values()), settings.page_prior)
-        scale = "bm25" if settings.keyword == "bm25" else "ts_rank_cd"
-        rankings.append(Ranking(Source.KEYWORD, scale, settings.keyword_weight * share, ranked, result.ceiling))
-        results.append(result)
-        coverages.append(coverage)
+    is_weighed = settings.rank_weighting == "evidence"
+    items = first_of_each(
+        Ranked(shown[key][0], score, own**power if is_weighed else 1.0)
+        for (key, score), own in zip(result.ranking, coverage, strict=True)
+    )
+    ranked = penalize_boilerplate(items, dict(shown.values()), settings.page_prior)
+    scale = "bm25" if settings.keyword == "bm25" else "ts_rank_cd"
 
     # What the verdict needs to know of the words, while the sections are at hand.
     asked = choose_telling(typed)
-    first = [item.node_id for item in rankings[0].items[:TOGETHER_IN]]
+    first = [item.node_id for item in ranked[:TOGETHER_IN]]
     read = view.tree.read(first)
     return KeywordResult(
-        rankings=tuple(rankings),
+        ranking=Ranking(Source.KEYWORD, scale, settings.keyword_weight, ranked),
         words=tuple(dict.fromkeys(words[question])),
-        coverage=max(coverages[0], default=0.0),
-        known=measure_known(asked, {term.term: term for term in results[0].terms}, view.spellings),
+        coverage=max(coverage, default=0.0),
+        known=measure_known(asked, {term.term: term for term in result.terms}, view.spellings),
         together=measure_together(asked, [read[node_id] for node_id in first], languages),
         form=form,
     )
@@ -231,7 +194,7 @@ def search_words(
     )
     if how == "tsvector":
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
-        result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
+        result = replace(result, ranking=found)
     # Equal scores by path, not by which document came first: that depends on how the index was made.
     shown = reading.shown_nodes(view.connection, [key for key, _ in result.ranking])
     ranking = sorted(result.ranking, key=lambda item: (-item[1], shown[item[0]][0], item[0]))[:limit]
@@ -243,19 +206,35 @@ def search_words(
     return replace(result, ranking=tuple(ranking)), coverage, shown
 
 
-# What several of them do
+# By age
 
 
-def measure_embedded(view: View, found: Sequence[Ranked]) -> float:
-    """How much rankings by vectors may weigh: the share of what the words find first that has vectors, 0 to 1.
+def rank_recency(view: View, rankings: Sequence[Ranking], half_life_days: float) -> Ranking:
+    """The sections that the rankings hold, by how new they are.
 
-    1 for a whole index. While vectors are still to come, those that are there belong to any sections, and would take
-    the first ranks from the right ones.
+    The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted
+    from the newest of the sections that are compared, not from the clock: the same index gives the same answer on any
+    day.
     """
-    if view.embedded_share == 1:
-        return 1.0
-    chunks, pending = text_vectors.count_pending(view.connection, [item.node_id for item in found[:EMBEDDED_IN]])
-    return 1 - pending / chunks if chunks else 0.0
+    ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
+    dates = reading.dates(view.connection, ids)
+    scores = decay_by_age([dates[node_id] for node_id in ids], half_life_days)
+    return Ranking(Source.RECENCY, "recency", 1.0, sort_ranked(map(Ranked, ids, scores)))
+
+
+def decay_by_age(dates: Sequence[float | None], half_life_days: float) -> list[float]:
+    """For each date 0.5 ** (age / half-life): 1 for the newest, 0.5 for one that is a half-life older; 0 to 1.
+
+    Args:
+        dates: seconds, from any moment; None, when the time was too young to be kept, is as new as the newest.
+        half_life_days: above 0.
+    """
+    newest = max((date for date in dates if date is not None), default=0.0)
+    ages = [0.0 if date is None else (newest - date) / SECONDS_OF_A_DAY for date in dates]
+    return [0.5 ** (age / half_life_days) for age in ages]
+
+
+# What several of them do
 
 
 def weigh_evidence(items: tuple[Ranked, ...], weighting: RankWeighting) -> tuple[Ranked, ...]:

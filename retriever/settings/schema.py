@@ -202,11 +202,10 @@ class RerankStageSettings:
 class FusionSettings:
     """How the rankings of all sources become one list."""
 
-    method: Literal["rrf", "convex", "blended"] = setting(
-        "rrf",
-        "rrf: by ranks; convex: by scores on fixed scales; blended: by scores scaled over the candidates, and by age.",
+    method: Literal["rrf", "blended"] = setting(
+        "rrf", "rrf: by ranks; blended: by scores scaled over the candidates, and by age."
     )
-    semantic_weight: Share = setting(0.55, "The weight of the semantic score in convex and blended.")
+    semantic_weight: Share = setting(0.55, "The weight of the semantic score in blended.")
     keyword_weight: Share = setting(0.30, "The weight of the keyword score, likewise.")
     recency_weight: Share = setting(0.15, "The weight of how new a section is, in blended.")
     min_cosine: Annotated[float, Bounds(-1, 1)] = setting(0.25, "A lower cosine does not count, in blended.")
@@ -257,10 +256,6 @@ class Profile:
     top_k: Count = setting(5, "How many sections are returned.", "-k")
     vector_top_n: Count = setting(60, "How many chunks semantic search finds for a query.")
     keyword_top_n: Count = setting(100, "How many sections keyword search ranks.")
-    semantic_per_query: CountOrNone = setting(
-        0, "How many chunks semantic search finds for each text of a search, in a list of its own; 0: one list for all."
-    )
-    keyword_per_query: CountOrNone = setting(0, "How many sections keyword search ranks for each text, likewise.")
     candidate_cap: Count = setting(30, "How many fused candidates are kept; top_k of them are returned.")
     candidate_file_roots: CountOrNone = setting(
         5, "From how many of the best files the top sections become candidates."

@@ -149,16 +149,6 @@ def pending_texts(connection: Connection, limit: int, node_ids: Iterable[str] | 
     return dict(row[1:] for row in found[:limit])
 
 
-def count_pending(connection: Connection, node_ids: Iterable[str]) -> tuple[int, int]:
-    """How many chunks these nodes have, and how many of these are still to be embedded."""
-    query = (
-        f"{WANTED} SELECT count(*), count(pending.text_hash) FROM wanted JOIN chunks USING (node_key)"
-        " LEFT JOIN pending ON pending.text_hash = chunks.text_hash"
-    )
-    chunks, pending = select(connection, query, node_ids).fetchone()
-    return int(chunks), int(pending)
-
-
 def dimension(connection: Connection, fingerprint: str) -> int | None:
     """The length of the vectors; None where there is none."""
     row = connection.execute("SELECT vector FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)).fetchone()

@@ -177,7 +177,7 @@ def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> No
         shelf.ask("word")
 
 
-METHODS = ("rrf", "convex", "blended")
+METHODS = ("rrf", "blended")
 DAY_NS = 86_400_000_000_000
 TEXT = "# Ferry\n\nThe ferry crosses the strait at noon.\n"
 

@@ -10,7 +10,7 @@ import pytest
 from retriever.api import open_retriever
 from retriever.retriever import Retriever
 from retriever.settings.layers import profile_names
-from retriever.types import Answer, Source
+from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import (
     HELPFUL,
@@ -91,15 +91,6 @@ def test_a_server_that_dies_in_the_middle_of_any_call(
         failed = {item.stage for item in answer.degraded}
         assert failed == {*STAGES[profile][STAGES[profile].index(stage) :], "rerank"}, "and each stage behind it"
         assert len(dying.asked) == place + 1
-
-
-def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = ask(shelf, "research", ollama.url, rerank={"kind": "none"})
-    sources = [ranking.source for ranking in answer.trace.rankings]
-    assert (sources.count(Source.SEMANTIC), sources.count(Source.KEYWORD)) == (3, 2), (
-        "the hypothetical answer is for the meaning alone"
-    )
-    assert len(answer.hits) == min(12, len(answer.trace.order)) > 5
 
 
 OTHER = "what is it that rises over night in the kitchen?"
