@@ -23,7 +23,6 @@ from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.looking.similar import find_similar
 from retriever.looking.status import read_status
 from retriever.models import OpenModels
-from retriever.protocols import Likely, Progress
 from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess
@@ -33,7 +32,7 @@ from retriever.searching.question import mend_question, read_question
 from retriever.settings.duration import parse_duration
 from retriever.store.database import make_damage_error, transaction
 from retriever.store.store import Store
-from retriever.trace import Deadline, NoProgress, Recorder
+from retriever.trace import Deadline, Recorder
 from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
@@ -159,25 +158,6 @@ class Retriever(Closing):
         with contextlib.suppress(SnapshotError), self.view() as view:
             languages = view.lexical.read_apart
         return writer.write(answer, plan, pieces, languages, on_sentence)
-
-    def embed_pending(self, progress: Progress | None = None, likely: Likely | None = None) -> None:
-        """Goes on with a first indexing that was interrupted, so that answers are by meaning as well as by words.
-
-        Questions are answered meanwhile, of what there is (`IndexState.embedded_share`). What is done is kept.
-
-        Args:
-            progress: told how far it is.
-            likely: asked now and then for the ids of sections that are to come first.
-
-        Raises:
-            IndexLockedError: another process is at it.
-            EncoderError: a text cannot be embedded.
-            RetrieverError: as `retriever.api.index_folders`.
-        """
-        from retriever.indexing.update import update_index
-
-        request = replace(self._request, leaves_pending=False)
-        update_index(request, progress or NoProgress(), likely=likely or tuple)
 
     def warm_up(self) -> None:
         """Loads what every question needs, so that the first one does not wait for it.

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from retriever.command_line import COMMANDS
-from retriever.command_line.flags import SettingOption, format_value, setting_flags
-from retriever.command_line.help import is_help
-from retriever.command_line.program import command_line
+from retriever.command_line.help import SettingOption, format_value, setting_flags
+from retriever.command_line.program import load_command
 from retriever.settings.schema import list_settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
@@ -44,8 +43,8 @@ def common_options() -> list[str]:
 
 def option_rows(name: str) -> Iterator[str]:
     """Yield a row for each of a command's own options, without the settings and --help."""
-    for option in command_line.load_command(name).params:
-        if isinstance(option, click.Option) and not isinstance(option, SettingOption) and not is_help(option):
+    for option in load_command(name).params:
+        if isinstance(option, click.Option) and not isinstance(option, SettingOption) and option.name != "help_all":
             names = ", ".join(f"`{name}`" for name in option.opts)
             metavar = "" if option.is_flag or not option.metavar else f" `{cell(option.metavar)}`"
             yield f"| {names}{metavar} | {cell(option.help or '')} |"

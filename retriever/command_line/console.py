@@ -12,20 +12,16 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from secrets import token_hex
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from retriever.display.json import add_version
 from retriever.display.phrases import STAGES, format_duration
 from retriever.display.sanitize import sanitize, sanitize_line
-from retriever.errors import RetrieverError
-from retriever.files import check_new
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Display
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all
 FIRST_NOTE_S = 10.0  # of a stage, where there are no bars: agents give a silent command up after a minute or two
-STANDARD_STREAM = "-"  # as a file's name on the command line
 
 log = logging.getLogger(__name__)
 
@@ -82,21 +77,11 @@ def shorten_path(folder: str, file: str) -> str:
     return min(relative, absolute, key=len)
 
 
-def shorten_citation(
-    place: "Hit | SimilarSection | CitedSentence | Excerpt", lines: "Span", folders: Iterable[str] = ()
-) -> str:
-    """The lines of a file as an editor opens them, and as `read` takes them; `folders` are those of the index.
-
-    What `read` would take for another file begins with `./`; where two folders hold a file of that path, the folder's
-    name stands before it.
-    """
+def shorten_citation(place: "Hit | SimilarSection | CitedSentence | Excerpt", lines: "Span") -> str:
+    """The lines of a file as an editor opens them, and as `read` takes them."""
     if place.cited_as not in ("", place.file) and not getattr(place, "index", ""):
         return f"{place.cited_as}:{lines}"
-    path, absolute = shorten_path(place.folder, place.file), os.path.normpath(f"{place.folder}/{place.file}")
-    others = {os.path.normpath(f"{folder}/{path}") for folder in (place.folder, *folders)} - {absolute}
-    is_misread = path[0] in "-~" or any(map(os.path.lexists, others))
-    is_inside = not path.startswith((os.sep, f"..{os.sep}"))
-    return f"{'./' if is_inside and is_misread else ''}{path}:{lines}"
+    return f"{shorten_path(place.folder, place.file)}:{lines}"
 
 
 # Results.
@@ -111,47 +96,8 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def format_json(content: dict[str, Any]) -> str:
-    """The object as text that this standard output can hold; lone surrogates, as in names of files, only as escapes."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(content, allow_nan=False)
-    return text if is_unicode(sys.stdout) else json.dumps(content, allow_nan=False)
-
-
-def check_output(target: str | None) -> None:
-    """Raise UsageError where a file that a command is to write is there already: it is not ours."""
-    if target is not None and target != STANDARD_STREAM:
-        path = Path(target)
-        if path.is_file() or not path.exists():  # else a pipe or a device, or a folder, which cannot be opened
-            check_new(path)
-
-
-@contextmanager
-def write_whole(target: str) -> Iterator[IO[str]]:
-    """Open a new file that appears when all of it is written; `-`, a pipe or /dev/null is written as the text comes."""
-    if target == STANDARD_STREAM:
-        yield sys.stdout
-        return
-    path = Path(target)
-    check_output(target)
-    is_special = path.exists()
-    partial = path if is_special else path.with_name(f".{path.name}.{token_hex(8)}.partial")
-    is_made = False
-    try:
-        with partial.open("w" if is_special else "x", encoding="utf-8", newline="\n") as out:
-            is_made = not is_special
-            yield out
-        if is_made:
-            check_output(target)  # again: somebody may have made one meanwhile
-            partial.replace(path)
-            is_made = False
-    except OSError as error:
-        raise RetrieverError(f"{target}: cannot be written: {error.strerror}") from error
-    finally:
-        if is_made:
-            partial.unlink()
+    """The object as text that this standard output can hold."""
+    return json.dumps(content, ensure_ascii=not is_unicode(sys.stdout), allow_nan=False)
 
 
 # Notes and progress.
@@ -192,22 +138,15 @@ class Console:
             logging.getLogger("retriever.served.progress").setLevel(logging.INFO)
 
     @contextmanager
-    def show_progress(self, first: str = "") -> "Iterator[Progress | None]":
-        """What a long operation reports to: bars on a terminal, which are gone afterwards, else lines.
-
-        Args:
-            first: what is shown while no stage has a bar, as loading what is needed takes some time.
-        """
+    def show_progress(self) -> "Iterator[Progress | None]":
+        """What a long operation reports to: bars on a terminal, which are gone afterwards, else lines."""
         if self.quiet:
             yield None
         elif not sys.stderr.isatty():
             yield LoggedStages(self)
         else:
-            bars = Bars(first)
-            try:
+            with closing(Bars()) as bars:
                 yield bars
-            finally:
-                bars.close()
 
 
 class _SanitizingFormatter(logging.Formatter):
@@ -242,17 +181,13 @@ class LoggedStages:
 
 
 class Bars:
-    """A bar for each stage, with its rate and the time left, on standard error."""
+    """A bar for each stage, with the time that is left, on standard error."""
 
-    def __init__(self, first: str = "") -> None:
-        self._waiting = first if os.environ.get("TERM") != "dumb" else ""  # shown while no bar is
-        self._is_waiting = False
-        self._wait()
+    def __init__(self) -> None:
         self._display: Display | None = None  # nothing is loaded or drawn before a stage starts: most runs have none
         self._tasks: dict[str, TaskID] = {}
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        self.clear()
         if self._display is None:
             self._display = make_progress_display()
         self._display.start()
@@ -267,41 +202,20 @@ class Bars:
             self._display.remove_task(self._tasks.pop(stage))
             if not self._tasks:
                 self._display.stop()
-                self._wait()
 
     def close(self) -> None:
-        self.clear()
         if self._display is not None:
             self._display.stop()
 
-    def clear(self) -> None:
-        """Leaves the terminal to who prints between two stages."""
-        if self._is_waiting:
-            sys.stderr.write("\x1b[2K")
-            sys.stderr.flush()
-        self._is_waiting = False
-
-    def _wait(self) -> None:
-        if self._waiting:
-            sys.stderr.write(f"{click.style(sanitize_line(self._waiting), dim=True)}\r")
-            sys.stderr.flush()
-            self._is_waiting = True
-
 
 def make_progress_display() -> "Display":
-    from rich import console, progress, text  # 60 ms, for bars that most runs do not draw
-
-    class RateColumn(progress.ProgressColumn):
-        def render(self, task: progress.Task) -> text.Text:
-            speed = task.finished_speed or task.speed
-            return text.Text("" if speed is None else f"{speed:,.0f}/s", style="dim")
+    from rich import console, progress  # 60 ms, for bars that most runs do not draw
 
     return progress.Progress(
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TextColumn("{task.fields[unit]}", markup=False),
-        RateColumn(),
         progress.TimeRemainingColumn(compact=True),
         console=console.Console(stderr=True),
         transient=True,

@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, check_output, print_json, write_whole
+from retriever.command_line.console import Console, print_json
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
 from retriever.command_line.render import QUIET, Page
@@ -28,6 +28,7 @@ from retriever.evaluation.results import (
     summarize,
 )
 from retriever.evaluation.statistics import Estimate
+from retriever.files import check_new, write_file
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 
@@ -80,17 +81,17 @@ def evaluate(
     """
     names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
     before = read_baseline(Path(baseline)) if baseline else None
-    check_output(report)
+    if report:
+        check_new(Path(report))
     with console.show_progress() as progress:
         summary = measure_profiles(Path(questions), opening, names, expansions, progress)
-    if report:  # first: what took minutes to measure is kept even where the terminal is gone by then
-        with write_whole(report) as out:
-            out.write(render_report(summary))
     if as_json:
         print_json(dump_summary(summary))
     else:
         show_summary(Page.on(sys.stdout), summary)
     sys.stdout.flush()
+    if report:
+        write_file(Path(report), render_report(summary))
     for system in summary.systems:
         for sentence, times in system.failures.items():
             console.note(f"failed: {system.system}: {sentence} ({times:,} questions)")

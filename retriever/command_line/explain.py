@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from retriever.command_line.render import CITED, QUIET, Page
-from retriever.display.phrases import SIGNALS, SOURCES, format_doubt
+from retriever.display.phrases import SIGNALS, format_doubt
 from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
     for ranking in trace.rankings:
         page.blank()
         found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}"
-        page.heading(SOURCES[ranking.source], f"{found}; rank, score, part in the answer")
+        page.heading(ranking.source, f"{found}; rank, score, part in the answer")
         for rank, item in enumerate(ranking.items[:FIRST_RANKS], start=1):
             part = parts.get((ranking.source, item.node_id), "-")
             node_id = (sanitize_line(item.node_id), CITED)
@@ -56,18 +56,18 @@ def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
     page.blank()
     page.heading("fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
-        sum_of_parts = " + ".join(f"{item.share:.5f} {SOURCES[item.source]}" for item in hit.evidence)
+        sum_of_parts = " + ".join(f"{item.share:.5f} {item.source}" for item in hit.evidence)
         cited, state = (sanitize_line(hit.citation), CITED), (format_doubt(hit.citation_state), QUIET)
         page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {sum_of_parts}  ", cited, state))
+    show_hypothetical(page, answer)
 
 
 def show_hypothetical(page: Page, answer: "Answer") -> None:
     """Write what a language model made up to search with: no content of any document."""
     report = answer.expansion
-    page.blank()
     if report is None or not (report.rewordings or report.passages or report.dropped):
-        page.heading("hypothetical", "nothing was written to search with")
         return
+    page.blank()
     page.heading("hypothetical", "written by a language model to search with, found in no document")
     for text in (*report.rewordings, *report.passages):
         page.line(Text(f"  searched with  {sanitize_line(text)}", QUIET))

@@ -1,41 +1,82 @@
-"""How --help looks: examples, then the everyday options, a line each; --help-all has every option and every setting."""
+"""How --help looks: examples, then the everyday options, a line each; --help-all adds the others.
+
+The settings of a profile are flags too, most of them on neither page: `profiles NAME` lists them with their flags.
+"""
 
 import re
-import textwrap
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import click
 
-from retriever.command_line.flags import SettingOption, format_value
 from retriever.invocation import name_program
+from retriever.settings.schema import Setting
 
-EVERYDAY = frozenset({"top_k", "exact", "documents.ignore", "context_tokens"})  # settings, among the options
-FIRST_OPTIONS = ("docs", "index", "indexes", "profile")
+EVERYDAY = frozenset({"top_k", "exact", "documents.ignore"})  # settings on the first page
+# What --help-all adds: options by their names, settings by their keys.
+RARE = frozenset(
+    {
+        *("since", "until", "where", "conversation", "focus", "server", "token", "fail_on_none"),
+        *("role_header", "roles", "public_url", "encoder_url", "context_tokens"),
+    }
+)
 HELP_WIDTH = 100  # columns, at most
 OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
 FIRST_SENTENCE = re.compile(r"(.{12,}?)(?:[.;:]\s|\.?$)")  # of a help text; what is shorter says nothing
 ALL_HELP = f"{__name__}.all_help"  # in the context's `meta`: everything is wanted
 
 
+class SettingOption(click.Option):
+    """The flag of one setting."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        kind = click_type(setting.type)
+        super().__init__(
+            ["setting_" + "_".join(setting.path), *setting_flags(setting)],
+            type=kind,
+            multiple=get_origin(setting.type) is tuple,
+            default=None,
+            show_default=format_value(setting.default) if setting.default and kind is not click.BOOL else "",
+            metavar="N" if kind in (click.INT, click.FLOAT) else None,
+            help=setting.help,
+        )
+
+
+def setting_flags(setting: Setting) -> tuple[str, ...]:
+    """Return the flags of a setting, the shortest first; a switch has two words in one."""
+    if setting.type is bool:
+        return (f"{setting.flag}/--no-{setting.flag.removeprefix('--')}",)
+    return (setting.short_flag, setting.flag) if setting.short_flag else (setting.flag,)
+
+
+def format_value(value: object) -> str:
+    """Return a setting's value as help pages show it."""
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "empty" if value == "" else str(value)
+
+
+def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type form such as Annotated[int, Ge(1)] has no type of its own
+    """Return how click reads a setting of this type; its bounds are checked with those of the other layers."""
+    if get_origin(kind) is tuple:
+        return click_type(get_args(kind)[0])
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    bare = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    kinds: dict[type, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL}
+    return kinds.get(bare, click.STRING)
+
+
 class WithHelp(click.Command):
-    """A command whose help shows how it is used.
+    """A command whose help shows how it is used; `examples` are command lines without the program's name."""
 
-    Args:
-        examples: command lines without the program's name.
-        rare: options that --help-all alone shows, as it does the settings: by their names, or the keys of settings.
-    """
-
-    def __init__(self, *args: Any, examples: Sequence[str], rare: Collection[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
+    def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
         settings = {"max_content_width": HELP_WIDTH, "help_option_names": ["--help", "-h"]}
         super().__init__(*args, **{"context_settings": settings, **kwargs})
         self.examples = examples
-        self.rare = frozenset(rare)
-        if rare or any(isinstance(option, SettingOption) for option in self.params):
-            text = "Show every option and every setting, and exit."
-            flag = click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False, help=text)
-            flag.callback = show_all_help
-            self.params.append(flag)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
@@ -45,66 +86,44 @@ class WithHelp(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        settings = [item for item in options if isinstance(item, SettingOption) and item.setting.key not in EVERYDAY]
-        shown = sorted((item for item in options if item not in settings), key=place_option)
         is_all = bool(ctx.meta.get(ALL_HELP))
-        write_options(
-            "Options", [item for item in shown if is_all or name_option(item) not in self.rare], ctx, formatter
-        )
-        if is_all and settings:
-            with formatter.section("Settings of a profile (`profiles NAME` has all about them)"):
-                for option in settings:
-                    flag, value = option.opts[-1], format_value(option.setting.default)
-                    line = f"{flag} [{value}]: {first_sentence(option.help)}"
-                    formatter.write(f"  {textwrap.shorten(line, formatter.width - 2, placeholder=' ...')}\n")
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if ctx.meta.get(ALL_HELP) or not any(option.name == "help_all" for option in self.params):
-            super().format_epilog(ctx, formatter)
+        write_options([item for item in options if not is_hidden(item, is_all=is_all)], ctx, formatter)
+        if is_all and any(isinstance(item, SettingOption) for item in options):
+            formatter.write_paragraph()
+            formatter.write_text("Every setting of a profile is a flag as well: `profiles balanced` lists them all.")
 
 
-def show_all_help(context: click.Context, _: click.Parameter, value: bool) -> None:
-    """Print the whole help and end; a click callback."""
-    if value and not context.resilient_parsing:
-        context.meta[ALL_HELP] = True
-        click.echo(context.get_help(), color=context.color)
-        context.exit()
+def is_hidden(option: click.Option, *, is_all: bool = False) -> bool:
+    """Return whether --help leaves an option out; with `is_all`, whether --help-all does."""
+    if isinstance(option, SettingOption):
+        return option.setting.key not in (EVERYDAY | RARE if is_all else EVERYDAY)
+    return option.name in RARE and not is_all
 
 
-def name_option(option: click.Option) -> str:
-    """Return what `rare` calls it: the key of its setting, or its name."""
-    return option.setting.key if isinstance(option, SettingOption) else str(option.name)
+def all_help_option() -> click.Option:
+    """Return --help-all."""
+
+    def show(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value and not context.resilient_parsing:
+            context.meta[ALL_HELP] = True
+            click.echo(context.get_help(), color=context.color)
+            context.exit()
+
+    help_text = "Show the other options as well, and exit."
+    return click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_text)
 
 
-def place_option(option: click.Parameter) -> tuple[bool, bool, bool]:
-    """Return what options are sorted by: what is searched and how, the settings, the command's own ones, --help."""
-    return is_help(option), option.name not in FIRST_OPTIONS, not isinstance(option, SettingOption)
-
-
-def is_help(option: click.Parameter) -> bool:
-    """Return whether it is --help or --help-all."""
-    return option.opts[0] in ("--help", "--help-all")
-
-
-def write_options(
-    heading: str, options: Iterable[click.Option], context: click.Context, formatter: click.HelpFormatter
-) -> None:
-    """Write one list of a help page: of each option its first name, and the first sentence about it."""
+def write_options(options: Iterable[click.Option], context: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write the list of options of a help page: of each its names, and the first sentence about it."""
     rows = []
     for option in options:
-        if record := option.get_help_record(context):
-            names = record[0]
-            if len(names) > OPTION_COLUMN - 4 or option.secondary_opts:
-                names = option.opts[0] if option.is_flag else f"{option.opts[0]} {names.split()[-1]}"
-            setting = option.setting if isinstance(option, SettingOption) else option
-            has_default = isinstance(option, SettingOption) or option.show_default
-            shown = (
-                f" [{format_value(setting.default)}]" if has_default and setting.default and not option.is_flag else ""
-            )
-            rows.append((names, f"{first_sentence(option.help)}{shown}"))
-    if rows:
-        with formatter.section(heading):
-            formatter.write_dl(rows, col_max=OPTION_COLUMN)
+        long = [flag for flag in option.opts if flag.startswith("--")]
+        names = ", ".join([flag for flag in option.opts if flag not in long] + long[:1])
+        metavar = "" if option.is_flag else f" {option.make_metavar(context)}"
+        default = option.default if option.show_default is True else option.show_default
+        rows.append((f"{names}{metavar}", f"{first_sentence(option.help)}{f' [{default}]' if default else ''}"))
+    with formatter.section("Options"):
+        formatter.write_dl(rows, col_max=OPTION_COLUMN)
 
 
 def first_sentence(text: str | None) -> str:

@@ -1,10 +1,7 @@
 """What is done with an index as a whole: `index`, `watch`, `indexes`, `export`, `import`, `doctor`."""
 
-import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -13,7 +10,7 @@ import click
 from retriever import api
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_path
-from retriever.command_line.opening import Opening, confirm
+from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
@@ -24,8 +21,6 @@ from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from retriever.indexes import ListedIndex
     from retriever.indexing.watch import WatchEvent
 
@@ -57,7 +52,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     if enqueue:
         from retriever.sharing import enqueue_folders
 
-        with console.show_progress("looking at the documents") as progress:
+        with console.show_progress() as progress:
             queued = enqueue_folders(*opening.arguments, progress, everything=yes)
         if as_json:
             print_json({"queued": queued})
@@ -66,7 +61,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
                 f"queued {pluralize(queued, 'document')}" + ("; `worker` indexes what is queued" if queued else "")
             )
         return ExitCode.OK
-    with console.show_progress("looking at the documents") as progress:
+    with console.show_progress() as progress:
         report = api.index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:
@@ -104,24 +99,19 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
 
     Each run is one line on standard error. Many files that change at once, as in a branch switch, are one run.
     """
-    with end_by_sigterm() as signals, console.show_progress() as progress:
-        try:
-            skipped: frozenset[tuple[str, str]] = frozenset()
-            for number, run in enumerate(api.watch_folders(*opening.arguments, progress)):
-                if isinstance(run, RetrieverError):
-                    console.note(f"not indexed: {run}")
-                    continue
-                console.note_skipped(tuple(item for item in run.report.skipped if item not in skipped))
-                skipped = frozenset(run.report.skipped)
-                if run.files or not number:  # otherwise a folder went away, which is said above
-                    console.note(describe_run(run, is_first=not number))
-                if as_json:
-                    print_json(dump(run.report))
-                    sys.stdout.flush()
-        except KeyboardInterrupt:
-            if not signals:
-                raise
-            return ExitCode.TERMINATED
+    with console.show_progress() as progress:
+        skipped: frozenset[tuple[str, str]] = frozenset()
+        for number, run in enumerate(api.watch_folders(*opening.arguments, progress)):
+            if isinstance(run, RetrieverError):
+                console.note(f"not indexed: {run}")
+                continue
+            console.note_skipped(tuple(item for item in run.report.skipped if item not in skipped))
+            skipped = frozenset(run.report.skipped)
+            if run.files or not number:  # otherwise a folder went away, which is said above
+                console.note(describe_run(run, is_first=not number))
+            if as_json:
+                print_json(dump(run.report))
+                sys.stdout.flush()
     return ExitCode.OK
 
 
@@ -138,28 +128,12 @@ def describe_run(run: "WatchEvent", *, is_first: bool) -> str:
     return f"{what}: {done}; {pluralize(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
 
 
-@contextmanager
-def end_by_sigterm() -> Iterator[list[int]]:
-    """Lets SIGTERM end the block as Ctrl-C does; the list holds it when it came."""
-    came: list[int] = []
-
-    def end(number: int, _: "FrameType | None") -> None:
-        came.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 # `indexes`: all indexes of this user, and the deletion of one.
 
 
 @options.command("indexes", "indexes --json", "indexes --drop docs --yes")
 @click.option("--drop", multiple=True, metavar="NAME", help="Delete this index; the documents stay. Repeatable.")
-@click.option("--yes", is_flag=True, help="With --drop: do not ask.")
+@click.option("--yes", is_flag=True, help="Confirms --drop.")
 @options.as_json
 def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool) -> ExitCode:
     """List all your indexes: what each holds, how large and how old it is, and whether its folders are still there.
@@ -171,7 +145,8 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     if drop:
         places = [find_named(name) for name in drop]  # a wrong name is said before anything is deleted
         if not yes:
-            confirm_deletion(places)
+            named = ", ".join(map(str, places))
+            raise UsageError(f"{named} would be deleted, and the documents stay; to confirm that, add --yes")
         dropped = [str(drop_index(name)) for name in drop]
         if as_json:
             print_json({"dropped": dropped})
@@ -188,15 +163,6 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     if not found:
         console.note(f"there is no index yet; {CommandHint('index FOLDER').render()}")
     return ExitCode.OK
-
-
-def confirm_deletion(places: Sequence[object]) -> None:
-    """Asks whether to delete; at a terminal alone."""
-    if not sys.stdin.isatty():
-        raise UsageError("deleting an index is to be confirmed: add --yes")
-    named = ", ".join(sanitize_line(str(place)) for place in places)
-    if not confirm(f"Delete {named}? The documents stay as they are."):
-        raise UsageError("nothing was deleted")
 
 
 def print_index(item: "ListedIndex") -> None:

@@ -1,28 +1,21 @@
 """What commands are made of: the options that several share, exit codes, shell completion."""
 
 import inspect
-import re
-import sqlite3
-from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from retriever.command_line import COMMANDS
 from retriever.command_line.console import Console
-from retriever.command_line.flags import SettingOption
-from retriever.command_line.help import WithHelp
+from retriever.command_line.help import SettingOption, WithHelp, all_help_option, is_hidden
 from retriever.command_line.opening import Opening
-from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
-from retriever.errors import QuestionError, RetrieverError
-from retriever.indexes import choose_index
-from retriever.indexing.request import absolute
+from retriever.errors import QuestionError
 from retriever.invocation import name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.schema import list_settings, merge
+from retriever.settings.schema import list_settings, merge, nest
 
 
 class ExitCode(IntEnum):
@@ -31,20 +24,9 @@ class ExitCode(IntEnum):
     USAGE = 2  # the command line, a setting or the question is wrong
     NO_ANSWER = 3  # no section answers the question, and `--fail-on-none` was given
     INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
-    TERMINATED = 143  # a command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM
-
-
-EXIT_CODES_HELP = (
-    "Exit codes: 0 ok, 1 error, 2 usage (a wrong flag, setting or question), 3 no answer (with --fail-on-none), "
-    "130 interrupted."
-)
 
 
 # What a shell may put in when the Tab key is pressed.
-
-MAX_OFFERED = 200  # references; more are no help
-# What every shell takes literally: nothing like `a;b.md` is offered.
-PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
 
 
 def complete_folder(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -58,41 +40,6 @@ def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> lis
 def complete_profile(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     names = [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]
-
-
-def complete_editor(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    names = (AUTOMATIC, NO_EDITOR, *EDITOR_TEMPLATES)
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-def complete_reference(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Paths of documents; behind a `#` their sections."""
-    kind = "" if "#" in incomplete else "AND parent_id IS NULL"
-    query = f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?"
-    return list_offers(context, query, (incomplete, f"{incomplete}\U0010ffff", MAX_OFFERED))
-
-
-def complete_condition(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Properties of the documents; behind a `=` their values, those of most documents first."""
-    key, sign, value = incomplete.partition("=")
-    offered, begin = ("key || '=' || value", value) if sign else ("key", key)
-    column, given = ("key = ? AND value", (key,)) if sign else ("key", ())
-    query = (
-        f"SELECT {offered} FROM fields WHERE {column} >= ? AND {offered} < ?"
-        f" GROUP BY {offered} ORDER BY count(*) DESC, {offered} LIMIT ?"
-    )
-    return list_offers(context, query, (*given, begin, f"{incomplete}\U0010ffff", MAX_OFFERED))
-
-
-def list_offers(context: click.Context, query: str, given: tuple[object, ...]) -> list[CompletionItem]:
-    """Return what a query to the index finds, for a shell."""
-    try:
-        docs = tuple(map(absolute, context.params.get("docs") or ()))
-        index = choose_index(docs, context.params.get("index")).index
-        with closing(index.open()) as connection:
-            return [CompletionItem(text) for (text,) in connection.execute(query, given) if PLAIN_WORD.fullmatch(text)]
-    except (RetrieverError, sqlite3.Error):  # an error message would disturb the person who types
-        return []
 
 
 # Options that several commands share.
@@ -133,18 +80,9 @@ conversation = click.option(
     help="A question that was asked before, which this one may follow (`and the old ones?`). Repeatable, oldest first.",
 )
 folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
-editor = click.option(
-    "--editor",
-    default=AUTOMATIC,
-    show_default=True,
-    envvar=EDITOR_VARIABLE,
-    metavar="NAME|URL",
-    shell_complete=complete_editor,
-    help=f"What citations open on a terminal: {', '.join(EDITOR_TEMPLATES)}, none, or a URL with {{path}} and "
-    f"{{line}}; auto: the editor whose terminal it is, else what opens the file. Otherwise {EDITOR_VARIABLE}.",
+fail_on_none = click.option(
+    "--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers."
 )
-
-
 profile = click.option(
     "--profile",
     default=DEFAULT_PROFILE,
@@ -168,10 +106,7 @@ def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
     """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
     for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
         is_repeated = name not in ("since", "until")
-        complete = complete_condition if name == "where" else None
-        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text, shell_complete=complete)(
-            function
-        )
+        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text)(function)
     return function
 
 
@@ -186,37 +121,40 @@ class Command(WithHelp):
         """Call the function."""
         assert self.callback is not None
         given, wanted = ctx.params, inspect.signature(self.callback).parameters
-        quiet, verbose = given.pop("quiet"), given.pop("verbose")
-        if quiet and verbose:
-            raise click.UsageError("-q and -v are opposites: give one of them")
-        given["console"] = Console(quiet, verbose)
+        given["console"] = Console(given.pop("quiet"), given.pop("verbose"))
         given["console"].follow_logging()
+        settings: dict[str, Any] = {}
+        for option in self.params:
+            if isinstance(option, SettingOption) and (value := given.pop(str(option.name))) not in (None, ()):
+                settings = merge(settings, nest(option.setting.path, value))
         if given.pop("no_llm", False):
-            given["settings"] = merge(given["settings"], WITHOUT_LLM)
+            settings = merge(settings, WITHOUT_LLM)
         if "opening" in wanted:
-            given["opening"] = Opening.of(given)
+            given["opening"] = Opening.of(given, settings)
         if "scope" in wanted:
             given["scope"] = Scope(**{name: value for name in SCOPE_OPTIONS if (value := given.pop(name))})
         return super().invoke(ctx)
 
 
 def command(
-    *examples: str, settings: Sequence[str] | None = None, rare: Collection[str] = (), epilog: str = "", name: str = ""
+    *examples: str, settings: Sequence[str] | None = None, epilog: str = "", name: str = ""
 ) -> Callable[[Callable[..., ExitCode]], Command]:
     """A command with examples, the flags of some settings (empty: of all) and -q and -v."""
 
     def decorate(function: Callable[..., ExitCode]) -> Command:
-        wanted = (
-            [] if settings is None else [item for item in list_settings() if item.path[0] in (settings or item.path)]
+        made = click.command(name or None, Command, examples=examples, epilog=epilog)(function)
+        if settings is not None:
+            made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
+        quiet, verbose = (
+            "Say nothing on standard error but errors.",
+            "Say what every stage does, with times and scores.",
         )
-        flags: list[click.Parameter] = [SettingOption(item) for item in wanted]
-        made = click.command(name or None, Command, examples=examples, params=flags, rare=rare, epilog=epilog)(function)
         made.params += [
-            click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on standard error but errors."),
-            click.Option(
-                ["-v", "--verbose"], is_flag=True, help="Say what every stage does, with times, ranks and scores."
-            ),
+            click.Option(["-q", "--quiet"], is_flag=True, help=quiet),
+            click.Option(["-v", "--verbose"], is_flag=True, help=verbose),
         ]
+        if any(isinstance(option, click.Option) and is_hidden(option) for option in made.params):
+            made.params.append(all_help_option())
         return made
 
     return decorate
@@ -231,12 +169,3 @@ def join_question(words: tuple[str, ...], example: str) -> str:
 
 
 COMMAND_IMPLIED = f"{__name__}.implied"  # in the context's `meta`: the default command was not named
-
-
-def refuse_misplaced_command(words: tuple[str, ...]) -> None:
-    """For the default command: `--index DIR status` would silently ask "status"."""
-    if click.get_current_context().meta.get(COMMAND_IMPLIED) and words and words[0] in COMMANDS:
-        raise click.UsageError(
-            f"{words[0]} is a command, and a command comes first, before its options; "
-            "a question that begins with this word comes after `ask`"
-        )

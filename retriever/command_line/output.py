@@ -2,8 +2,8 @@
 
 import logging
 import sys
-from dataclasses import dataclass
-from enum import Enum, auto
+import time
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.console import Console, print_json, print_line, shorten_path
@@ -24,53 +24,99 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Output(Enum):
-    """What standard output gets of an answer."""
+@dataclass(slots=True)
+class Printer:
+    """Prints the answers to one question, which has two while the first index of its documents is made."""
 
-    TEXT = auto()
-    JSON = auto()
-    CONTEXT = auto()  # the sections as Markdown for a prompt
-    CONTEXT_JSON = auto()
-
-    @classmethod
-    def of(cls, *, as_json: bool, context: bool = False) -> "Output":
-        """Return what --json and --context ask for."""
-        if context:
-            return cls.CONTEXT_JSON if as_json else cls.CONTEXT
-        return cls.JSON if as_json else cls.TEXT
-
-    @property
-    def is_json(self) -> bool:
-        """Whether it is one JSON object."""
-        return self in (Output.JSON, Output.CONTEXT_JSON)
-
-    @property
-    def is_context(self) -> bool:
-        """Whether it is the context for a prompt."""
-        return self in (Output.CONTEXT, Output.CONTEXT_JSON)
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How an answer is printed."""
-
-    output: Output
-    editor: str  # what citations open on a terminal: see `choose_template`
+    console: Console
+    index: str | None  # as it was given with --index
+    _: KW_ONLY
+    as_json: bool = False
     full: bool = False
     explain: bool = False
-    hypothetical: bool = False
-    numbers: bool = False  # whether people see ranks and scores beside the reasons
+    begun: float = field(default_factory=time.perf_counter)  # loading modules is a part of what the user waits for
+    shown: "Answer | None" = None
+
+    def show(self, answer: "Answer") -> "Answer":
+        """Print an answer, a second one where it has other sections, and return it."""
+        spent, before, self.shown = self.measure(answer), self.shown, answer
+        if before is not None:
+            # The same list twice would be read twice, to find that nothing changed.
+            if [hit.node_id for hit in before.hits] == [hit.node_id for hit in answer.hits]:
+                self.console.note(f"everything is embedded now, and the answer is the same ({spent})")
+                return answer
+            print_line("\nNow that everything is embedded, by meaning as well:\n")
+        if self.as_json:
+            print_json(dump_answer(answer, spent, full=self.full, explain=self.explain, hypothetical=self.explain))
+        else:
+            from retriever.command_line.render import Page, show_answer  # rich
+
+            page = Page.on(sys.stdout)
+            show_answer(page, answer, full=self.full, numbers=self.console.verbose)
+            if self.explain:
+                from retriever.command_line.explain import show_explanation
+
+                show_explanation(page, answer, spent)
+        self.note_state(answer, spent)
+        return answer
+
+    def show_context(self, found: "AnswerInContext") -> "Answer":
+        """Print the context for a prompt alone, and return its answer."""
+        spent = self.measure(found.answer)
+        if self.as_json:
+            print_json(dump_context(found, spent))
+        else:
+            print_line(found.context.markdown.rstrip("\n"))
+        self.note_state(found.answer, spent)
+        if found.context.left_out and not self.as_json:
+            left_out = pluralize(len(found.context.left_out), "hit")
+            limit = f"{found.context.max_tokens:,} tokens (--max-tokens)"
+            self.console.note(f"{left_out} not quoted, for the limit of {limit}")
+        return found.answer
+
+    def measure(self, answer: "Answer") -> Spent:
+        """Return what was spent on an answer until now."""
+        return Spent.since(self.begun, answer.trace.stages)
+
+    def note_state(self, answer: "Answer", spent: Spent) -> None:
+        """Say on standard error what to know about an answer; for people alone, what was searched."""
+        sys.stdout.flush()  # results before notes, where both streams go to one place
+        log_stages(answer, spent)
+        state, several, note = answer.index, answer.indexes, self.console.note
+        if answer.corrections:
+            note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
+        if answer.follow_up:
+            note(f"understood as: {answer.follow_up.question}")
+        chosen = state.note if self.as_json else ""
+        for text in filter(None, (*answer.degraded, *answer.notes, chosen)):
+            note(f"note: {text}")
+        if expanded := describe_expansion(answer.expansion):
+            self.console.note_dim(expanded)
+        for one in several or (state,):
+            if one.stale_files:
+                changed = pluralize(one.stale_files, "file")
+                refresh = format_refresh_command(one, one.path if several else self.index)
+                note(f"note: {changed} changed, not in this answer; run: {refresh}")
+        # The sections of such a file cannot be found, and only this says so.
+        if state.skipped_files:
+            note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
+        # Where the filters left nothing, a note has named the filter.
+        if not answer.hits and (answer.scope is None or answer.scope.sections):
+            note("nothing found: try other words, or --profile recall")
+        if not self.as_json:
+            parts = (describe_search(answer), answer.profile, str(spent), describe_freshness(state), state.note)
+            self.console.note_dim(" | ".join(filter(None, parts)))
 
 
-def print_context(found: "AnswerInContext", spent: "Spent", form: Form) -> None:
-    """Print the context alone: standard output holds nothing else."""
-    if form.output.is_json:
-        print_json(dump_context(found, spent))
-    else:
-        print_line(found.context.markdown.rstrip("\n"))
+def note_pending(answer: "Answer", index: str | None, console: Console) -> None:
+    """Say how the rest is embedded, of an index that is not finished."""
+    for state in answer.indexes or (answer.index,):
+        if state.embedded_share < 1:
+            refresh = format_refresh_command(state, state.path if answer.indexes else index)
+            console.note(f"note: to embed the rest, run: {refresh}")
 
 
-def dump_context(found: "AnswerInContext", spent: "Spent") -> dict[str, Any]:
+def dump_context(found: "AnswerInContext", spent: Spent) -> dict[str, Any]:
     """Return an answer as context for a prompt: the pieces that it quotes, in order, and the hits left out."""
     answer, context = found.answer, found.context
     whole = dump(answer)
@@ -91,53 +137,6 @@ def dump_context(found: "AnswerInContext", spent: "Spent") -> dict[str, Any]:
         ],
         "timings_ms": sum_timings(answer, spent),
     }
-
-
-def print_answer(answer: "Answer", spent: Spent, form: Form) -> None:
-    """Print the hits, and what else the form has."""
-    if form.output.is_json:
-        print_json(dump_answer(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical))
-        return
-    from retriever.command_line.render import Page, show_answer  # rich
-
-    page = Page.on(sys.stdout, form.editor)
-    show_answer(page, answer, full=form.full, numbers=form.numbers)
-    if form.explain or form.hypothetical:
-        from retriever.command_line import explain
-
-        if form.explain:
-            explain.show_explanation(page, answer, spent)
-        if form.hypothetical:
-            explain.show_hypothetical(page, answer)
-
-
-def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
-    """Say on standard error what to know about an answer; the `footer`, for people alone, what was searched."""
-    log_stages(answer, spent)
-    state, several = answer.index, answer.indexes
-    if answer.corrections:
-        console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
-    if answer.follow_up:
-        console.note(f"understood as: {answer.follow_up.question}")
-    chosen = "" if footer else state.note
-    for note in filter(None, (*answer.degraded, *answer.notes, chosen)):
-        console.note(f"note: {note}")
-    if expanded := describe_expansion(answer.expansion):
-        console.note_dim(expanded)
-    for one in several or (state,):
-        if one.stale_files:
-            changed = pluralize(one.stale_files, "file")
-            refresh = format_refresh_command(one, one.path if several else index)
-            console.note(f"note: {changed} changed, not in this answer; run: {refresh}")
-    # The sections of such a file cannot be found, and only this says so.
-    if state.skipped_files:
-        console.note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
-    # Where the filters left nothing, a note has named the filter.
-    if not answer.hits and (answer.scope is None or answer.scope.sections):
-        console.note("nothing found: try other words, or --profile recall")
-    if footer:
-        parts = (describe_search(answer), answer.profile, str(spent), describe_freshness(state), state.note)
-        console.note_dim(" | ".join(filter(None, parts)))
 
 
 def log_stages(answer: "Answer", spent: Spent) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, VSplit, Window
@@ -26,21 +25,25 @@ from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
 from retriever.display.phrases import VERDICTS, find_highlights
-from retriever.display.sanitize import sanitize, sanitize_line
+from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError, UsageError
 from retriever.query import AskRequest, Scope
 from retriever.settings.schema import merge
 
 if TYPE_CHECKING:
-    from retriever.looking.browse import Excerpt
     from retriever.retriever import Retriever
     from retriever.types import Answer, Hit
 
 PAUSE_S = 0.12  # without a key, before what was typed is searched for
 SHOWN_BEFORE = 2  # lines of the section above the cited ones, in the preview
-# What takes a model's time has no place between two keys.
-WHILE_TYPING: Final[Mapping[str, Any]] = {"use_llm": False, "rerank": {"kind": "none"}}
-KEYS = "Tab, arrows: choose  Enter: open  y: copy  Esc: end"
+# What takes a model's time has no place between two keys. Nearly every section is previewed as a whole.
+WHILE_TYPING: Final[Mapping[str, Any]] = {
+    "top_k": 20,
+    "final_text_chars": 20_000,
+    "use_llm": False,
+    "rerank": {"kind": "none"},
+}
+KEYS = "arrows: choose  Enter: open  Ctrl-Y: copy  Esc: end"
 STYLE = Style.from_dict({"cited": "bold ansicyan", "matched": "bold ansiyellow", "quiet": "ansibrightblack"})
 # How editors take a line, by their command; `+LINE FILE` is what most others take.
 EDITORS = {
@@ -62,8 +65,7 @@ def pick(console: Console, scope: Scope, opening: Opening, words: tuple[str, ...
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("pick needs a terminal; in a pipe, ask prints the sections")
-    settings = merge({"top_k": 20, **WHILE_TYPING}, opening.settings)
-    with replace(opening, settings=settings).open(console) as retriever:
+    with replace(opening, settings=merge(WHILE_TYPING, opening.settings)).open(console) as retriever:
         Picker(retriever, scope, " ".join(words)).run()
     return ExitCode.OK
 
@@ -76,19 +78,17 @@ class Picker:
         self._answer: Answer | None = None
         self._chosen = 0
         self._note = ""
-        self._excerpts: dict[str, Excerpt | str] = {}
         self._typed = asyncio.Event()
         self._typed.set()
         self.question = Buffer(multiline=False, on_text_changed=lambda _: self._typed.set())
         self.question.text, self.question.cursor_position = question, len(question)
-        self._input = BufferControl(self.question, input_processors=[BeforeInput("> ", "class:cited")])
-        self._list = FormattedTextControl(self._draw_hits, focusable=True, show_cursor=False)
+        typed = Window(BufferControl(self.question, input_processors=[BeforeInput("> ", "class:cited")]), height=1)
+        hits = Window(FormattedTextControl(self._draw_hits))
         preview = Window(FormattedTextControl(self._draw_preview), wrap_lines=True)
-        body = VSplit([Window(self._list), Window(width=1, char="\u2502", style="class:quiet"), preview])
+        body = VSplit([hits, Window(width=1, char="\u2502", style="class:quiet"), preview])
         status = Window(FormattedTextControl(self._draw_status), height=1, style="class:quiet")
-        layout = Layout(HSplit([Window(self._input, height=1), body, status]), focused_element=self._input)
         self.application: Application[None] = Application(
-            layout, key_bindings=self._bind_keys(), style=STYLE, full_screen=True, mouse_support=False
+            Layout(HSplit([typed, body, status])), key_bindings=self._bind_keys(), style=STYLE, full_screen=True
         )
 
     def run(self) -> None:
@@ -106,21 +106,14 @@ class Picker:
         return hits[self._chosen] if self._chosen < len(hits) else None
 
     async def _follow(self) -> None:
-        """Search for what stands there, whenever it has changed, and read the text of the chosen hit."""
-        asked = ""
+        """Search for what stands there, whenever it has changed."""
         while True:
             await self._typed.wait()
             self._typed.clear()
-            question = self.question.text.strip()
-            if question != asked:
-                await asyncio.sleep(PAUSE_S)
-                if self._typed.is_set():  # somebody is still typing
-                    continue
-                asked = question
-                await self._search(question)
-            if (hit := self.hit) and hit.node_id not in self._excerpts:
-                self._excerpts[hit.node_id] = await asyncio.to_thread(self._read, hit.node_id)
-            self.application.invalidate()
+            await asyncio.sleep(PAUSE_S)
+            if not self._typed.is_set():  # nobody is still typing
+                await self._search(self.question.text.strip())
+                self.application.invalidate()
 
     async def _search(self, question: str) -> None:
         self._note, self._chosen = "", 0
@@ -130,12 +123,6 @@ class Picker:
         except RetrieverError as error:  # such as a filter that is half typed: the last answer stays
             self._note = error.message
 
-    def _read(self, node_id: str) -> "Excerpt | str":
-        try:
-            return self._retriever.read(node_id)
-        except RetrieverError as error:
-            return str(error)
-
     # What is drawn.
 
     def _draw_hits(self) -> StyleAndTextTuples:
@@ -144,21 +131,18 @@ class Picker:
             mark = "reverse" if number == self._chosen else ""
             if mark:
                 drawn.append(("[SetCursorPosition]", ""))
-            drawn.append((f"class:cited {mark}", f"{sanitize_line(self._cite(hit))}\n"))
+            drawn.append((f"class:cited {mark}", f"{sanitize_line(shorten_citation(hit, hit.passage))}\n"))
             titles = " > ".join((*hit.breadcrumb, hit.title))
             drawn.append((mark, f"  {sanitize_line(titles)}\n"))
         return drawn
 
     def _draw_preview(self) -> StyleAndTextTuples:
-        hit = self.hit
-        excerpt = self._excerpts.get(hit.node_id) if hit else None
-        if hit is None or excerpt is None or self._answer is None:
+        hit, answer = self.hit, self._answer
+        if hit is None or answer is None:
             return []
-        if isinstance(excerpt, str):
-            return [("class:quiet", sanitize(excerpt))]
-        stems = frozenset(self._answer.matched_words)
+        stems = frozenset(answer.matched_words)
         drawn: StyleAndTextTuples = []
-        for number, line in enumerate(excerpt.text.splitlines(), excerpt.span.first):
+        for number, line in enumerate(hit.text.splitlines(), hit.span.first):
             if number < hit.passage.first - SHOWN_BEFORE:
                 continue
             text = sanitize_line(line.expandtabs(4)) if line.strip() else ""
@@ -175,51 +159,27 @@ class Picker:
         count = f"{self._chosen + 1}/{len(self._answer.hits)}" if self._answer.hits else "nothing found"
         return f"{count}  {VERDICTS[self._answer.verdict].name}   {KEYS}"
 
-    def _cite(self, hit: "Hit") -> str:
-        folders = self._answer.index.folders if self._answer else ()
-        return shorten_citation(hit, hit.passage, folders)
-
     # What keys do.
 
     def _bind_keys(self) -> KeyBindings:
         keys = KeyBindings()
-        in_list = has_focus(self._list)
 
-        def move(event: KeyPressEvent, by: int) -> None:
-            self._note, last = "", len(self._answer.hits) - 1 if self._answer else -1
-            self._chosen = max(0, min(self._chosen + by, last))
-            if last >= 0:
-                event.app.layout.focus(self._list)
-            self._typed.set()  # its text is to be read
+        def move(by: int) -> None:
+            last = len(self._answer.hits) - 1 if self._answer else 0
+            self._note, self._chosen = "", max(0, min(self._chosen + by, last))
 
         for name, by in (("down", 1), ("up", -1), ("c-n", 1), ("c-p", -1), ("pagedown", 5), ("pageup", -5)):
-            keys.add(name)(lambda event, by=by: move(event, by))
-        keys.add("tab")(lambda event: move(event, 1 if event.app.layout.has_focus(self._list) else 0))
-        keys.add("y", filter=in_list)(self._copy)
+            keys.add(name)(lambda _, by=by: move(by))
+        for name in ("escape", "c-c"):
+            keys.add(name, eager=True)(lambda event: event.app.exit())
         keys.add("c-y")(self._copy)
-        keys.add("c-c")(lambda event: event.app.exit())
-        keys.add("escape", filter=~in_list, eager=True)(lambda event: event.app.exit())
-        keys.add("escape", filter=in_list, eager=True)(lambda event: event.app.layout.focus(self._input))
-
-        @keys.add("enter")
-        def _open(event: KeyPressEvent) -> None:
-            event.app.create_background_task(self._open())
-
-        @keys.add("<any>", filter=in_list)
-        @keys.add("backspace", filter=in_list)
-        def _type(event: KeyPressEvent) -> None:  # whoever types on goes on with the question
-            event.app.layout.focus(self._input)
-            if event.data.isprintable():
-                self.question.insert_text(event.data)
-            else:
-                self.question.delete_before_cursor()
-
+        keys.add("enter")(lambda event: event.app.create_background_task(self._open()))
         return keys
 
     def _copy(self, event: KeyPressEvent) -> None:
         """Hand the citation to the terminal's clipboard (OSC 52), which works over SSH as well."""
         if hit := self.hit:
-            cited = sanitize_line(self._cite(hit))
+            cited = sanitize_line(shorten_citation(hit, hit.passage))
             encoded = base64.b64encode(cited.encode()).decode()
             event.app.output.write_raw(f"\x1b]52;c;{encoded}\x07")
             event.app.output.flush()
@@ -233,8 +193,6 @@ class Picker:
                     await asyncio.to_thread(subprocess.run, command, check=False)
                 except OSError as error:
                     self._note = f"{command[0]} cannot be started: {error.strerror}; set EDITOR"
-            self._excerpts.clear()  # it may have changed
-            self._typed.set()
 
 
 def name_editor(file: Path, line: int, environment: Mapping[str, str]) -> list[str]:

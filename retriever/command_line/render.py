@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,16 +12,8 @@ from pageindex.markdown import fence_after
 from pageindex.node import Span
 from pageindex.plain import plain_lines
 from retriever.command_line.console import is_unicode, shorten_citation, terminal_columns
-from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import (
-    SOURCES,
-    VERDICTS,
-    because,
-    find_highlights,
-    format_doubt,
-    format_fields,
-    format_section,
-)
+from retriever.display.editors import make_editor_link
+from retriever.display.phrases import VERDICTS, because, find_highlights, format_doubt, format_fields, format_section
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.invocation import name_program
 
@@ -56,18 +47,16 @@ class Page:
     crumb: str  # between two titles of a breadcrumb
     dot: str  # between two facts of a line
     bar: str  # before each line of a quoted text
-    links: str = ""  # the template of the addresses that citations lead to; empty where none is shown
+    has_links: bool = False  # whether citations open in an editor
 
     @classmethod
-    def on(cls, stream: TextIO, editor: str = NO_EDITOR) -> "Page":
-        """A page on that stream; colours and links on a terminal alone. UsageError when there is no such editor."""
+    def on(cls, stream: TextIO) -> "Page":
+        """A page on that stream; colours and links on a terminal alone."""
         width = max(MIN_WIDTH, terminal_columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
         signs = (" \u203a ", " \u00b7 ", "\u2502 ") if is_unicode(stream) else (" > ", " | ", "| ")
-        links = choose_template(editor, os.environ)
-        can_link = stream.isatty() and os.environ.get("TERM") != "dumb"
-        return cls(console, min(width, MAX_WIDTH), *signs, links if can_link else "")
+        return cls(console, min(width, MAX_WIDTH), *signs, stream.isatty() and os.environ.get("TERM") != "dumb")
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
         """Prose; elsewhere than on a terminal it stays one line, so that tools find what stands in it."""
@@ -82,14 +71,11 @@ class Page:
     def heading(self, title: str, explanation: str) -> None:
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
-    def cite(self, place: "Hit | SimilarSection | CitedSentence", lines: Span, folders: Iterable[str] = ()) -> Text:
-        """Lines of a file, which open in the editor where the citation is followed; see `shorten_citation`."""
-        text = Text(sanitize_line(shorten_citation(place, lines, folders)), CITED)
-        if not self.links:
-            return text
-        # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
-        address = make_editor_link(self.links, f"{place.folder}/{place.file}", lines.first)
-        return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\")
+    def cite(self, place: "Hit | SimilarSection | CitedSentence", lines: Span) -> Text:
+        """Lines of a file; on a terminal they open in the editor of HYBRID_RETRIEVE_EDITOR, where that is set."""
+        text = Text(sanitize_line(shorten_citation(place, lines)), CITED)
+        address = make_editor_link(f"{place.folder}/{place.file}", lines.first) if self.has_links else ""
+        return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\") if address else text
 
     def quotation(self, text: Text, indent: int = 0) -> None:
         """Lines of a document as they stand there, behind a bar."""
@@ -109,7 +95,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = Fal
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        show_hit(page, hit, stems, answer.index.folders, full=full, numbers=numbers)
+        show_hit(page, hit, stems, full=full, numbers=numbers)
 
 
 def show_similar(page: Page, found: "SimilarSections") -> None:
@@ -117,18 +103,16 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
     for item in found.sections:
         same = "  same file" if item.is_same_file else ""
         marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
-        cited = page.cite(item, item.span, {other.folder for other in found.sections})
+        cited = page.cite(item, item.span)
         page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
         page.paragraph(Text(page.crumb.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
         if item.summary:
             page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
 
-def show_hit(
-    page: Page, hit: "Hit", stems: frozenset[str], folders: Sequence[str], *, full: bool, numbers: bool
-) -> None:
+def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:
     """The citation, the titles above the section, its text or the part that matched, and why it is there."""
-    cited = page.cite(hit, hit.passage, folders)
+    cited = page.cite(hit, hit.passage)
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
@@ -146,12 +130,12 @@ def show_hit(
         page.paragraph(mark_words(sanitize_line(hit.snippet), stems), INDENT)
     if hit.matched_fields:
         page.paragraph(mark_words(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
-    page.paragraph(give_reasons(page, hit), INDENT)
+    page.paragraph(Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET), INDENT)
     if numbers:
         found = []  # the largest share first
         for item in hit.evidence:
             via = f", {sanitize_line(str(item.via))}" if item.via else ""
-            found.append(f"{SOURCES[item.source]} #{item.rank} ({item.scale} {item.score:.3g}{via})")
+            found.append(f"{item.source} #{item.rank} ({item.scale} {item.score:.3g}{via})")
         page.paragraph(Text(page.dot.join(found), QUIET), INDENT)
 
 
@@ -186,17 +170,6 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
     best = min(matches.index(max(matches)), len(rows) - MAX_ROWS + 1)
     head = rows[:1] if rows[0].lstrip().startswith("|") and best else []
     return [*head, *rows[best : best + MAX_ROWS - len(head)]]
-
-
-def give_reasons(page: Page, hit: "Hit") -> Text:
-    """Why the hit is there, in words; the question's are marked by stars where a terminal cannot mark them."""
-    if not (page.console.is_terminal and page.console.color_system):
-        return Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET)
-    text = Text.assemble(("because: ", QUIET))
-    for number, word in enumerate(hit.words):
-        text.append(", " if number else "", QUIET).append(sanitize_line(word), MATCHED)
-    rest = because((), hit.reasons) if hit.reasons or not hit.words else ""
-    return text.append(f"{'; ' if hit.words and rest else ''}{sanitize_line(rest)}", QUIET)
 
 
 def mark_words(text: str, stems: frozenset[str]) -> Text:

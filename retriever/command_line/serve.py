@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import webbrowser
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,7 +101,6 @@ def serve(
     http.check_host(host, token)
     public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    opening = opening.with_offer(console)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(http.listen(host, port))
         address = ServerAddress(host, listener.getsockname()[1], token, public_url)
@@ -114,7 +112,7 @@ def serve(
         if token:
             console.note(f"token     in {token_file}; send it as: Authorization: Bearer TOKEN")
         if opens:
-            open_browser(console, f"{address.url}/")
+            webbrowser.open(f"{address.url}/")  # the socket listens already, so the browser waits for the answer
         console.note_dim("Ctrl-C ends it")
         http.run(app, listener, address)
     return ExitCode.OK
@@ -136,7 +134,7 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
     """
     with contextlib.ExitStack() as stack:
-        with divert_stdout():
+        with contextlib.redirect_stdout(sys.stderr):  # what libraries print while they are loaded is not for the agent
             from retriever.serving.mcp_server import DocumentServer, serve_stdio
 
             load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
@@ -146,19 +144,6 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
             served.begin()
         serve_stdio(server)
     return ExitCode.OK
-
-
-@contextlib.contextmanager
-def divert_stdout() -> Iterator[None]:
-    """Send to standard error what libraries print while they are loaded: standard output is the agent's."""
-    agent = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(agent, 1)
-        os.close(agent)
 
 
 def open_served(opening: Opening, about: str) -> "ServedIndex":
@@ -202,13 +187,3 @@ def open_app(
         stack.enter_context(served)
         apps[role] = make_application(served, address, mcp=mcp, web=web)
     return route_roles(header, apps)
-
-
-def open_browser(console: Console, address: str) -> None:
-    """Open a page in a browser: the socket listens already, so the browser waits for the answer."""
-    try:
-        is_open = webbrowser.open(address)
-    except webbrowser.Error:
-        is_open = False
-    if not is_open:
-        console.note("no browser could be opened; open the address above yourself")

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -18,8 +17,7 @@ from retriever.command_line.options import ExitCode
 from retriever.display.json import dump, dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
-from retriever.errors import UsageError
-from retriever.indexes import choose_index, find_holder, split_reference
+from retriever.indexes import find_holder, split_reference
 from retriever.indexing.workers import Queue, read_queue
 from retriever.looking.references import refuse_two_files
 from retriever.store.store import open_store
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from retriever.looking.status import Status, StatusDetails
     from retriever.looking.survey import TextSurvey
     from retriever.retriever import Retriever
-
-WATCH_S = 2.0  # between two looks at a queue
 
 
 @contextmanager
@@ -56,7 +52,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
 
 
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
-@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_reference)
+@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_file)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
 @options.docs
 @options.index
@@ -79,7 +75,7 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
     'read "ranking.md#how-sections-are-ranked/how-the-two-rankings-are-fused"',
     "read ranking.md --json",
 )
-@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_reference)
+@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_file)
 @options.docs
 @options.index
 @options.as_json
@@ -107,7 +103,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     'similar "ranking.md#how-sections-are-ranked/neighbors" -k 3',
     "similar ranking.md --same-file --json",
 )
-@click.argument("reference", metavar="FILE|SECTION", shell_complete=options.complete_reference)
+@click.argument("reference", metavar="FILE|SECTION", shell_complete=options.complete_file)
 @click.option(
     "-k", "--top-k", "count", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N",
     help="How many sections at most.",
@@ -115,10 +111,9 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 @click.option("--same-file", is_flag=True, help="Other sections of the same file count as well; they are marked.")
 @options.docs
 @options.index
-@options.editor
 @options.as_json
 def similar(
-    console: Console, opening: Opening, reference: str, count: int, editor: str, *, same_file: bool, as_json: bool
+    console: Console, opening: Opening, reference: str, count: int, *, same_file: bool, as_json: bool
 ) -> ExitCode:
     """Show the sections that are nearest in meaning to a section, with all below it, or to a file.
 
@@ -134,21 +129,18 @@ def similar(
     if not found.sections:
         hint = "" if same_file else f"; --same-file includes {sanitize_line(found.file)} itself"
         console.note(f"no other file is similar{hint}")
-    show_similar(Page.on(sys.stdout, editor), found)
+    show_similar(Page.on(sys.stdout), found)
     return ExitCode.OK
 
 
 @options.command("status", "status -v", "status --json")
 @options.index
 @options.as_json
-@click.option("--watch", is_flag=True, help="Show the queue of an index in PostgreSQL every two seconds, until Ctrl-C.")
-def status(console: Console, opening: Opening, *, as_json: bool, watch: bool) -> ExitCode:
+def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read.
 
     With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
     """
-    if watch:
-        return watch_queue(opening.index, as_json=as_json)
     with opening.open(console) as retriever:
         state = retriever.status(details=console.verbose or as_json)
     queue = read_queue(open_store(state.index.path))
@@ -160,24 +152,6 @@ def status(console: Console, opening: Opening, *, as_json: bool, watch: bool) ->
     if queue:
         print_queue(queue)
     return ExitCode.OK
-
-
-def watch_queue(index: str | None, *, as_json: bool) -> ExitCode:
-    """Prints a queue again and again where a terminal shows it; once elsewhere, and as JSON."""
-    while True:
-        queue = read_queue(choose_index((), index).index)
-        if queue is None:
-            raise UsageError("an index in a folder has no queue to watch; name one in PostgreSQL with --index")
-        if as_json:
-            print_json({"queue": dump_queue(queue)})
-        else:
-            if sys.stdout.isatty():
-                click.clear()
-            print_queue(queue)
-        if as_json or not sys.stdout.isatty():
-            return ExitCode.OK
-        sys.stdout.flush()
-        time.sleep(WATCH_S)
 
 
 def dump_queue(queue: "Queue") -> dict[str, object]:

@@ -49,17 +49,6 @@ STAGES = {
     "ordering": "indexing vectors",
 }
 
-# What found a section, by `Source`.
-SOURCES = {
-    "semantic": "semantic",
-    "keyword": "keyword",
-    "name": "name",
-    "neighbors": "neighbors",
-    "recency": "recency",
-    "rounds": "rounds",
-    "rerank": "rerank",
-}
-
 
 def explain_corrections(corrections: "Sequence[Correction]") -> str:
     """`searched for severance (you wrote severence)`; empty where nothing was mended."""

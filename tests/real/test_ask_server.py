@@ -37,7 +37,7 @@ def test_a_page_is_the_same(index: Path, server: Served, cli: Cli, flags: tuple[
     assert "mail.md" in there.out
 
 
-@pytest.mark.parametrize("flags", [(), ("--full", "--explain", "--show-hypothetical", "--profile", "recall")])
+@pytest.mark.parametrize("flags", [(), ("--full", "--explain", "--profile", "recall")])
 def test_json_is_the_same(index: Path, server: Served, cli: Cli, flags: tuple[str, ...]) -> None:
     here, there = (
         json.loads(cli(QUESTION, "--json", *place, *flags).out)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,16 @@ def test_a_wrong_profile_is_named(index: Path, cli: Cli, command: list[str], con
     assert all(line.startswith("error: mine.yaml: ") for line in err.splitlines())
     assert message in err
     assert not Path("owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("--top-k", "0"), ("--rrf-k", "nan"), ("--semantic-weight", "inf"), ("--parent-decay", "1.5")],
+)
+def test_a_number_out_of_range_is_named(index: Path, cli: Cli, flag: str, value: str) -> None:
+    out, err = cli("--index", index, flag, value, "zebra", code=2)
+    assert out == ""
+    assert re.fullmatch(rf"error: settings: {flag[2:].replace('-', '_')}: input should be .*, got .*\n", err)
 
 
 @pytest.mark.parametrize("command", [["zebra"], ["tree"], ["status"], ["read", "zebra.md"]])

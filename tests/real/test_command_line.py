@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,22 +91,6 @@ def test_settings_reach_the_search(run: CommandLine) -> None:
         assert [item["share"] for item in dense] == pytest.approx([1 / (10 + item["rank"]) for item in dense])
 
 
-@pytest.mark.slow
-def test_a_batch_is_the_same_as_one_by_one(run: CommandLine) -> None:
-    questions = [QUESTION, "how are two rankings fused?"]
-    lines = [json.dumps({"id": f"q{number}", "question": text}) for number, text in enumerate(questions)]
-    (run.folder / "questions.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    assert run("--batch", "questions.jsonl", "--run", "hits.jsonl", "--top-k", "2").returncode == 0
-    batch = [json.loads(line) for line in (run.folder / "hits.jsonl").read_text(encoding="utf-8").splitlines()]
-    keys = ("node_id", "file", "start_line", "end_line", "score")
-    for number, text in enumerate(questions):
-        single = json.loads(run("--json", "--top-k", "2", text).stdout)
-        expected = [{key: hit[key] for key in keys} for hit in single["hits"]]
-        judged = {key: single[key] for key in ("verdict", "confidence")}
-        assert batch[number] == {"id": f"q{number}", **judged, "hits": expected}
-        assert len(expected) == 2
-
-
 def test_looking_inside(run: CommandLine) -> None:
     drawn = run("tree", "mail.md")
     assert "After the response" in drawn.stdout
@@ -179,16 +162,3 @@ def test_standard_streams_that_take_nothing(run: CommandLine, redirect: str, cod
     assert result.returncode == code
     assert "Traceback" not in result.stderr
     assert result.stderr.count("\n") == code
-
-
-def test_control_c_is_one_line(run: CommandLine) -> None:
-    process = subprocess.Popen(
-        command("--batch", "-"), cwd=run.folder, env=run.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdin is not None
-    process.stdin.write(b"\n" * 300_000)  # more than a pipe holds: when it is gone, the program waits for more
-    process.stdin.flush()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert (process.returncode, out, err) == (130, b"", b"interrupted\n")

@@ -17,7 +17,7 @@ import pytest
 from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
 from retriever.command_line.help import WithHelp
-from retriever.command_line.program import command_line
+from retriever.command_line.program import command_line, load_command
 from tests.shelf import write_pages
 
 PROJECT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ NEEDS_MORE = ("doctor --llm", "similar", "pick")  # a language model, vectors, a
 
 
 def examples_of(name: str) -> list[str]:
-    command = command_line.load_command(name) if name else command_line
+    command = load_command(name) if name else command_line
     assert isinstance(command, WithHelp)
     return list(command.examples)
 

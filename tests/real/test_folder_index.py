@@ -12,7 +12,6 @@ from hybrid_retrieve import main
 from retriever.command_line.opening import Opening
 from retriever.command_line.serve import open_served
 from retriever.serving.mcp_server import call_tool, list_tools
-from tests.program import command, environment, in_terminal
 
 PAGES = {
     "notes/keys.md": "# Keys\n\nRotate the keys every year.\n",
@@ -50,18 +49,6 @@ def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     return call
 
 
-@pytest.mark.timeout(200)  # two processes of their own
-def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
-    question = b"Index it now? [Y/n]"
-    code, shown = in_terminal(command("keys"), place / "notes", environment(), typed=[(question, b"n\n")])
-    assert code == 1
-    asked = f"{place}/notes has no index yet. It holds 2 Markdown files: until they are found by words"
-    assert asked.encode() in shown
-    code, shown = in_terminal(command("keys"), place / "notes", environment(), typed=[(question, b"\n")])
-    assert code == 0
-    assert b"keys.md:1-3" in shown
-
-
 def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path) -> None:
     run("notes", "index", ".")
     run("work", "index", ".")
@@ -89,9 +76,6 @@ def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path
     context = run("empty", "--all", "--context", "keys")[1]
     assert "Rotate the keys every year." in context
     assert "The keys of the piano are white." in context
-    (place / "asked.jsonl").write_text('{"id": "1", "question": "keys"}\n')
-    (line,) = run("empty", "--all", "--batch", "../asked.jsonl")[1].splitlines()
-    assert {hit["index"] for hit in json.loads(line)["hits"]} >= {"notes", "work"}
     assert "leave out --index" in run("empty", "--all", "--index", "work", "keys")[2]
 
 

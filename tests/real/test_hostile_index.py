@@ -215,7 +215,6 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(tmp_path: Pat
     os.mkfifo(pipe)
     for command in (
         ["profiles", str(pipe)],
-        ["ask", "--batch", str(pipe), "--index", str(tmp_path)],
         ["eval", str(pipe), "--index", str(tmp_path)],
     ):
         assert "not a regular file" in cli(*command, code=range(1, 4)).err

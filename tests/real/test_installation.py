@@ -1,7 +1,5 @@
 """Another distribution with a package `retriever` or `pageindex` in the same environment is named."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,17 +15,6 @@ def install_other(place: Path, package: str) -> None:
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 9.0\n", encoding="utf-8")
     (metadata / "RECORD").write_text(f"{package}/__init__.py,,\n", encoding="utf-8")
-
-
-@pytest.mark.parametrize("package", ["retriever", "pageindex"])
-def test_a_package_that_hides_ours_is_named_in_place_of_a_traceback(tmp_path: Path, package: str) -> None:
-    install_other(tmp_path, package)
-    code = "import sys; from hybrid_retrieve import main; sys.exit(main(['status']))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    first, second = done.stderr.splitlines()
-    assert f"the package `{package}` in {tmp_path / package} hides ours" in first
-    assert "uv tool install ." in second
 
 
 def test_the_doctor_names_another_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

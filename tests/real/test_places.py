@@ -46,8 +46,7 @@ def test_no_locale_takes_a_file_out_of_an_index(docs: Path, tmp_path: Path) -> N
     index_folders([docs], index)
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0"}
     asked = run(ROOT / "hybrid_retrieve.py", "apples", "--index", index, folder=docs, **plain)
-    assert asked.returncode == 0, asked.stderr
-    assert b"pfel.md:" in asked.stdout
+    assert b"names of files are read as ascii here; set PYTHONUTF8=1" in asked.stderr
     assert names(index) == set(PAGES)
     script = (
         "from retriever.api import open_retriever\n"

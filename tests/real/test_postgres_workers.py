@@ -20,7 +20,7 @@ from retriever.errors import UsageError
 from retriever.indexing import embed, update, workers
 from retriever.store.store import open_store
 from tests.postgres import Server
-from tests.program import PROJECT, Cli, command, environment, in_terminal
+from tests.program import PROJECT, Cli, command, environment
 
 LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
@@ -328,22 +328,3 @@ def test_a_folder_has_no_queue(cli: Cli, docs: Path, tmp_path: Path) -> None:
     assert workers.read_queue(open_store(place)) is None
     for words in (["index", docs, "--enqueue"], ["worker"]):
         assert "this needs PostgreSQL" in cli(*words, "--index", place, code=2).err
-    assert "has no queue to watch" in cli("status", "--watch", "--index", place, code=2).err
-
-
-def test_a_queue_is_watched_until_ctrl_c(cli: Cli, postgres: str, docs: Path) -> None:
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    says = "6 queued, 0 running, 0 failed"
-    assert says in cli("status", "--watch", "--index", postgres).out
-    queue = json.loads(cli("status", "--watch", "--json", "--index", postgres).out)["queue"]
-    assert queue == {"queued": 6, "running": 0, "failed": []}
-
-    ended: list[int] = []
-
-    def end(process: subprocess.Popen[bytes], output: bytes) -> None:
-        if output.count(says.encode()) == 2 and not ended:
-            ended.append(process.pid)
-            process.send_signal(signal.SIGINT)
-
-    code, _ = in_terminal(command("status", "--watch", "--index", postgres), docs, environment(TERM="xterm"), end)
-    assert code == 130

@@ -31,7 +31,7 @@ def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dic
         return printed
 
     assert f"run: {named} index FOLDER" in run("read", "a.md", *index, code=1)
-    assert f"\n  {named} index docs\n" in run("--help")
+    assert f"\n  {named} read ranking.md:15-28\n" in run("--help")
     assert f"see {named} ask --help" in run("--nonsense", "x", code=2)
     assert f"run: {named} index FOLDER" in run("doctor", "--index", str(folder / "none"))
     run("index", str(notes), *index, "--encoder-kind", "none")

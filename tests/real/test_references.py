@@ -135,16 +135,6 @@ def test_the_command_line_reads_back_what_it_prints(
             )
 
 
-def test_the_hits_of_a_batch_are_read_back(place: Path, index: Path, cli: Cli) -> None:
-    (place / "asked.jsonl").write_text('{"id": "1", "question": "otters sleep in the sun"}\n')
-    (line,) = cli("ask", "--batch", place / "asked.jsonl", "--index", index, "--top-k", "40").out.splitlines()
-    hits = json.loads(cli("ask", "--json", "--top-k", "40", "--index", index, "otters sleep in the sun").out)["hits"]
-    for found, hit in zip(json.loads(line)["hits"], hits, strict=True):
-        for reference in (found["node_id"], f"{found['file']}:{found['start_line']}-{found['end_line']}"):
-            passage = read_json(cli, reference, "--index", index)
-            assert place_of(passage)[:3] == (hit["folder"], hit["file"], hit["start_line"])
-
-
 def call_text(served: ServedIndex, tool: str, **arguments: object) -> str:
     result = call_tool(served, tool, arguments)
     content = result.content[0]

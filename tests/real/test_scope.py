@@ -197,18 +197,6 @@ def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
     assert "searched 0 sections of 0 files (in:daily tag:kitchen)" in err
 
 
-def test_a_mistake_in_one_question_of_a_batch(index: Path, tmp_path: Path, cli: Cli) -> None:
-    asked = ["oven in:nowhere", "oven", '-"car" -"boat"']
-    lines = [json.dumps({"id": str(number), "question": text}) for number, text in enumerate(asked)]
-    (tmp_path / "asked.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    batch = ["ask", "--batch", str(tmp_path / "asked.jsonl"), "--index", str(index), "--in", "daily"]
-    found = [json.loads(line) for line in cli(*batch).out.splitlines()]
-    assert [bool(line["hits"]) for line in found] == [False, True, False]
-    assert found[0]["error"].startswith("there is no folder or file 'nowhere'")
-    assert {hit["file"].split("/")[1] for hit in found[1]["hits"]} == {"daily"}
-    cli(*batch[:-1], "nowhere", code=2)
-
-
 def test_the_page_and_the_api(index: Path) -> None:
     with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=60) as client:
         asked: Any = [("question", 'oven -"microwave"'), ("in", "daily"), ("in", "station"), ("tag", "kitchen")]

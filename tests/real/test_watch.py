@@ -96,7 +96,7 @@ def test_a_day_of_saves(place: Path, any_place: str | Path) -> None:
 
         write_pages(place / "docs", {"guide/c.md": "# C\n\nIn a folder that was made again.\n"})
         assert watching.line().startswith("docs/guide/c.md: 1 changed; ")
-        assert watching.end(signal.SIGTERM) == 143
+        assert watching.end(signal.SIGTERM) == -signal.SIGTERM
         assert watching.rest() == []
 
 
@@ -125,7 +125,7 @@ def test_it_waits_for_another_writer_and_goes_on(place: Path) -> None:
             assert watching.line().startswith(f"not indexed: process {os.getpid()} is writing to the index ")
         write_pages(place / "docs", {"guide/b.md": "# B\n\nWritten later.\n"})
         assert watching.line().startswith("docs/a.md, docs/guide/b.md: 2 changed; 2 texts embedded, ")
-        assert watching.end(signal.SIGTERM) == 143
+        assert watching.end(signal.SIGTERM) == -signal.SIGTERM
 
 
 def test_programs_read_objects_and_quiet_is_quiet(place: Path) -> None:
@@ -134,7 +134,7 @@ def test_programs_read_objects_and_quiet_is_quiet(place: Path) -> None:
         assert json.loads(watching.process.stdout.readline())["added"] == 2
         write_pages(place / "docs", {"a.md": "# A\n\nOther words.\n"})
         assert json.loads(watching.process.stdout.readline())["changed"] == 1
-        assert watching.end(signal.SIGTERM) == 143
+        assert watching.end(signal.SIGTERM) == -signal.SIGTERM
         assert watching.rest() == []
 
 

@@ -1,6 +1,5 @@
 """What the pages and the API share: one library, the outline of its index, the addresses of its pages."""
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from retriever.display.editors import AUTOMATIC, EDITOR_VARIABLE, NO_EDITOR, make_editor_link
+from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt
 from retriever.looking.overview import Overview, read_overview
@@ -33,7 +32,6 @@ WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
 PAGE_WAIT_S = 0.5
 """How long a page waits for the documents to be read before it says how far that is."""
 STATIC = Path(__file__).parent / "static"
-EDITOR = "vscode"  # where the environment names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +86,8 @@ class Visit:
 
 def link_editor(place: Hit | Excerpt | CitedSentence) -> str:
     """The address that opens a place in the editor of HYBRID_RETRIEVE_EDITOR; empty for none."""
-    editor = os.environ.get(EDITOR_VARIABLE) or EDITOR
     line = (place.passage if isinstance(place, Hit) else place.span).first
-    path = f"{place.folder}/{place.file}"
-    return "" if editor == NO_EDITOR else make_editor_link(EDITOR if editor == AUTOMATIC else editor, path, line)
+    return make_editor_link(f"{place.folder}/{place.file}", line, default="vscode")
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
