@@ -1,7 +1,6 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ from retriever.searching.confidence import assess
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.queries import ExpandedQuery
 from retriever.searching.question import mend_question, read_question
-from retriever.settings.duration import parse_duration
+from retriever.settings.schema import parse_duration
 from retriever.store.database import make_damage_error, transaction
 from retriever.store.store import Store
 from retriever.trace import Deadline, Recorder
@@ -83,7 +82,7 @@ class Retriever(Closing):
         """
         request = AskRequest.of(question)
         # The budget begins here: the look at the folders, which may index a file, is part of the wait.
-        total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
+        total_s = parse_duration(self.profile.budget)
         recorder = Recorder(deadline=Deadline(total_s, self.clock, self.clock()))
         asked = read_question(request, recorder, mends=not self.profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
@@ -135,7 +134,7 @@ class Retriever(Closing):
         """
         from retriever.answering.write import AnswerWriter
 
-        budget_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
+        budget_s = parse_duration(self.profile.budget)
         seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
         kind: Literal["auto", "llm", "extractive"] = "extractive" if quoted else self.profile.answer.kind
         writer = AnswerWriter(

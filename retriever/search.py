@@ -159,8 +159,8 @@ def find_candidates(
         direct += [named] if named else []
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
-    if profile.fusion.method == "blended" and profile.fusion.recency_weight:
-        direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
+    if profile.fusion.method == "blended":
+        direct.append(rank_recency(view, direct))
     # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)

@@ -140,8 +140,7 @@ class Expander:
         )
         # The screening drops what repeats the prompt, so it has to know the whole of it.
         prompt = "\n".join((build_instructions(settings), *map(str, grounding.lines())))
-        factual = [intent.upper() for intent in settings.hyde.factual_intents]
-        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names, factual)
+        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names)
         nothing = [] if any(usable.texts) else ["nothing to search with"]
         note = "; ".join((report.note, *count_reasons(dropped), *nothing))
         report = replace(report, note=note, dropped=dropped, intent=expansion.intent)

@@ -69,8 +69,6 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
     """Return why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
     if reason := reason_too_short(question, settings):
         return reason
-    if pattern := next((item for item in settings.hyde.skip_patterns if re.search(item, question)), ""):
-        return f"it matches {pattern}"
     for name, count in names.items():
         if count <= 5:  # BM25 puts so few among its first hits; other words would only lead away from them
             return f"{count} sections hold {name}"

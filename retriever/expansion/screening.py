@@ -14,6 +14,7 @@ from retriever.searching.open_index import View
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
 
+FACTUAL_INTENT = "STUDY_DETAIL"  # a single fact is asked for: an invented one is a wrong one
 MIN_Z_SCORE = 2.0  # of normally distributed texts about something else, one in forty-four is higher
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
 _MARKUP = re.compile(r"<(?:!doctype|html|head|body|div|span|p|br|script|style|table|ul|li)\b", re.IGNORECASE)
@@ -26,7 +27,6 @@ def screen(
     max_chars: int,
     prompt: str = "",
     names: Collection[str] = (),
-    factual_intents: Collection[str] = (),
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
     """Return the expansion without the texts that no search should follow, and the dropped texts. Pure.
 
@@ -43,8 +43,7 @@ def screen(
         letters = [_script(sign) for sign in text if sign.isalpha()]
         own_letters = sum(script in scripts for script in letters)
         checks = (
-            # Whoever invents a fact invents a wrong one.
-            (kind != "rewording" and expansion.intent in factual_intents, "a single fact is asked for"),
+            (kind != "rewording" and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
             (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
             (not words, "it says nothing"),
             (bool(_MARKUP.search(text)) and not _MARKUP.search(question), "it is markup"),

@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 from retriever.settings.schema import FusionSettings
 from retriever.types import Candidate, Evidence, Ranked, Ranking, Source
 
+# Of each score in blended; the neighbors' is that of their ranking in each method.
+SEMANTIC_WEIGHT, KEYWORD_WEIGHT, RECENCY_WEIGHT, NEIGHBOR_WEIGHT = 0.55, 0.30, 0.15, 0.1
+MIN_COSINE = 0.25  # a lower one does not count in blended
+
 # What a node gets from one ranking, the ranking, the rank in it, and what stands there.
 _Share = tuple[float, Ranking, int, Ranked]
 
@@ -15,7 +19,6 @@ class Fusion:
     """How rankings become one: the fields of a profile that say it, by their names there."""
 
     rrf_k: float
-    neighbor_weight: float
     fusion: FusionSettings
 
 
@@ -110,14 +113,13 @@ def scale_over_list(ranking: Ranking) -> list[float]:
 
 def weigh_rankings(rankings: Sequence[Ranking], settings: Fusion) -> tuple[Ranking, ...]:
     """The rankings with the weights that the fusion adds them by; one of weight 0 keeps that. Again changes nothing."""
-    fusion = settings.fusion
-    if fusion.method == "rrf":
+    if settings.fusion.method == "rrf":
         return tuple(rankings)
     weights = {
-        Source.SEMANTIC: fusion.semantic_weight,
-        Source.KEYWORD: fusion.keyword_weight,
-        Source.RECENCY: fusion.recency_weight,
-        Source.NEIGHBORS: settings.neighbor_weight,
+        Source.SEMANTIC: SEMANTIC_WEIGHT,
+        Source.KEYWORD: KEYWORD_WEIGHT,
+        Source.RECENCY: RECENCY_WEIGHT,
+        Source.NEIGHBORS: NEIGHBOR_WEIGHT,
         Source.NAME: 1.0,  # as much as the best of both searches
         Source.ROUNDS: 1.0,
     }

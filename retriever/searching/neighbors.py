@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from pageindex.node import NodeKind, Span
-from retriever.searching.fusion import Fusion, fuse
+from retriever.searching.fusion import NEIGHBOR_WEIGHT, Fusion, fuse
 from retriever.searching.mapping import best_of_each, first_of_each, sort_ranked
 from retriever.searching.open_index import View
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
@@ -70,8 +70,6 @@ class Neighborhood:
     """From how many of the best fused hits to look around."""
     neighbors: Literal["ranking", "merged"] = "ranking"
     """Whether neighbors are a list of their own, or join the semantic one."""
-    neighbor_weight: float = 0.1
-    """Of their own list in the fusion."""
 
 
 def add_neighbors(
@@ -109,7 +107,7 @@ def add_neighbors(
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
     # may have ten thousand children.
     items = tuple(item for item in look_around(best) if item.node_id not in known)[:limit]
-    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {fusion.fusion.method}", settings.neighbor_weight, items)]
+    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {fusion.fusion.method}", NEIGHBOR_WEIGHT, items)]
 
 
 def find_neighbors(hits: Sequence[Ranked], tree: Tree, settings: Neighborhood) -> tuple[Ranked, ...]:

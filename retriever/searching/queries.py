@@ -65,9 +65,7 @@ def weigh_queries(
     """
     own = Query(question, 1.0, 1.0)
     passage_weights = (weights.hyde_variant_weight, weights.passage_keyword_weight)
-    rewordings = [
-        Query(text, weights.rewording_weight, weights.rewording_weight, "rewording") for text in expansion.rewordings
-    ]
+    rewordings = [Query(text, 1.0, 1.0, "rewording") for text in expansion.rewordings]
     passages = [Query(text, *passage_weights, kind) for kind, text in expansion.texts if kind != "rewording"]
     if weights.hyde.mode == "average" and passages:
         own = replace(own, semantic_weight=0.0)  # the passages' mean takes the place of the question's vector

@@ -11,6 +11,7 @@ from retriever.lexical.properties import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.encode import EncodedQueries
+from retriever.searching.fusion import MIN_COSINE
 from retriever.searching.mapping import first_of_each, rank_by_distance_and_rank, rank_by_two_chunks, sort_ranked
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
@@ -23,6 +24,7 @@ from retriever.types import QuestionForm, Ranked, Ranking, Source
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 SECONDS_OF_A_DAY = 86_400.0
+HALF_LIFE_DAYS = 180.0  # after which the newness of a document is half
 
 RankWeighting = Literal["evidence", "constant"]
 KeywordSearch = Literal["bm25", "tsvector"]
@@ -70,7 +72,7 @@ def rank_semantic(
     vector = average_vectors(encoded.vectors, [query.semantic_weight for query in queries])
     nearest = view.find_nearest(vector, settings.vector_top_n, settings.vector_search)
     # Where scores are scaled over the list, its last is worth nothing: only those that are near may be in it.
-    min_cosine = settings.fusion.min_cosine if settings.fusion.method == "blended" else -math.inf
+    min_cosine = MIN_COSINE if settings.fusion.method == "blended" else -math.inf
     near = [text for text in nearest if text.cosine >= min_cosine]
     hits, shares = _map_to_nodes(view, near, settings.vector_top_n)
     by_rank = settings.node_evidence == "distance_and_rank"
@@ -209,7 +211,7 @@ def search_words(
 # By age
 
 
-def rank_recency(view: View, rankings: Sequence[Ranking], half_life_days: float) -> Ranking:
+def rank_recency(view: View, rankings: Sequence[Ranking]) -> Ranking:
     """The sections that the rankings hold, by how new they are.
 
     The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted
@@ -218,20 +220,19 @@ def rank_recency(view: View, rankings: Sequence[Ranking], half_life_days: float)
     """
     ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
     dates = reading.dates(view.connection, ids)
-    scores = decay_by_age([dates[node_id] for node_id in ids], half_life_days)
+    scores = decay_by_age([dates[node_id] for node_id in ids])
     return Ranking(Source.RECENCY, "recency", 1.0, sort_ranked(map(Ranked, ids, scores)))
 
 
-def decay_by_age(dates: Sequence[float | None], half_life_days: float) -> list[float]:
+def decay_by_age(dates: Sequence[float | None]) -> list[float]:
     """For each date 0.5 ** (age / half-life): 1 for the newest, 0.5 for one that is a half-life older; 0 to 1.
 
     Args:
         dates: seconds, from any moment; None, when the time was too young to be kept, is as new as the newest.
-        half_life_days: above 0.
     """
     newest = max((date for date in dates if date is not None), default=0.0)
     ages = [0.0 if date is None else (newest - date) / SECONDS_OF_A_DAY for date in dates]
-    return [0.5 ** (age / half_life_days) for age in ages]
+    return [0.5 ** (age / HALF_LIFE_DAYS) for age in ages]
 
 
 # What several of them do

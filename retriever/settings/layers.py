@@ -7,7 +7,6 @@ of all layers are reported at once, each with its place.
 import errno
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -64,7 +63,7 @@ def collect_settings(
 
 
 def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
-    """What asking for texts or an order of the language model means besides: that it takes part.
+    """Yield what asking for texts or an order of the language model means besides: that it takes part.
 
     Where `use_llm` is set, that is what counts.
     """
@@ -74,18 +73,16 @@ def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
     if "use_llm" in content:
         return
     hyde, rerank = (value if isinstance(value := content.get(key), Mapping) else {} for key in ("hyde", "rerank"))
-    counts = ((key, content.get(key)) for key in ("rewordings", "hyde_variants"))
-    asked = [key for key, count in counts if isinstance(count, int) and count > 0]
-    asked += ["hyde.mode"] if "mode" in hyde else []
-    asked += ["hyde.gate"] if hyde.get("gate") == "always" else []
-    if asked:
-        yield f"because {asked[0]} is set", {"use_llm": True}
-    rounds = content.get("rounds")
-    if not asked and (rerank.get("kind") == "llm" or (isinstance(rounds, int) and rounds > 0)):
-        # It is to rerank or to look further, and nobody spoke of other texts.
+    asked: dict[str, object] = {key: content.get(key) for key in ("rewordings", "hyde_variants", "rounds")}
+    asked |= {"hyde.mode": hyde.get("mode"), "hyde.gate": hyde.get("gate") == "always"}
+    asked["rerank.kind"] = rerank.get("kind") == "llm"
+    reasons = [key for key, is_asked in asked.items() if is_asked]
+    if reasons:
+        # Who asks it to rerank or to look further, and does not speak of other texts, wants none.
+        is_of_texts = not {"rerank.kind", "rounds"}.issuperset(reasons)
         yield (
-            f"because {'rerank.kind' if rerank.get('kind') == 'llm' else 'rounds'} is set",
-            {"use_llm": True, "rewordings": 0, "hyde_variants": 0},
+            f"because {reasons[0]} is set",
+            {"use_llm": True} | ({} if is_of_texts else {"rewordings": 0, "hyde_variants": 0}),
         )
 
 
@@ -180,7 +177,6 @@ def validate(layers: Sequence[Layer]) -> Profile:
     for _, layer in layers:
         content = merge(content, layer)
     mistakes = [mistake for place, layer in layers for mistake in find_unknown_keys(place, layer)]
-    mistakes += [mistake for place, layer in layers for mistake in find_secrets(place, layer)]
     try:
         # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
         profile = TypeAdapter(Profile).validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
@@ -188,7 +184,8 @@ def validate(layers: Sequence[Layer]) -> Profile:
         for item in error.errors(include_url=False):
             path = tuple(str(part) for part in item["loc"])
             place = next((name for name, layer in reversed(layers) if sets_key(layer, path)), "settings")
-            message = f"{item['msg'][0].lower()}{item['msg'][1:]}"
+            message = item["msg"].removeprefix("Value error, ")
+            message = f"{message[0].lower()}{message[1:]}"
             got = "" if path[-1] == "api_key_env" else f", got {item['input']!r}"
             mistakes.append(f"{place}: {'.'.join(path)}: {message}{got}")
         raise ProfileError(tuple(mistakes)) from error
@@ -206,16 +203,6 @@ def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
         for name in [f"{key}.{inner}" for inner in value] if is_section else [key]:
             if name not in known and name not in sections:
                 yield f"{place}: {name}: no such setting{suggest(name, known)}"
-
-
-def find_secrets(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
-    """A mistake for each key of a server that stands in a layer, which is a file or a command line; without the key."""
-    how = "put it into an environment variable, and only its name here: OPENAI_API_KEY"
-    for section, values in layer.items():
-        for name, value in values.items() if isinstance(values, Mapping) else [(section, values)]:
-            is_name = isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*|", value)
-            if re.search(r"api_?key$|password|secret", name) or (name == "api_key_env" and not is_name):
-                yield f"{place}: {name}: a key is never read from here: {how}"
 
 
 def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:

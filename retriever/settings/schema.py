@@ -1,12 +1,13 @@
 """The settings of a recall mode: their types, defaults, bounds and help."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
 from pageindex.corpus import MAX_FILE_BYTES
-from retriever.settings.duration import Duration, Pattern
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -40,8 +41,42 @@ class Bounds:
         return cast("CoreSchema", {**handler(source), **given})
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a text: a function that raises ValueError for every other one."""
+
+    check: Callable[[str], object] = field(repr=False)
+
+    def __get_pydantic_core_schema__(self, source: type, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        from pydantic_core import core_schema  # 70 ms, needed only where a profile is checked
+
+        def check(value: object) -> str:
+            self.check(str(value))
+            return str(value)
+
+        return core_schema.no_info_plain_validator_function(check)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of `800ms`, `2s` or `1.5s`; infinite for an empty text, ValueError for all else."""
+    if not text:
+        return math.inf
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?) ?(ms|s)", text, re.ASCII)
+    if match is None:
+        raise ValueError("must be a time with its unit, such as 800ms or 2s, or empty")
+    return float(match[1]) * {"ms": 0.001, "s": 1.0}[match[2]]
+
+
+def check_variable_name(text: str) -> None:
+    """Raise ValueError for what is no name of an environment variable, and may be the key itself."""
+    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*|", text):
+        raise ValueError("a key is never read from here: put it into an environment variable, and here its name")
+
+
 # The sections of a profile.
 
+Duration = Annotated[str, Form(parse_duration)]
+VariableName = Annotated[str, Form(check_variable_name)]
 Seconds = Annotated[float, Bounds(above=0, at_most=3600)]
 Count = Annotated[int, Bounds(1)]
 CountOrNone = Annotated[int, Bounds(0)]
@@ -80,7 +115,7 @@ class LlmSettings:
         "--ollama-url",
     )
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    api_key_env: str = setting("OPENAI_API_KEY", "The environment variable with the key of a server.")
+    api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of a server.")
     num_ctx: Annotated[int, Bounds(1024)] = setting(
         8192,
         "The context window, in tokens: Ollama gives it to the model; of other servers it is what they have at most.",
@@ -123,12 +158,6 @@ class HydeSettings:
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
     )
-    skip_patterns: tuple[Pattern, ...] = setting(
-        (), "Regular expressions: a question that one matches is not expanded."
-    )
-    factual_intents: tuple[str, ...] = setting(
-        ("STUDY_DETAIL",), "Intents without passages, for an invented fact is a wrong one."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +179,6 @@ class ExpansionSettings:
 class QueryWeights:
     """What the weighing of a question's texts reads of a profile, likewise."""
 
-    rewording_weight: float
     hyde_variant_weight: float
     passage_keyword_weight: float
     hyde: HydeSettings
@@ -171,7 +199,7 @@ class RerankSettings:
     )
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    api_key_env: str = setting("OPENAI_API_KEY", "The environment variable with the key of that server.")
+    api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of that server.")
     seconds: Seconds = setting(10.0, "The longest wait for that server.")
     margin: Share = setting(
         0.25,
@@ -205,13 +233,6 @@ class FusionSettings:
     method: Literal["rrf", "blended"] = setting(
         "rrf", "rrf: by ranks; blended: by scores scaled over the candidates, and by age."
     )
-    semantic_weight: Share = setting(0.55, "The weight of the semantic score in blended.")
-    keyword_weight: Share = setting(0.30, "The weight of the keyword score, likewise.")
-    recency_weight: Share = setting(0.15, "The weight of how new a section is, in blended.")
-    min_cosine: Annotated[float, Bounds(-1, 1)] = setting(0.25, "A lower cosine does not count, in blended.")
-    half_life_days: Annotated[float, Bounds(above=0)] = setting(
-        180.0, "After this many days the newness of a document is half."
-    )
 
 
 # What a user says about the encoder.
@@ -226,7 +247,7 @@ class EncoderSettings:
     )
     model: str = setting("", "Its name, or a folder that scripts/export_model.py made; empty: the bundled model.")
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
-    api_key_env: str = setting("OPENAI_API_KEY", "The environment variable with the key of the kind openai.")
+    api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of the kind openai.")
     query_prefix: str = setting(
         "",
         "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "
@@ -268,9 +289,8 @@ class Profile:
     sibling_decay: Share = setting(0.6, "A sibling's score, likewise.")
     neighbors: Literal["ranking", "merged"] = setting(
         "ranking",
-        "ranking: neighbors are a list of their own, of neighbor_weight; merged: they join the semantic list.",
+        "ranking: neighbors are a list of their own, of a low weight; merged: they join the semantic list.",
     )
-    neighbor_weight: Weight = setting(0.1, "The weight of the neighbors' list in the fusion.")
     node_evidence: Literal["two_chunks", "distance_and_rank"] = setting(
         "two_chunks",
         "A section's semantic score: the cosines of its two best chunks, or the best one's with its rank's share.",
@@ -321,7 +341,6 @@ class Profile:
         False, "Whether a local language model takes part: it expands the question, and may rerank."
     )
     rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
-    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in semantic and keyword search.")
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
     passage_keyword_weight: Share = setting(0.5, "The same in keyword search, where a passage has many words.")

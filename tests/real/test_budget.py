@@ -8,8 +8,8 @@ import pytest
 
 from retriever.errors import OutOfTimeError, ProfileError
 from retriever.query import AskRequest, Expansion
-from retriever.settings.duration import parse_duration
 from retriever.settings.layers import load_profile
+from retriever.settings.schema import parse_duration
 from retriever.trace import Deadline
 from retriever.types import StageName
 from tests.program import Cli
@@ -37,7 +37,7 @@ def with_model(ollama: ScriptedServer, **more: Any) -> dict[str, Any]:  # noqa: 
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("800ms", 0.8), ("2s", 2.0), ("1.5s", 1.5), (" 20 ms ", 0.02), ("3600s", 3600)]
+    ("text", "seconds"), [("800ms", 0.8), ("2s", 2.0), ("1.5s", 1.5), ("20 ms", 0.02), ("3600s", 3600)]
 )
 def test_a_time_has_a_unit(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
@@ -47,10 +47,9 @@ def test_a_time_has_a_unit(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("800", "must have a unit: 800ms or 800s"), (800, "must have a unit: 800ms or 800s"),
-        (1.5, "must have a unit: 1.5ms or 1.5s"), ("0ms", "more than 0"), ("2h", "such as 800ms or 2s"),
-        ("-2s", "such as 800ms or 2s"), ("4000s", "at most 3600s"), ("\u0662s", "such as 800ms or 2s"),
-        (None, "such as 800ms or 2s"), (True, "such as 800ms or 2s"), ([], "such as 800ms or 2s"),
+        ("800", "with its unit, such as 800ms or 2s"), ("2h", "such as 800ms or 2s"), ("-2s", "such as 800ms or 2s"),
+        ("\u0662s", "such as 800ms or 2s"), (1.5, "such as 800ms or 2s"),
+        (None, "such as 800ms or 2s"), ([], "such as 800ms or 2s"),
     ],
 )  # fmt: skip
 def test_what_is_no_time_is_refused_with_the_reason(given: object, reason: str) -> None:
@@ -61,10 +60,10 @@ def test_what_is_no_time_is_refused_with_the_reason(given: object, reason: str) 
 
 def test_the_flag_and_the_variable(shelf: Shelf, cli: Cli) -> None:
     index = ["--index", str(shelf.index), "--encoder-kind", "none"]
-    assert "must have a unit: 800ms or 800s" in cli("ask", QUESTION, "--budget", "800", *index, code=2).err
+    assert "must be a time with its unit, such as 800ms" in cli("ask", QUESTION, "--budget", "800", *index, code=2).err
     cli("ask", QUESTION, "--budget", "20s", *index)
     assert load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2s"}).budget == "2s"
-    with pytest.raises(ProfileError, match="must have a unit"):
+    with pytest.raises(ProfileError, match="must be a time with its unit"):
         load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2"})
 
 

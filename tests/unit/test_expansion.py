@@ -132,8 +132,7 @@ def test_a_text_that_lost_a_name_of_the_question_is_dropped() -> None:
 
 def test_no_passage_is_made_up_for_a_single_fact() -> None:
     expansion = Expansion(("which port does it use?",), (PASSAGE,), intent="STUDY_DETAIL")
-    intents = SETTINGS.hyde.factual_intents
-    kept, dropped = screen("what is the port by default?", expansion, 420, factual_intents=intents)
+    kept, dropped = screen("what is the port by default?", expansion, 420)
     assert kept.rewordings == expansion.rewordings
     assert dropped == (Dropped("passage", PASSAGE, "a single fact is asked for"),)
 
@@ -201,13 +200,11 @@ EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
 
 def test_weights_are_shares_by_the_profile_and_no_text_outweighs_the_question() -> None:
     assert weigh_queries("a", Expansion(), WEIGHTS) == (Query("a", 1.0, 1.0),)
-    shares = replace(WEIGHTS, rewording_weight=0.5, hyde_variant_weight=0.25, passage_keyword_weight=0.0)
+    shares = replace(WEIGHTS, hyde_variant_weight=0.25, passage_keyword_weight=0.0)
     queries = weigh_queries("a", EXPANSION, shares)
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
-    assert [query.semantic_weight for query in queries] == pytest.approx(
-        [1 / 2.25, 0.5 / 2.25, 0.5 / 2.25, 0.25 / 2.25]
-    )
-    assert [query.keyword_weight for query in queries] == [0.5, 0.25, 0.25, 0.0]
+    assert [query.semantic_weight for query in queries] == pytest.approx([1 / 3.25, 1 / 3.25, 1 / 3.25, 0.25 / 3.25])
+    assert [query.keyword_weight for query in queries] == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0.0])
     queries = weigh_queries("a", EXPANSION, WEIGHTS)
     assert max(query.semantic_weight for query in queries) == queries[0].semantic_weight
     assert max(query.keyword_weight for query in queries) == queries[0].keyword_weight
@@ -245,7 +242,7 @@ def weights(queries: tuple[Query, ...]) -> dict[str, tuple[float, float]]:
 
 
 def half(**hyde: Any) -> QueryWeights:  # noqa: ANN401 - whatever the settings hold
-    return QueryWeights(1.0, 0.5, 0.5, HydeSettings(**hyde))
+    return QueryWeights(0.5, 0.5, HydeSettings(**hyde))
 
 
 def test_each_mode_weighs_the_texts_in_its_way() -> None:

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.front_matter import read_front_matter
-from retriever.searching.fusion import Fusion, fuse, reciprocal_rank_fusion, scale_over_list, weigh_rankings
+from retriever.searching.fusion import (
+    NEIGHBOR_WEIGHT,
+    Fusion,
+    fuse,
+    reciprocal_rank_fusion,
+    scale_over_list,
+    weigh_rankings,
+)
 from retriever.searching.sources import SECONDS_OF_A_DAY, decay_by_age
 from retriever.settings.schema import FusionSettings, Profile
 from retriever.types import Candidate, Ranked, Ranking, Source
@@ -59,7 +66,7 @@ def test_blended_sums_done_by_hand() -> None:
 def test_a_neighbour_never_passes_the_hit_that_brought_it_in() -> None:
     direct = [scored(Source.SEMANTIC, a=0.9, b=0.3)]
     best = fuse(direct, BLENDED)[0]
-    found = fuse([*direct, scored(Source.NEIGHBORS, BLENDED.neighbor_weight, n=0.75 * best.score)], BLENDED)
+    found = fuse([*direct, scored(Source.NEIGHBORS, NEIGHBOR_WEIGHT, n=0.75 * best.score)], BLENDED)
     assert scores_of(found)["n"] == round(0.1 * 0.75 * best.score, 9)
     assert found[0].node_id == "a"
 
@@ -100,11 +107,11 @@ def test_scores_are_finite_sums_of_their_shares(settings: Fusion, rankings: list
 
 def test_recency_by_hand() -> None:
     day = SECONDS_OF_A_DAY
-    assert decay_by_age([400 * day, 220 * day, 40 * day], 180.0) == [1.0, 0.5, 0.25]
+    assert decay_by_age([400 * day, 220 * day, 40 * day]) == [1.0, 0.5, 0.25]
     # What was too young to have a time is as new as the newest.
-    assert decay_by_age([None, 100 * day, 10 * day], 90.0) == [1.0, 1.0, 0.5]
-    assert decay_by_age([None, None], 90.0) == [1.0, 1.0]
-    assert decay_by_age([], 90.0) == []
+    assert decay_by_age([None, 190 * day, 10 * day]) == [1.0, 1.0, 0.5]
+    assert decay_by_age([None, None]) == [1.0, 1.0]
+    assert decay_by_age([]) == []
 
 
 @pytest.mark.parametrize(
