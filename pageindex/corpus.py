@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from pageindex.decoding import NotTextError, decode, digest_of
-from pageindex.formats import READERS, to_markdown
+from pageindex.formats import READERS, NotTextError, decode, digest_of, to_markdown
 from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
 
 # How the bytes of a regular file are opened, although something else may have taken its place since it was listed.

@@ -10,8 +10,7 @@ from pageindex.front_matter import FrontMatter
 from pageindex.links import Broken, Link, LinkTargets, blank_code, find_links, note_names, resolve_link
 from pageindex.markdown import InlineText, Markdown, blocks_between, parse_markdown
 from pageindex.node import PART_LEVEL, Node, NodeKind, Span, file_id, section_id
-from pageindex.outline import Section, outline
-from pageindex.parts import divide
+from pageindex.outline import Section, divide, outline
 from pageindex.summary import extractive_summary, prose_sentences
 
 MAX_TAG_CHARS = 100

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pageindex.decoding import with_lf
+from pageindex.formats import with_lf
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

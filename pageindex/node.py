@@ -91,7 +91,7 @@ class Node:
 
     @property
     def is_part(self) -> bool:
-        """Return whether it has no heading of its own, and its first words for a title; see `parts.py`."""
+        """Return whether it has no heading of its own, and its first words for a title; see `outline.divide`."""
         return self.level == PART_LEVEL
 
     @property

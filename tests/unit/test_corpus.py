@@ -229,7 +229,7 @@ def test_binary_files(tmp_path: Path, raw: bytes) -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_a_file_of_too_many_lines_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
-    monkeypatch.setattr("pageindex.decoding.MAX_LINES", 3)
+    monkeypatch.setattr("pageindex.formats.MAX_LINES", 3)
     make(tmp_path, "a.md", content=end * 3 + b"x")
     assert read_document(source(tmp_path / "a.md")).text == "\n\n\nx"
     make(tmp_path, "a.md", content=end * 4)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest does not export
 
-from pageindex.decoding import decode
 from pageindex.document import Document, parse_document
+from pageindex.formats import decode
 from pageindex.links import LinkKind
 from pageindex.node import Node
 

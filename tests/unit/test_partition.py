@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pageindex.decoding import NotTextError, decode, with_lf
 from pageindex.document import parse_document
+from pageindex.formats import NotTextError, decode, with_lf
 from pageindex.front_matter import read_front_matter
 from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
 from pageindex.outline import outline

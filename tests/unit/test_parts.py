@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pageindex.document import Document, parse_document
-from pageindex.parts import MAX_SECTION_CHARS, PART_CHARS
+from pageindex.outline import MAX_SECTION_CHARS, PART_CHARS
 from retriever import open_retriever
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
