@@ -5,15 +5,14 @@ are in the hit's evidence.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeAlias
 
 from pageindex.node import Node, Span
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.consent import FolderAccess
-from retriever.indexing.embed import cut_chunks
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
@@ -21,13 +20,11 @@ from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
-from retriever.searching.successors import rank_below_successors
-from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
+from retriever.settings.schema import DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut
-from retriever.trace import NoProgress
 from retriever.types import Candidate, Evidence, Hit, Source
 
 MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the question's words
@@ -35,11 +32,6 @@ MAX_TITLE_CHARS = 60
 READ_OF_EACH = 3  # units of a section, for the reader
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 
-# Letters that a word and its stem have in common at the beginning: only words with those of a stem are tokenized, which
-# takes a twentieth of the time. A word such as `dying`, whose stem is `die`, is then not named.
-_COMMON_LETTERS = 3
-_WORD = re.compile(r"[\w.-]+")
-_FOREIGN_WORD = re.compile(r"[a-zA-Z0-9_]*[^\W\x00-\x7f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
@@ -86,14 +78,14 @@ def build_hits(
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, settings.documents))
     read = reading.nodes(view.connection, ids)
     field_rows = reading.field_rows(view.connection, set(keys.values()))
-    chunks = read_chunks(view.connection, ids)
     nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
-    candidates = rank_below_successors(view, candidates, keys, fields)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
     asked = Asked(question, read_kind(question), rarity, languages)
-    matched = {item.node_id: find_matched_chunk(item, chunks[item.node_id], words, languages) for item in candidates}
-    spans = {node_id: chunk.span if chunk else None for node_id, chunk in matched.items()}
+    spans = {
+        candidate.node_id: next((item.matched for item in candidate.evidence if item.matched), None)
+        for candidate in candidates
+    }
     scored = {item.node_id: score_node(nodes[item.node_id], asked, spans[item.node_id]) for item in candidates}
     if read_units is not None:
         first = [candidate.node_id for candidate in candidates[: settings.read_passages]]
@@ -182,13 +174,6 @@ def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, li
     chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in node_ids}
     for chunk in reading.chunks_of_nodes(connection, chunks):
         chunks[chunk.node_id].append(chunk)
-    # A first indexing may have come to the words, and not to the chunks.
-    if not all(chunks.values()) and reading.meta(connection, "index_config") is None:
-        keys = reading.keys_of_nodes(connection, chunks)
-        nodes = [stored.node for stored in reading.rankable_nodes(connection, keys.values())]
-        for made in chain.from_iterable(cut_chunks(nodes, None, ChunkSettings(), NoProgress())):
-            own = made.node_id
-            chunks[own].append(StoredChunk(0, keys[own], 0, own, own, made.span, made.text))
     return chunks
 
 
@@ -215,51 +200,23 @@ def find_question_words(
     """The question's words that a text has, as the question writes them; neighbors in the question are one phrase.
 
     Args:
-        question: as it was asked.
-        stems: its words as BM25 reads them. One that no word of the question gives, such as a corrected one, is named
-            as the text writes it.
+        question: as it is searched for.
+        stems: its words as BM25 reads them.
         text: of the section, with its titles.
         languages: that both are read in beside English.
     """
-    text = text[:MAX_READ_CHARS]
-    held: dict[str, str] = {}
-    for stem in dict.fromkeys(stems):
-        for word in _find_words(text, stem[:_COMMON_LETTERS]):
-            if stem in tokenize(word, languages):
-                held[stem] = word.strip(".-_")
-                break
-    if not text.isascii() and len(held) < len(set(stems)):  # letters beyond ASCII are folded
-        for word in dict.fromkeys(_FOREIGN_WORD.findall(text)):
-            held |= {term: word for term in tokenize(word, languages) if term in stems and term not in held}
+    held = frozenset(stems).intersection(tokenize(text[:MAX_READ_CHARS], languages))
     phrases: list[list[int]] = []
-    for start, end in find_highlights(question, frozenset(held), languages):
+    for start, end in find_highlights(question, held, languages):
         if phrases and _JOINED.fullmatch(question, phrases[-1][1], max(start, phrases[-1][1])):
             phrases[-1][1] = max(end, phrases[-1][1])
         else:
             phrases.append([start, end])
-    named = [" ".join(question[start:end].split()) for start, end in phrases]
-    asked = set(tokenize(question, languages))
-    corrected = [word for term, word in held.items() if term not in asked]
     once: dict[str, str] = {}
-    for phrase in (*named, *corrected):
+    for start, end in phrases:
+        phrase = " ".join(question[start:end].split())
         once.setdefault(phrase.casefold(), phrase)
     return tuple(once.values())
-
-
-def _find_words(text: str, beginning: str) -> Iterator[str]:
-    """The words with these letters in them, each once."""
-    seen: set[str] = set()
-    lowered = text.lower()
-    place = lowered.find(beginning) if len(lowered) == len(text) else -1
-    while place >= 0:
-        start = place
-        while start and (text[start - 1].isalnum() or text[start - 1] in "_.-"):
-            start -= 1
-        word = _WORD.match(text, start)
-        if word and word[0] not in seen:
-            seen.add(word[0])
-            yield word[0]
-        place = lowered.find(beginning, max(word.end() if word else 0, place + 1))
 
 
 def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tuple[str, ...]:

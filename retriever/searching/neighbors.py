@@ -2,49 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, TypeAlias
 
-from pageindex.node import NodeKind, Span
+from pageindex.node import Node, NodeKind
+from pageindex.tree import DocumentTree
 from retriever.searching.fusion import NEIGHBOR_WEIGHT, Fusion, fuse
 from retriever.searching.mapping import best_of_each, first_of_each, sort_ranked
-from retriever.searching.open_index import View
+from retriever.searching.open_index import StoredTree, View
+from retriever.store.reading import OutlineNode
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
-
-class PlacedNode(Protocol):
-    """What is asked of a node here."""
-
-    @property
-    def id(self) -> str:
-        """As `Node.id`."""
-
-    @property
-    def kind(self) -> NodeKind:
-        """As `Node.kind`."""
-
-    @property
-    def span(self) -> Span | None:
-        """As `Node.span`."""
-
-
-class Tree(Protocol):
-    """What is asked of a tree here; `StoredTree` and `DocumentTree` are such."""
-
-    def node(self, node_id: str) -> PlacedNode:
-        """The node with that id."""
-
-    def parent(self, node_id: str) -> PlacedNode | None:
-        """The node that contains it."""
-
-    def children(self, node_id: str) -> Sequence[PlacedNode]:
-        """The nodes that it contains, in document order."""
-
-    def siblings(self, node_id: str, count: int | None = None) -> Sequence[PlacedNode]:
-        """The other children of its parent, nearest first; at most `count`."""
-
-    def links(self, node_id: str) -> Sequence[PlacedNode]:
-        """The nodes that it links to."""
-
+# A tree of documents and a tree of stored ones say the same of a node.
+Tree: TypeAlias = StoredTree | DocumentTree
 
 LINK_DECAY = 0.5  # of a score, over a link: it says less of what stands at its end than the tree does
 
@@ -122,7 +91,7 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, settings: Neighborhood) -
         reached: list[Ranked] = []
         for hit in frontier:
             parent = tree.parent(hit.node_id)
-            steps: tuple[tuple[RelationKind, float, Sequence[PlacedNode]], ...] = (
+            steps: tuple[tuple[RelationKind, float, Sequence[OutlineNode | Node]], ...] = (
                 (RelationKind.PARENT, settings.parent_decay, [parent] if parent else []),
                 (RelationKind.CHILD, settings.child_decay, tree.children(hit.node_id)),
                 (
@@ -152,7 +121,7 @@ def find_file_roots(hits: Iterable[Ranked], tree: Tree, count: int, decay: float
     for hit in hits:
         if len(best) == count:
             break
-        node: PlacedNode | None = tree.node(hit.node_id)
+        node: OutlineNode | Node | None = tree.node(hit.node_id)
         while node is not None and node.kind is NodeKind.SECTION:
             node = tree.parent(node.id)
         if node is not None and not node.span:  # the file has no lines of its own: its first heading

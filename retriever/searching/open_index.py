@@ -1,7 +1,7 @@
 """An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,8 +55,6 @@ class StoredTree:
         self._places: dict[str, int] = {}  # of each node among the children of its parent
         self._sections: dict[int, list[OutlineNode]] = {}
         self._links: dict[str, list[str]] = {}  # of each node whose links are loaded
-        self._keys: dict[str, int] = {}
-        self._boilerplate: dict[str, float] = {}
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
@@ -67,14 +65,11 @@ class StoredTree:
     def _add(self, outlines: Iterable[OutlineNode]) -> None:
         # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
         for node in outlines:
-            if node.id in self._nodes:
-                raise ValueError(f"two nodes with one id: {node.id}")
             if node.parent_id is not None:  # before the node itself is known: none is below itself
                 family = self._families.setdefault(self._nodes[node.parent_id].id, [])
                 self._places[node.id] = len(family)
                 family.append(node)
             self._nodes[node.id] = node
-            self._keys[node.id], self._boilerplate[node.id] = node.key, node.boilerplate
             sections = self._sections.setdefault(node.document_key, [])
             if node.span:
                 sections.append(node)
@@ -102,18 +97,6 @@ class StoredTree:
         """The nodes with their texts, by their ids; they need not be loaded, and are not kept."""
         return {node.id: node for node in reading.nodes(self._connection, node_ids)}
 
-    def boilerplate(self, node_ids: Iterable[str]) -> Mapping[str, float]:
-        """How much of a list of links or a log the document of each is, 0 to 1; they need not be loaded."""
-        new = [node_id for node_id in node_ids if node_id not in self._boilerplate]
-        if new:
-            self._boilerplate.update(reading.boilerplate(self._connection, new))
-        return self._boilerplate
-
-    @property
-    def document_keys(self) -> Sequence[int]:
-        """The documents that are loaded."""
-        return list(self._sections)
-
     def sections(self, document_key: int) -> Sequence[OutlineNode]:
         """The nodes of a loaded document that have lines, in document order."""
         return self._sections[document_key]
@@ -124,10 +107,8 @@ class StoredTree:
 
     def keys(self, node_ids: Sequence[str]) -> list[int]:
         """The keys of the nodes, which need not be loaded."""
-        new = [node_id for node_id in node_ids if node_id not in self._keys]
-        if new:
-            self._keys.update(reading.keys_of_nodes(self._connection, new))
-        return [self._keys[node_id] for node_id in node_ids]
+        keys = reading.keys_of_nodes(self._connection, node_ids)
+        return [keys[node_id] for node_id in node_ids]
 
     def node(self, node_id: str) -> OutlineNode:
         """A loaded node."""

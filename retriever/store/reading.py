@@ -454,12 +454,6 @@ def group_fields(rows: Iterable[tuple[int, str, str]]) -> dict[int, list[tuple[s
     return found
 
 
-def boilerplate(connection: Connection, node_ids: Iterable[str]) -> dict[str, float]:
-    """Node ids to how much of a list of links or a log each one's document is, 0 to 1."""
-    query = "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key)"
-    return dict(select(connection, f"{query} WHERE node_id {GIVEN}", node_ids))
-
-
 def dates(connection: Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
     """Node ids to when each one's document was written, in seconds since 1970: as it says itself, or its file's time.
 

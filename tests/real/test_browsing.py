@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from pageindex.node import Span
+from pageindex.node import Node, Span
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, CommandHint, UnknownReferenceError, UsageError
 from retriever.looking.browse import load_tree
-from retriever.searching.neighbors import PlacedNode
+from retriever.store.reading import OutlineNode
 from tests.shelf import CountingEncoder, Shelf, write_pages
 
 GUIDE = """\
@@ -236,7 +236,7 @@ def test_a_folder_with_a_slip_is_asked_about(vault: Retriever) -> None:
 
 def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
     retriever = shelf.open()
-    assert f"{retriever!r}" == f"<Retriever of {shelf.index}: snapshot 2, 6 documents>"
+    assert f"{retriever!r}" == f"<Retriever of {shelf.index}>"
     answer = retriever.search("mouse")
     assert f"{answer!r}" == f"<Answer to 'mouse': {answer.verdict}, {len(answer.hits)} hits>"
     assert f"{answer.hits[0]!r}" == f"<Hit 1: {answer.hits[0].citation} {answer.hits[0].title!r}>"
@@ -333,7 +333,7 @@ def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path, capsys: pytest.Ca
     assert lines[1:] == ["    Garden", "    Tomatoes want patience."]
 
 
-def ids_of(nodes: Iterable[PlacedNode]) -> list[str]:
+def ids_of(nodes: Iterable[OutlineNode | Node]) -> list[str]:
     return [node.id for node in nodes]
 
 

@@ -25,11 +25,6 @@ def test_the_words_of_the_question_that_a_section_has(question: str, text: str, 
     assert find_question_words(question, tokenize(question), text) == expected
 
 
-def test_a_word_that_was_put_right_is_named_as_the_text_has_it() -> None:
-    found = find_question_words("kubctl rolback", ["kubectl", "rollback"], "Kubectl: a rollback")
-    assert found == ("Kubectl", "rollback")
-
-
 def test_what_else_speaks_for_a_hit() -> None:
     near = Evidence(Source.SEMANTIC, 1, 0.7, "cosine", 0.02)
     words = Evidence(Source.KEYWORD, 2, 7.0, "bm25", 0.01)
