@@ -17,16 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.arguments import check_arguments
-from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError
-from retriever.indexes import choose_index, find_holder, find_several, split_reference
-from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
+from retriever.errors import IndexUnusableError, RetrieverError
+from retriever.indexes import find_holder, find_several, index_request, split_reference
 from retriever.indexing.report import IndexReport
-from retriever.indexing.request import IndexRequest, absolute, remember
+from retriever.indexing.request import IndexRequest, remember
 from retriever.protocols import Encoder, Progress
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import reading
-from retriever.store.database import make_damage_error
-from retriever.store.store import Store
+from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.trace import NoProgress
 
 log = logging.getLogger(__name__)
@@ -202,40 +198,3 @@ def note_choice(request: IndexRequest) -> IndexRequest:
     if request.note:
         log.warning("note: %s", request.note)
     return request
-
-
-def index_request(
-    docs: Sequence[str | Path],
-    index: str | Path | Store | None,
-    profile: str,
-    settings: Mapping[str, Any] | None,
-    encoder: Encoder | None = None,
-    *,
-    everything: bool = False,
-) -> IndexRequest:
-    """Return what `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
-    folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
-    choice = choose_index(folders, index)
-    place, folders = choice.index, choice.docs
-    remembered: dict[str, object] = {}
-    if place.exists():
-        try:
-            with place.read() as connection:
-                content: object = reading.index_settings(connection)
-        except NoIndexError:  # another process has just begun to make it, and not said with which settings
-            if not folders:
-                raise
-            content = {}
-        except RecursionError:  # somebody else may have made the index
-            content = None
-        if not isinstance(content, dict):
-            raise make_damage_error(place, "its settings are no mapping")
-        remembered = content
-    elif not everything:
-        check_folders(folders)
-    # What was given now overrules what the index remembers, of which nothing opens files that this user did not name.
-    given = collect_settings(profile, settings, drop_widening_settings(place, remembered))
-    check_server(place, given)
-    if folders:
-        check_documents(place, remembered, given)
-    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder, note=choice.note)

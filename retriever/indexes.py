@@ -14,18 +14,38 @@ import os
 import shlex
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pageindex.corpus import UnreadableDocumentError, count_documents, find_document, list_files, read_file
 from pageindex.ignore import CorpusError
 from retriever.arguments import check_arguments
 from retriever.errors import CommandHint, NoIndexError, NotIndexedError, RetrieverError, UsageError
 from retriever.files import is_folder, writing_to
-from retriever.indexing.consent import forget_named, holds_home, list_named
-from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home_folder, is_own, name_index
+from retriever.indexing.consent import (
+    check_documents,
+    check_folders,
+    check_server,
+    drop_widening_settings,
+    forget_named,
+    holds_home,
+    list_named,
+)
+from retriever.indexing.request import (
+    INDEX_VARIABLE,
+    LAST_NAME,
+    IndexRequest,
+    absolute,
+    home_folder,
+    is_own,
+    name_index,
+)
+from retriever.protocols import Encoder
+from retriever.settings.layers import collect_settings
 from retriever.store import reading
+from retriever.store.database import make_damage_error
 from retriever.store.locks import writer_lock
 from retriever.store.own_files import remove_files, require_own
 from retriever.store.reading import StoredFolder
@@ -126,6 +146,43 @@ def choose_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choi
     if len(places) == 1 and all(holders):
         return _map_folders(places.pop(), docs)
     return _map_folders(_find_free_place(docs), docs)
+
+
+def index_request(
+    docs: Sequence[str | Path],
+    index: str | Path | Store | None,
+    profile: str,
+    settings: Mapping[str, Any] | None,
+    encoder: Encoder | None = None,
+    *,
+    everything: bool = False,
+) -> IndexRequest:
+    """Return what `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
+    folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
+    choice = choose_index(folders, index)
+    place, folders = choice.index, choice.docs
+    remembered: dict[str, object] = {}
+    if place.exists():
+        try:
+            with place.read() as connection:
+                content: object = reading.index_settings(connection)
+        except NoIndexError:  # another process has just begun to make it, and not said with which settings
+            if not folders:
+                raise
+            content = {}
+        except RecursionError:  # somebody else may have made the index
+            content = None
+        if not isinstance(content, dict):
+            raise make_damage_error(place, "its settings are no mapping")
+        remembered = content
+    elif not everything:
+        check_folders(folders)
+    # What was given now overrules what the index remembers, of which nothing opens files that this user did not name.
+    given = collect_settings(profile, settings, drop_widening_settings(place, remembered))
+    check_server(place, given)
+    if folders:
+        check_documents(place, remembered, given)
+    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder, note=choice.note)
 
 
 def choose_new_place(docs: Sequence[Path], index: str | Path | Store | None) -> Store | None:

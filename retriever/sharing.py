@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.api import index_request, note_choice
+from retriever.api import note_choice
 from retriever.errors import UsageError
+from retriever.indexes import index_request
 from retriever.indexing.derived_tables import make_graph
 from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S
 from retriever.indexing.workers import enqueue, work

@@ -18,7 +18,7 @@ from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store.store import open_store
 from retriever.trace import NoProgress
 from retriever.types import FloatMatrix
-from retriever.upkeep.repair import check_up
+from retriever.upkeep.doctor import check_up
 from tests.shelf import CountingEncoder, Shelf
 
 

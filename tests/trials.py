@@ -27,8 +27,7 @@ from typing import Any
 from retriever.errors import RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store.store import open_store
-from retriever.upkeep.doctor import examine_index
-from retriever.upkeep.repair import check_up
+from retriever.upkeep.doctor import check_up, examine_index
 from tests.damage import damage, flipped
 from tests.scenarios import Scenario, SlowEncoder, pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found

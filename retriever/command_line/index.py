@@ -180,19 +180,18 @@ def print_index(item: "ListedIndex") -> None:
 # `export` and `import`: an index as one file.
 
 
-@options.command("index docs", "export docs.zip", "export docs.zip --force --json")
+@options.command("index docs", "export docs.zip", "export more.zip --json")
 @click.argument("file", metavar="FILE", shell_complete=options.complete_file)
-@click.option("--force", is_flag=True, help="FILE may be there already.")
 @options.index
 @options.as_json
-def export(console: Console, file: str, index: str | None, *, force: bool, as_json: bool) -> ExitCode:
+def export(console: Console, file: str, index: str | None, *, as_json: bool) -> ExitCode:
     """Write an index into FILE, with its documents' texts and vectors, in the state of this moment.
 
     Whoever has FILE can read all that.
     """
     from retriever.upkeep.archive import export_index
 
-    manifest = export_index(file, index, replace=force)
+    manifest = export_index(file, index)
     if as_json:
         print_json({"file": file, **asdict(manifest)})
     else:
@@ -242,7 +241,7 @@ def import_file(
     from retriever.upkeep.archive import import_index
 
     settings = {"encoder": {"url": encoder_url}} if encoder_url else {}
-    place = import_index(file, index, docs, replace=force, encoder_url=encoder_url)
+    place = import_index(file, index, docs, settings, replace=force)
     if docs:
         with console.show_progress() as progress:
             api.index_folders(docs, place, settings=settings, progress=progress)
@@ -285,7 +284,7 @@ def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_js
     """
     if not llm and (opening.settings or opening.profile != DEFAULT_PROFILE):
         raise click.UsageError("--profile and the settings of the language model are for --llm")
-    from retriever.upkeep.repair import check_up  # with all that it examines
+    from retriever.upkeep.doctor import check_up  # with all that it examines
 
     with console.show_progress() as progress:
         found = check_up(

@@ -166,12 +166,12 @@ def holds_home(folder: Path) -> bool:
     return folder == home or folder in home.parents
 
 
-def check_server(store: Store, given: GivenSettings) -> None:
-    """Refuses a server on another machine that the index alone names, unless it is in the user's data folder."""
+def check_server(store: Store, given: GivenSettings, *, anew: bool = False) -> None:
+    """Refuses a server on another machine that the index alone names, unless it was made here (not `anew`)."""
     # An index may have come with somebody's documents, and the server that it names would read the questions, and what
     # changes in the documents.
     encoder = given.profile().encoder
-    if encoder.kind not in _SERVERS or not encoder.url or is_own(store):
+    if encoder.kind not in _SERVERS or not encoder.url or (is_own(store) and not anew):
         return
     from retriever.served.address import is_this_machine
 

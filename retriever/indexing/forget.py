@@ -159,6 +159,6 @@ def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterat
     """Empties every place where SQLite and older snapshots keep what was deleted; names those in use by others."""
     derived = open_derived(request.store)
     derived.remove_old(number)
-    if not request.store.erase(connection, is_thorough=True):
+    if not request.store.erase(connection):
         yield f"{request.store.folder / FILE_NAME}-wal"
     yield from derived.list_old(number)

@@ -1,6 +1,7 @@
 """Whether the folders are still what the index knows, and the little that is done about it before an answer."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from retriever.errors import DocumentsError, RetrieverError, UsageError
@@ -9,8 +10,11 @@ from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.searching.open_index import OpenIndex, View
-from retriever.settings.schema import APPROXIMATE
+from retriever.settings.schema import APPROXIMATE, DocumentSettings
 from retriever.store import reading
+from retriever.store.connection import Connection
+from retriever.store.reading import StoredFolder
+from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
@@ -68,11 +72,10 @@ class Watch:
         with index.view() as view:
             diffs, problems = self.find_changes(view)
             self._look_s = time.monotonic() - started
-            unseen = len(reading.folders(view.connection)) - len(diffs)
             can_index, number = matches_config(view.connection, self._request), view.number
         changed = sum(map(len, diffs))
         reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
-        found = Freshness(0, changed, unseen, reasons)
+        found = Freshness(0, changed, len(problems), reasons)
         # Many changed files would keep the question waiting: then the answer says how many are stale.
         if changed > self._profile.refresh_max_files or not any(diff.count for diff in diffs):
             return found
@@ -93,25 +96,34 @@ class Watch:
         return replace(found, refreshed=refreshed, stale=0)
 
     def find_changes(self, view: View) -> tuple[list[StatDiff], list[tuple[str, str]]]:
-        """What changed in each folder; and the folders that cannot be listed, with the reason."""
+        """Return what changed in each folder; and the folders that cannot be looked at, each with the reason."""
         diffs, problems = [], []
-        folders, named = reading.folders(view.connection), read_named_folders(view.store).folders
-        # An index from elsewhere may name any folder here: only those that this user named are looked at.
-        unnamed = [folder.path for folder in folders if folder.path not in named]
-        if unnamed:
-            problems.append(("folders", explain_refusal(unnamed)))
-        for folder in folders:
-            if folder.path in unnamed:
-                continue
-            known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
-            try:
-                listing = list_known_folder(folder, known, self._profile.documents)
-            except DocumentsError as error:
-                problems.append((folder.path, str(error)))
+        looked = look_at_folders(view.connection, view.store, self._profile.documents, self._digests)
+        for folder, diff, trouble in looked:
+            if diff is None:
+                problems.append((folder.path, trouble))
             else:
-                diff = detect_changes(folder, known, listing)
-                diffs.append(settle_unsure(diff, self._profile.documents.max_file_bytes, self._digests))
+                diffs.append(diff)
         return diffs, problems
+
+
+def look_at_folders(
+    connection: Connection, store: Store, settings: DocumentSettings, digests: Digests | None = None
+) -> Iterator[tuple[StoredFolder, StatDiff | None, str]]:
+    """Yield each folder of an index with what changed in it; None, and why, where it cannot be looked at."""
+    named = read_named_folders(store).folders
+    for folder in reading.folders(connection):
+        # An index from elsewhere may name any folder here: only those that this user named are looked at.
+        if folder.path not in named:
+            yield folder, None, explain_refusal([folder.path])
+            continue
+        known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
+        try:
+            diff = detect_changes(folder, known, list_known_folder(folder, known, settings))
+        except DocumentsError as error:
+            yield folder, None, str(error)
+        else:
+            yield folder, settle_unsure(diff, settings.max_file_bytes, digests), ""
 
 
 def describe_state(view: View, freshness: Freshness) -> IndexState:

@@ -56,7 +56,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     held = Counter(path for diff in diffs for path in {*diff.paths, *(file.path for file in diff.listing.files)})
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
-    looked = Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))
+    looked = Freshness(0, sum(map(len, diffs)), len(problems))
     return Status(
         index=describe_state(view, looked),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),

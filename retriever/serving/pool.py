@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from retriever.api import index_request
 from retriever.display.phrases import STAGES
 from retriever.display.sanitize import code
 from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError, RetrieverError, UsageError
 from retriever.files import Closing
-from retriever.indexes import find_index
+from retriever.indexes import find_index, index_request
 from retriever.indexing.consent import read_named_folders
 from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.indexing.update import update_index

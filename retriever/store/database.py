@@ -21,6 +21,7 @@ from retriever.store.connection import Connection
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
+PAGE_BYTES = 16_384  # rows with vectors have 400 to 2,000 bytes: pages of 4,096 would be a quarter empty
 MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps at most; what is beyond is read
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
@@ -86,8 +87,7 @@ def create_file(folder: Path) -> "FileConnection":
             raise StorageError(f"the index {folder} cannot be written: {error.strerror}") from error
         with _closed_on_failure(_connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw")) as connection:
             if _is_empty(connection):
-                # Rows with vectors have 400 to 2,000 bytes: pages of 4,096 would be a quarter empty.
-                connection.execute("PRAGMA page_size = 16384")
+                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
                 connection.execute("PRAGMA journal_mode = WAL")
                 make_schema(connection)
             _check_format(connection, folder)

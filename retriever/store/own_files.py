@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -30,12 +30,11 @@ _SNAPSHOT_FILE = re.compile(
     rf"|{_CHROMA}/(manifest\.json|chroma\.sqlite3(-\w+)?|[\da-f-]{{36}}/\w+\.(bin|pickle))"
 )
 _SNAPSHOT_FOLDER = re.compile(rf"lexical|spellings|chroma\.draft-\w+|{_CHROMA}(/[\da-f-]{{36}})?")
-DRAFT = "draft-"  # an index that is being made
 
 
 def list_snapshots(index: Path) -> list[Path]:
     """Return the snapshots in an index's folder."""
-    return [folder for folder in sorted(index.glob("snapshot-*")) if _is_ours(folder, READERS_NAME, SNAPSHOT_PARTS)]
+    return [folder for folder in sorted(index.glob("snapshot-*")) if _is_snapshot(folder)]
 
 
 def require_own(index: Path) -> None:
@@ -50,22 +49,10 @@ def require_own(index: Path) -> None:
         raise UsageError(f"{index / FILE_NAME} belongs to another program; name another folder with --index")
 
 
-def list_drafts(index: Path) -> list[Path]:
-    """Return the drafts of repairs: each is a folder with an index of its own."""
-    return [folder for folder in sorted(index.glob(f"{DRAFT}*")) if _is_ours(folder, LOCK_NAME, INDEX_FILES)]
-
-
-def remove_drafts(index: Path) -> None:
-    """Remove what repairs that were killed left; for the one writer."""
-    for folder in list_drafts(index):
-        remove_files(folder)
-
-
 def remove_files(index: Path) -> None:
     """Remove all that is ours from an index's folder, and the folder if nothing else is in it; for the one writer."""
     for folder in list_snapshots(index):
         remove_snapshot(folder)
-    remove_drafts(index)
     for name in INDEX_FILES:
         if _is_file(index / name):
             (index / name).unlink()
@@ -106,20 +93,19 @@ def next_snapshot(index: Path) -> int:
 
 
 @contextmanager
-def make_draft(place: Path, begin: str = DRAFT) -> Iterator[Path]:
-    """Make a folder for an index in the folder `place`, under a name that nothing has; what is left goes at the end."""
+def make_draft(place: Path, begin: str) -> Iterator[Path]:
+    """Make a folder in the folder `place`, under a name that nothing has; what is left in it goes at the end."""
     make_private_folder(place)
     with tempfile.TemporaryDirectory(prefix=begin, dir=place, ignore_cleanup_errors=True) as name:
         (Path(name) / LOCK_NAME).touch(mode=0o600)
         yield Path(name)
 
 
-def _is_ours(folder: Path, mark: str, names: Collection[str]) -> bool:
-    """Return whether this is a folder, not a link, with our `mark` in it and nothing of another name."""
-    if folder.is_symlink() or not folder.is_dir() or not _is_file(folder / mark):
+def _is_snapshot(folder: Path) -> bool:
+    """Return whether this is a folder, not a link, with the readers' lock in it and nothing of another name."""
+    if folder.is_symlink() or not folder.is_dir() or not _is_file(folder / READERS_NAME):
         return False
-    snapshots = list_snapshots(folder) if mark == LOCK_NAME else []
-    return all(path.name.partition(".draft-")[0] in names or path in snapshots for path in folder.iterdir())
+    return all(path.name.partition(".draft-")[0] in SNAPSHOT_PARTS for path in folder.iterdir())
 
 
 def _is_file(path: Path) -> bool:

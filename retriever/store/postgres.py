@@ -274,10 +274,9 @@ class DatabaseStore(Store):
         """Leave that to the server."""
         return False, "the server keeps them"
 
-    def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
+    def erase(self, connection: Connection) -> bool:
         """Vacuum what this role owns, and leave the log to its administrator; return True."""
-        if is_thorough:
-            connection.execute("VACUUM (SKIP_LOCKED)")  # the writer's table is locked
+        connection.execute("VACUUM (SKIP_LOCKED)")  # the writer's table is locked
         return True
 
     def read_queue(self, connection: Connection) -> Sequence[QueuedUnit]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from retriever.errors import UsageError
-from retriever.files import measure_folder, writing_to
+from retriever.files import measure_folder
 from retriever.store import database
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, translate_sqlite_errors, verify_on_error
 from retriever.store.locks import is_read, writer_lock, writer_of
-from retriever.store.own_files import list_drafts, list_snapshots, remove_drafts, require_own
+from retriever.store.own_files import list_snapshots, require_own
 from retriever.store.url import FORM, DatabaseUrl, read_url
 
 
@@ -136,17 +136,12 @@ class Store(ABC):
         """Return what the index takes on its disk."""
 
     @abstractmethod
-    def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
+    def erase(self, connection: Connection) -> bool:
         """Empty the files where deleted rows still stand; return False where a reader prevents it.
 
         Args:
             connection: of the one writer, outside of a transaction.
-            is_thorough: also write anew what holds free pages.
         """
-
-    def list_leftovers(self) -> list[Path]:
-        """Return what a repair that was killed has left."""
-        return []
 
     @abstractmethod
     def describe_use(self) -> tuple[bool, str]:
@@ -229,22 +224,15 @@ class FolderStore(Store):
         """Return what all files of the folder take."""
         return measure_folder(self.folder)
 
-    def list_leftovers(self) -> list[Path]:
-        """Return the drafts of repairs."""
-        return list_drafts(self.folder)
-
     def describe_use(self) -> tuple[bool, str]:
         """Name the writer, and count the snapshots that are read."""
         writer, read = writer_of(self.folder), sum(map(is_read, list_snapshots(self.folder)))
         says = f"process {writer} is writing" if writer else "nobody is writing"
         return bool(writer), f"{says}; {read} snapshot{'' if read == 1 else 's'} being read"
 
-    def erase(self, connection: Connection, *, is_thorough: bool) -> bool:
-        """Remove what a repair kept, write index.sqlite anew, and empty SQLite's log."""
-        with writing_to(self.folder):
-            remove_drafts(self.folder)
-        if is_thorough:
-            connection.execute("VACUUM")
+    def erase(self, connection: Connection) -> bool:
+        """Write index.sqlite anew, and empty SQLite's log."""
+        connection.execute("VACUUM")
         return database.truncate_log(connection)
 
 

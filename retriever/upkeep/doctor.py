@@ -1,31 +1,25 @@
-"""Examines the installation and an index, and says what to do about each problem; changes nothing.
-
-`retriever.upkeep.repair` mends what is broken.
-"""
+"""Examine the installation and an index, and say what to do about each problem; `repair` mends what is broken."""
 
 import platform
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from typing import Literal
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
 
+from retriever.arguments import check_arguments
 from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import ModelCard
-from retriever.errors import (
-    CommandHint,
-    DocumentsError,
-    EncoderError,
-    IndexUnusableError,
-    IndexVersionError,
-    NoIndexError,
-)
-from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
-from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
+from retriever.errors import CommandHint, EncoderError, IndexUnusableError, IndexVersionError, NoIndexError
+from retriever.indexes import find_index
+from retriever.indexing.consent import drop_widening_settings
 from retriever.indexing.derived import open_derived
 from retriever.invocation import name_installer
+from retriever.looking.freshness import look_at_folders
+from retriever.protocols import Encoder, Progress
 from retriever.rerank import cross_encoder, endpoint, onnx
 from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -35,12 +29,12 @@ from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME
 from retriever.store.store import Store
+from retriever.upkeep.repair import repair_index
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
 
 OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
-OUR_PACKAGES = ("pageindex", "retriever")  # names of other distributions too
 PACKAGES = ("chromadb", "numpy", "onnxruntime", "rank-bm25", "networkx", "markdown-it-py", "ollama")
 
 
@@ -57,18 +51,51 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckUp:
-    """What the doctor found, and did."""
+    """What was found, and repaired."""
 
     findings: tuple[Finding, ...]  # as it is now, after the repairs
     repairs: tuple[str, ...] = ()  # what was repaired, a sentence each
+
+
+@check_arguments
+def check_up(
+    index: str | Path | None = None,
+    *,
+    repair: bool = False,
+    llm: bool = False,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    encoder: Encoder | None = None,
+) -> CheckUp:
+    """Examine the installation and an index, and repair the index on request.
+
+    Args:
+        index: the index's folder, found as in `open_retriever`.
+        repair: make broken parts anew first, and save what a damaged database holds.
+        llm: ask the language model as well, and look whether there is all that the profile needs of models.
+        profile: for `llm`, a name in configs/ or the path of a YAML file.
+        settings: for `llm`, settings over those of the profile, nested as in a profile file.
+        progress: told how far a repair has come, where documents are indexed again.
+        encoder: the caller's own embedding model, for such a repair.
+
+    Raises:
+        RetrieverError: a repair failed; the message says what to do.
+    """
+    try:
+        place: Store | None = find_index((), index).index
+    except NoIndexError:
+        place = None
+    repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
+    models = collect_settings(profile, settings).profile() if llm else None
+    return CheckUp(tuple(examine(place, models)), repairs)
 
 
 def examine(index: Store | None, models: Profile | None = None) -> Iterator[Finding]:
     """Examine everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
     yield from examine_software()
     if index is None:
-        cure = CommandHint("index FOLDER").render()
-        yield Finding("index", "index", "note", "nothing has been indexed yet", cure)
+        yield Finding("index", "index", "note", "nothing has been indexed yet", CommandHint("index FOLDER").render())
     else:
         yield from examine_index(index)
     if models is not None:
@@ -92,15 +119,6 @@ def examine_software() -> Iterator[Finding]:
             installed.append(f"{name} is missing")
             cure = f"install again: {name_installer()}"
     yield judge("environment", "software", ", ".join(installed), cure)
-    providers = packages_distributions()
-    others = {name for package in OUR_PACKAGES for name in providers.get(package, ()) if name != "hybrid-retrieve"}
-    if others:
-        says = f"{', '.join(sorted(others))} has a package of the same name as ours: one of them may hide the other"
-        cure = "keep this program in an environment of its own: uv tool install ."
-        yield Finding("environment", "package names", "note", says, cure)
-    else:
-        yield Finding("environment", "package names", "well", "no other distribution has `pageindex` or `retriever`")
-
     try:
         ModelCard.read(BUNDLED_MODEL).verify(BUNDLED_MODEL)
         yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksums")
@@ -109,33 +127,35 @@ def examine_software() -> Iterator[Finding]:
 
 
 def examine_models(profile: Profile) -> Iterator[Finding]:
-    """Examine the language models that this profile asks, and what scores its candidates one after another."""
-    expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
-    reranks = profile.use_llm and profile.rerank.kind == "llm"
-    is_asked = expands or reranks or (profile.use_llm and profile.rounds > 0)
+    """Examine the language model that this profile asks, and what scores its candidates one after another."""
+    settings = profile.rerank
+    is_asked = profile.use_llm and bool(
+        ((profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never")
+        or settings.kind == "llm"
+        or profile.rounds
+    )
     # A profile that needs none has its short answers written by one, if it runs.
-    for found in check_llm(profile.llm, measures=True) if is_asked or profile.rerank.kind == "none" else ():
-        # What is wrong says what to do in the same sentence.
-        yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
+    if is_asked or settings.kind == "none":
+        for found in check_llm(profile.llm, measures=True):
+            yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
     if not is_asked:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
-        yield Finding("language model", "stages", "note" if profile.rerank.kind == "none" else "well", says)
-    settings = profile.rerank
+        yield Finding("language model", "stages", "note" if settings.kind == "none" else "well", says)
+    problem, cure = "", ""
     match settings.kind:
         case "cross-encoder":
-            problem, cure = cross_encoder.find_problem(settings)
-            yield judge("language model", "cross-encoder", problem or f"{settings.model} is on this machine", cure)
+            says, (problem, cure) = f"{settings.model} is on this machine", cross_encoder.find_problem(settings)
         case "onnx":
-            problem = onnx.find_problem(settings)
-            says = problem or f"{settings.model} is there and has its checksums"
-            yield Finding("language model", "reranker", "problem" if problem else "well", says)
+            says, problem = f"{settings.model} is there and has its checksums", onnx.find_problem(settings)
         case "endpoint":
             says, problem = endpoint.check_server(settings, profile.final_text_chars)
-            yield Finding("language model", "reranker", "problem" if problem else "well", problem or says)
+        case _:
+            return
+    yield Finding("language model", "reranker", "problem" if problem else "well", problem or says, cure)
 
 
 def examine_index(index: Store) -> Iterator[Finding]:
-    """Examine the database, the snapshot, the folders, what is left over, and who uses the index."""
+    """Examine the database, the snapshot, the folders, and who uses the index."""
     repair = CommandHint(f"doctor --repair --index {index}").render()
     try:
         with index.read() as connection:
@@ -149,13 +169,9 @@ def examine_index(index: Store) -> Iterator[Finding]:
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
-    except IndexVersionError as error:  # says itself what to do
-        yield Finding("index", FILE_NAME, "problem", str(error))
-    except IndexUnusableError as error:
-        yield Finding("index", FILE_NAME, "problem", str(error), repair)
-    cure = "remove it when no repair is at work; it holds texts of documents"
-    for path in index.list_leftovers():
-        yield Finding("index", "left over", "note", f"{path} is of a repair that was killed", cure)
+    except IndexUnusableError as error:  # one of another version says itself what to do
+        cure = "" if isinstance(error, IndexVersionError) else repair
+        yield Finding("index", FILE_NAME, "problem", str(error), cure)
     is_written, says = index.describe_use()
     yield Finding("index", "locks", "note" if is_written else "well", says)
 
@@ -173,25 +189,17 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
 
     # Three states that look alike in the counts: no encoder, a first run that goes on, and what is lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""
+    again = CommandHint("index FOLDER").render()
     if not fingerprint:
         yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
-    elif reading.read_state(connection).embedded_share < 1:
-        embedded = text_vectors.vector_count(connection, fingerprint)
-        says = f"{embedded:,} of {counts.chunks:,} chunks have a vector; the others are found by words alone"
-        yield Finding("index", "vectors", "note", says, CommandHint("index FOLDER", "to go on, run").render())
     elif lost := text_vectors.count_lost(connection, fingerprint):
         says = f"of {lost:,} of {counts.chunks:,} chunks the vector is lost"
-        yield Finding("index", "vectors", "problem", says, CommandHint("index FOLDER").render())
+        yield Finding("index", "vectors", "problem", says, again)
+    elif waiting := text_vectors.pending_count(connection):
+        says = f"{pluralize(waiting, 'text')} without a vector yet: their sections are found by words alone"
+        yield Finding("index", "vectors", "note", says, again)
     else:
-        unused = "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
-        (more,) = connection.execute(unused).fetchone()
-        says = f"; {more:,} more are kept of texts that may come back" if more else ""
-        yield Finding("index", "vectors", "well", f"every chunk has one{says}")
-
-
-def _index_profile(connection: Connection, index: Store) -> Profile:
-    given = drop_widening_settings(index, reading.index_settings(connection))
-    return collect_settings(DEFAULT_PROFILE, None, given).profile()
+        yield Finding("index", "vectors", "well", "every chunk has one")
 
 
 def examine_derived(connection: Connection, index: Store, repair: str) -> Iterator[Finding]:
@@ -205,22 +213,13 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
 
 
 def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
-    """Examine each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
-    settings = _index_profile(connection, index).documents
-    named = read_named_folders(index).folders
-    for folder in reading.folders(connection):
-        if folder.path not in named:
-            cure = CommandHint(f"index --index {index} {folder.path}", "if it is meant, run").render()
-            yield Finding("index", "folder", "note", explain_refusal([folder.path]), cure)
-            continue
-        # What cannot be read is known as well: it has changed only where its size or times have.
-        known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
-        try:
-            diff = detect_changes(folder, known, list_known_folder(folder, known, settings))
-            changed = len(settle_unsure(diff, settings.max_file_bytes))
-        except DocumentsError as error:
-            cure = CommandHint(f"forget {folder.path}", "bring it back, or run").render()
-            yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)
-            continue
-        says = f"{folder.path}: {pluralize(changed, 'file')} changed since it was indexed"
-        yield judge("index", "folder", says, CommandHint(f"index {folder.path}").render() if changed else "", "note")
+    """Examine each indexed folder: whether it may be looked at, whether it is there, and what changed in it."""
+    given = drop_widening_settings(index, reading.index_settings(connection))
+    settings = collect_settings(DEFAULT_PROFILE, None, given).profile().documents
+    for folder, diff, trouble in look_at_folders(connection, index, settings):
+        if diff is None:
+            yield Finding("index", "folder", "note", f"{trouble}; its documents are kept as they were")
+        else:
+            says = f"{folder.path}: {pluralize(len(diff), 'file')} changed since it was indexed"
+            cure = CommandHint(f"index {folder.path}").render() if diff else ""
+            yield judge("index", "folder", says, cure, "note")

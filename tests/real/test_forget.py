@@ -1,7 +1,6 @@
 """`forget`: no byte of a text or of its vector stays in any file of the index, and it does not come back by itself."""
 
 import json
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -62,14 +61,6 @@ def test_no_byte_of_it_stays(shelf: Shelf, reference: str) -> None:
     assert report.documents == (1 if reference.endswith(".md") else 2)
     assert {secret: shelf.files_with(secret) for secret in sought} == {secret: [] for secret in sought}
     assert (shelf.docs / "plans" / "secret.md").read_text(encoding="utf-8").count(LEFT) == 2
-
-
-def test_the_draft_of_a_repair_that_was_killed_goes_too(shelf: Shelf) -> None:
-    draft = shelf.index.parent / "draft-1"
-    shutil.copytree(shelf.index, draft, ignore=shutil.ignore_patterns("snapshot-*"))
-    draft.rename(shelf.index / draft.name)
-    forgotten(shelf, "plans/secret.md")
-    assert shelf.files_with(LEFT) == []
 
 
 def test_it_answers_as_if_it_had_never_been_there_and_embeds_nothing(shelf: Shelf) -> None:

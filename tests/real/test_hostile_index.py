@@ -83,7 +83,7 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
         ["status", *place, "--json"],
         ["status", *place],
         ["doctor", *place],
-        ["export", str(index.with_name("out.zip")), *place, "--force"],
+        ["export", str(index.with_name("out.zip")), *place],
     ]
     with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
         answer = retriever.search(QUESTION)

@@ -94,7 +94,6 @@ def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, har
     for command in commands:
         cli(*command, "--index", index, code=range(3))
         strangers.check()
-    assert "left over" not in cli("doctor", "--index", index, code=range(2)).out  # nobody is advised to remove them
     cli("indexes", "--drop", index, "--yes")
     strangers.check()
     assert not (index / "index.sqlite").exists()
@@ -192,7 +191,7 @@ def outputs(place: Path) -> Mapping[str, list[str | Path]]:
         "fast",
     ]
     return {
-        "x.zip": ["export", "--force", "--index", place / "idx"],
+        "x.zip": ["export", "--index", place / "idx"],
         "SKILL.md": ["skill", "--index", place / "idx"],
         "report.html": [*asked, "--report"],
     }

@@ -8,6 +8,7 @@ import pytest
 from retriever import api
 from retriever.api import index_folders
 from retriever.errors import IndexLockedError, RetrieverError
+from retriever.indexes import index_request
 from retriever.indexing import watch
 from retriever.indexing.report import IndexReport
 from retriever.indexing.watch import Watcher, WatchEvent
@@ -30,7 +31,7 @@ def follow(
             yield told
 
     monkeypatch.setattr(watch, "wait_for_changes", wakes)
-    request = api.index_request([docs], docs.parent / "index", "balanced", SETTINGS)
+    request = index_request([docs], docs.parent / "index", "balanced", SETTINGS)
 
     def update(folders: Sequence[Path]) -> IndexReport:
         return api.index_folders(folders, docs.parent / "index", settings=SETTINGS)
