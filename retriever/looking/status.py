@@ -10,7 +10,7 @@ from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.looking.survey import survey_texts
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
-from retriever.store import listing, reading, text_vectors
+from retriever.store import listing, text_vectors
 from retriever.types import IndexState
 
 if TYPE_CHECKING:
