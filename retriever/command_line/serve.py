@@ -22,7 +22,6 @@ from retriever.store.url import read_url
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from retriever.serving.guard import ServerAddress
     from retriever.serving.pool import ServedIndex
 
 RESERVED_HEADERS = frozenset({"authorization", "host", "origin"})  # which others have made already
@@ -57,12 +56,6 @@ about_option = click.option(
     "(docs/guide/team.md). Whoever else can connect can name any.",
 )
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="One that --role-header may name; repeatable.")
-@click.option(
-    "--public-url",
-    default="",
-    metavar="URL",
-    help="Where clients reach the proxy before it, such as https://notes.example.org: Host and Origin name that.",
-)
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @options.docs
@@ -77,7 +70,6 @@ def serve(
     token_file: str | None,
     role_header: str,
     roles: tuple[str, ...],
-    public_url: str,
     about: str,
     *,
     mcp: bool,
@@ -99,12 +91,11 @@ def serve(
 
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
-    public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(http.listen(host, port))
-        address = ServerAddress(host, listener.getsockname()[1], token, public_url)
-        app = open_app(opening, about, (role_header, roles), address, stack, mcp=mcp, web=web)
+        address = ServerAddress(host, listener.getsockname()[1], token)
+        app = open_app(opening, about, (role_header, roles), stack, mcp=mcp, web=web)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
         if web:
@@ -160,7 +151,6 @@ def open_app(
     opening: Opening,
     about: str,
     roles: tuple[str, tuple[str, ...]],
-    address: "ServerAddress",
     stack: contextlib.ExitStack,
     *,
     mcp: bool,
@@ -175,7 +165,7 @@ def open_app(
         served = open_served(opening, about)
         stack.enter_context(served)
         served.begin()
-        return make_application(served, address, mcp=mcp, web=web)
+        return make_application(served, mcp=mcp, web=web)
     index = read_url(opening.index or os.environ.get(INDEX_VARIABLE) or "")
     if index is None or opening.several or opening.docs:
         raise click.UsageError("--role-header is for one --index postgresql://..., without --docs")
@@ -185,5 +175,5 @@ def open_app(
     for role in names:
         served = open_served(replace(opening, index=str(index.with_role(role))), about)
         stack.enter_context(served)
-        apps[role] = make_application(served, address, mcp=mcp, web=web)
+        apps[role] = make_application(served, mcp=mcp, web=web)
     return route_roles(header, apps)
