@@ -150,10 +150,8 @@ class AnswerSettings:
 class HydeSettings:
     """How hypothetical passages take part, and when the question is expanded at all."""
 
-    mode: Literal["variants", "average", "keywords", "answer"] = setting(
-        "variants",
-        "variants: each passage is searched with; average: their mean replaces the question's vector; "
-        "keywords: new words of theirs join the question's; answer: one hypothetical answer is searched with.",
+    mode: Literal["variants", "answer"] = setting(
+        "variants", "variants: each passage is searched with; answer: one hypothetical answer to the whole question."
     )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
@@ -181,7 +179,6 @@ class QueryWeights:
 
     hyde_variant_weight: float
     passage_keyword_weight: float
-    hyde: HydeSettings
 
 
 @dataclass(frozen=True, slots=True)
