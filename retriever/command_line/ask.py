@@ -92,11 +92,10 @@ def ask(
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
 
-    def answer_early(retriever: "Retriever") -> Sequence[str]:
-        """Answer as soon as keyword search can; return the sections to embed first."""
-        early = printer.show(retriever.search(request))
+    def answer_early(retriever: "Retriever") -> None:
+        """Answer as soon as keyword search can."""
+        printer.show(retriever.search(request))
         console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
-        return early.trace.order
 
     # Programs, and what stands behind a pipe, get one answer.
     is_person = sys.stdout.isatty() and not (as_json or context or opening.several)

@@ -49,9 +49,7 @@ class Opening:
         return self.docs, self.index, self.profile, self.settings
 
     @contextmanager
-    def open(
-        self, console: Console, on_words: "Callable[[Retriever], Sequence[str]] | None" = None
-    ) -> "Iterator[Retriever]":
+    def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Iterator[Retriever]":
         """The open retriever.
 
         Args:
@@ -72,7 +70,7 @@ class Opening:
 
 @contextmanager
 def open_one_or_several(
-    opening: Opening, console: Console, on_words: "Callable[[Retriever], Sequence[str]] | None" = None
+    opening: Opening, console: Console, on_words: "Callable[[Retriever], object] | None" = None
 ) -> "Iterator[Retriever | SeveralRetrievers]":
     """The index, or those of `--index a --index b`, each opened as one of them alone is."""
     with ExitStack() as stack:

@@ -135,8 +135,6 @@ class DerivedTables(Derived):
         connection: Connection,
         fingerprint: str,
         difference: NodeChanges | None,
-        *,
-        with_graph: bool,
         progress: Progress = NO_PROGRESS,
     ) -> int:
         """Add the words of new sections; of a difference, the old ones were withdrawn before."""
@@ -161,10 +159,6 @@ class DerivedTables(Derived):
         """Make the graph where there is none; the server keeps it up to date."""
         if not text_vectors.pending_count(connection):
             make_graph(connection)
-
-    def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
-        """Return whether it is asked: in a database it costs memory."""
-        return is_asked
 
 
 def number_state(connection: Connection) -> int:

@@ -9,27 +9,33 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import Any
 
 from pageindex.corpus import DocumentText
 from retriever.embedding import open_encoder
 from retriever.errors import EncoderError, IndexLockedError, RetrieverError, StorageError, UsageError
 from retriever.indexing.background import renew_background
-from retriever.indexing.changes import Changes, list_folders, read_changes
+from retriever.indexing.changes import list_folders, read_changes
 from retriever.indexing.consent import name_folders
-from retriever.indexing.derived import NO_PROGRESS, NodeChanges, open_derived
+from retriever.indexing.derived import NodeChanges, open_derived
 from retriever.indexing.derived_tables import clear_parts, number_state
 from retriever.indexing.embed import cut_chunks, encode_missing, hash_texts, put_encoded
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.update import compare_folders, list_nodes, note_files, parse_changes, remember_settings
+from retriever.indexing.update import (
+    clear_queue,
+    find_changes,
+    note_folders,
+    note_skipped,
+    parse_text,
+    remember_settings,
+)
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
 from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.postgres import HELD, LOCK_WRITER
-from retriever.store.reading import StoredDocument
+from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.store.store import Store
 
 MOST_ATTEMPTS = 3
@@ -89,24 +95,25 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
     with store.write(request.wait_s) as (connection, _), transaction(connection):
         listings = list_folders(request.docs, request.profile.documents)
         name_folders(store, request.docs, request.settings.get("documents", {}))
-        diffs = compare_folders(connection, request, listings, is_anew=False)
+        changes = find_changes(connection, request, listings, is_anew=False)
         config = reading.meta(connection, "index_config")
-        is_unfinished = config is None and reading.document_count(connection)
-        if is_unfinished or config not in (None, request.index_config):
+        if config not in (None, request.index_config):
             raise UsageError("these settings or folders make the index anew; index once without --enqueue")
         if config is None:
             encoder = open_encoder(request.profile.encoder)
             clear_parts(connection)
             writing.set_meta(connection, "fingerprint", encoder.fingerprint if encoder else "")
         remember_settings(connection, request)
-        changes = [read_changes(diff, request.profile.documents.max_file_bytes, progress) for diff in diffs]
-        for change, folder in zip(changes, note_files(connection, changes), strict=True):
-            if change.is_listed:
-                store.remove_queued(connection, folder.key, lambda _: True)
-            found = [*change.added, *change.changed, *((stat, None) for stat in change.removed)]
-            rows = [(folder.key, stat.path, json.dumps([stat, text and asdict(text)])) for stat, text in found]
-            connection.executemany("INSERT INTO queue (folder_key, path, content) VALUES (?, ?, ?)", rows)
-    return sum(len(change.rows) + len(change.removed) for change in changes)
+        note_folders(connection, changes)
+        clear_queue(connection, store, changes)
+        read = read_changes(changes, request.profile.documents.max_file_bytes, progress)
+        found: list[tuple[int, StoredDocument, DocumentText | None]]
+        found = [(change.folder.key, stat, text) for change, stat, text in read]
+        found += [(change.folder.key, stat, None) for change in changes for stat in change.removed]
+        note_skipped(connection, changes)
+        rows = [(key, stat.path, json.dumps([stat, text and asdict(text)])) for key, stat, text in found]
+        connection.executemany("INSERT INTO queue (folder_key, path, content) VALUES (?, ?, ?)", rows)
+    return len(found)
 
 
 def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[WorkedUnit | None]:
@@ -158,11 +165,10 @@ def try_unit(
     folder = next(folder for folder in reading.folders(connection) if folder.key == folder_key)
     try:
         stat, text = json.loads(content)  # without a text the document is gone
-        change = Changes(folder, 0)
         if text is not None:
             text["warnings"] = tuple(text["warnings"])
-            change.added.append((StoredDocument(*stat), DocumentText(**text)))
-        done = index_unit(connection, request, encoder, unit, change, path)
+        read = None if text is None else DocumentText(**text)
+        done = index_unit(connection, request, encoder, unit, folder, StoredDocument(*stat), read)
         return WorkedUnit(folder.prefix + path) if done else None
     except (StorageError, IndexLockedError):
         raise
@@ -175,13 +181,19 @@ def try_unit(
 
 
 def index_unit(
-    connection: Connection, request: IndexRequest, encoder: Encoder | None, unit: int, change: Changes, path: str
+    connection: Connection,
+    request: IndexRequest,
+    encoder: Encoder | None,
+    unit: int,
+    folder: StoredFolder,
+    stat: StoredDocument,
+    text: DocumentText | None,
 ) -> bool:
     """Embed a document beside other workers; then its rows, its postings and the end of the unit are one commit."""
     derived, fingerprint = open_derived(request.store), encoder.fingerprint if encoder else ""
-    stats = [stat for stat, _ in change.added]
-    parsed = parse_changes([change], NO_PROGRESS)
-    chunks = list(chain.from_iterable(cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, NO_PROGRESS)))
+    document = None if text is None else parse_text(folder, stat.path, text)
+    nodes = [placed.node for placed in document.nodes] if document else []
+    chunks = cut_chunks(nodes, encoder, request.profile.chunks)
     # Embedding is what takes time, and it touches no row: so it is done before the lock, beside other workers.
     texts = hash_texts(chunks) if encoder else {}
     encoded = encode_missing(connection, encoder, texts) if encoder else []
@@ -192,22 +204,21 @@ def index_unit(
         if not connection.execute("DELETE FROM queue WHERE unit = ?", (unit,)).rowcount:
             return False  # `index` or `forget` came first
         query = "SELECT document_key FROM documents WHERE folder_key = ? AND path = ?"
-        replaced = [key for (key,) in connection.execute(query, (change.folder.key, path))]
+        replaced = [key for (key,) in connection.execute(query, (folder.key, stat.path))]
         removed, can_patch = reading.rankable_keys(connection, replaced), derived.is_whole(connection)
         if can_patch:
             derived.withdraw(connection, removed)
         writing.remove_documents(connection, replaced)
-        new = [
-            writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document))
-            for stat, document in zip(stats, parsed[0].values(), strict=True)
-        ]
+        new = []
+        if document is not None:
+            new = [writing.put_document(connection, folder.key, stat, document, names_of_nodes(document))]
         writing.put_chunks(connection, chunks)
         if encoder is not None:  # `forget` may have removed vectors meanwhile that were there for another document
             known = {key for batch in encoded for key in batch.keys}
             for batch in (*encoded, *encode_missing(connection, encoder, texts, known)):
                 put_encoded(connection, encoder, batch)
         difference = NodeChanges(removed, reading.rankable_keys(connection, new)) if can_patch else None
-        derived.build(connection, fingerprint, difference, with_graph=False)
+        derived.build(connection, fingerprint, difference)
         if reading.meta(connection, "unsettled") is None:
             writing.set_meta(connection, "unsettled", str(time.time()))
     return True

@@ -30,7 +30,7 @@ from retriever.vectors.exact import ExactIndex
 
 if TYPE_CHECKING:
     from retriever.lexical.spelling import Spellings
-    from retriever.vectors.exact import VectorSearch
+    from retriever.vectors.chroma import VectorIndex
 
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
@@ -341,7 +341,7 @@ class View:
         """
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         asks_chroma = how in APPROXIMATE and self.part is None and self.can_ask_chroma
-        search: VectorSearch = self._snapshot.vectors if asks_chroma else self.scan
+        search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
         rows = reading.select(self.connection, query, [key for key, _ in nearest], self.fingerprint)

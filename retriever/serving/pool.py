@@ -202,7 +202,6 @@ class IndexingThread(threading.Thread):
         super().__init__(daemon=True, name="indexing")
         self._request = request
         self._progress = progress
-        self._is_stopped = False
         self.can_answer = threading.Event()  # set as well where it failed before
         if not request.docs:  # what is there answers
             self.can_answer.set()
@@ -211,7 +210,7 @@ class IndexingThread(threading.Thread):
     def run(self) -> None:
         try:
             request = replace(self._request, with_chroma=False)
-            update_index(request, self._progress, self.can_answer.set, self._check_stopped)
+            update_index(request, self._progress, self.can_answer.set)
             remember(request.store)
         except _StoppedError:
             pass
@@ -225,14 +224,8 @@ class IndexingThread(threading.Thread):
 
     def stop(self) -> None:
         """End it after what is being embedded now, or leave it behind."""
-        self._is_stopped = True
+        self._progress.is_stopped = True
         self.join(STOP_SECONDS)
-
-    def _check_stopped(self) -> tuple[str, ...]:
-        """Raise where the server ends; asked between two batches, with no section to embed first."""
-        if self._is_stopped:
-            raise _StoppedError
-        return ()
 
 
 class _StoppedError(Exception):
@@ -240,16 +233,19 @@ class _StoppedError(Exception):
 
 
 class LastProgress:
-    """A Progress that remembers how far indexing has come."""
+    """A Progress that remembers how far indexing has come, and ends it where the server ends."""
 
     def __init__(self) -> None:
         self.stage, self.total, self.unit, self.done = "", 0, "", 0
+        self.is_stopped = False
 
     def start(self, stage: str, total: int, unit: str) -> None:
         self.stage, self.total, self.unit, self.done = stage, total, unit, 0
 
     def advance(self, stage: str, done: int) -> None:
         self.done = done
+        if self.is_stopped:
+            raise _StoppedError
 
     def finish(self, stage: str) -> None:
         self.done = self.total

@@ -135,18 +135,9 @@ def pending_count(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM pending").fetchone()[0])
 
 
-def pending_texts(connection: Connection, limit: int, node_ids: Iterable[str] | None = None) -> dict[bytes, str]:
-    """Some of the texts that are still to be embedded, by hash: in the order of the documents, or of these nodes."""
-    if node_ids is None:
-        rows = connection.execute("SELECT text_hash, text FROM pending ORDER BY rowid LIMIT ?", (limit,))
-        return dict(rows)
-    query = (
-        f"{WANTED} SELECT node_id, pending.text_hash, pending.text FROM wanted CROSS JOIN chunks USING (node_key)"
-        " CROSS JOIN pending ON pending.text_hash = chunks.text_hash ORDER BY chunk_key"
-    )
-    places = {node_id: place for place, node_id in enumerate(node_ids)}
-    found = sorted(select(connection, query, places), key=lambda row: places[row[0]])
-    return dict(row[1:] for row in found[:limit])
+def pending_texts(connection: Connection, limit: int) -> dict[bytes, str]:
+    """Some of the texts that are still to be embedded, by hash, in the order of the documents."""
+    return dict(connection.execute("SELECT text_hash, text FROM pending ORDER BY rowid LIMIT ?", (limit,)))
 
 
 def dimension(connection: Connection, fingerprint: str) -> int | None:

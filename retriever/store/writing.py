@@ -1,7 +1,7 @@
 """Changes to index.sqlite. Every function belongs inside a `transaction` of the one writer."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -160,8 +160,9 @@ def set_skipped(
     folder_key: int,
     unreadable: Iterable[tuple[StoredDocument, str]],
     skipped: Iterable[Skipped],
+    same: Collection[str],
 ) -> None:
-    """What of a folder could not be read, in place of what was noted before; the same once more writes nothing."""
+    """What of a folder could not be read, in place of what was noted before, but for files that are the `same`."""
     rows: dict[str, tuple[object, ...]] = {
         item.path: (folder_key, item.path, item.size, item.mtime_ns, item.ctime_ns, item.inode, reason)
         for item, reason in unreadable
@@ -169,6 +170,7 @@ def set_skipped(
     rows |= {item.path: (folder_key, item.path, None, None, None, None, item.reason) for item in skipped}
     query = "SELECT folder_key, path, size, mtime_ns, ctime_ns, inode, reason FROM skipped WHERE folder_key = ?"
     noted = connection.execute(query, (folder_key,)).fetchall()
+    rows |= {row[1]: row for row in noted if row[1] in same}
     # `index` runs on timers and in hooks: where nothing is new, the file must not change either.
     if set(noted) == set(rows.values()):
         return
@@ -214,9 +216,13 @@ def put_vectors(connection: Connection, fingerprint: str, hashes: Sequence[bytes
     )
 
 
-def put_pending(connection: Connection, fingerprint: str, texts: Mapping[bytes, str]) -> None:
-    """Adds texts that are to be embedded, by hash; takes out what no chunk has any more, and what has a vector."""
+def put_pending(connection: Connection, texts: Mapping[bytes, str]) -> None:
+    """Adds texts that are to be embedded, by hash."""
     connection.executemany("INSERT INTO pending (text_hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING", texts.items())
+
+
+def remove_stale_pending(connection: Connection, fingerprint: str) -> None:
+    """Takes out texts that no chunk has any more, and those that have a vector."""
     connection.execute(
         "DELETE FROM pending WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
         " OR EXISTS (SELECT 1 FROM vectors WHERE fingerprint = ? AND vectors.text_hash = pending.text_hash)",

@@ -5,7 +5,6 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ import httpx
 import pytest
 
 from retriever.api import forget_documents, open_retriever
-from retriever.indexing.update import FEW_SECTIONS
+from retriever.indexing.embed import TEXTS_AT_ONCE
 from retriever.retriever import Retriever
-from retriever.types import Answer, FloatMatrix
+from retriever.types import Answer
 from tests.program import PROGRAM, command, environment, in_terminal, run_command
 from tests.real.mcp_messages import Stdio, call
 from tests.real.served import served
@@ -34,20 +33,8 @@ pytestmark = pytest.mark.timeout(300)  # seconds alone; others may be at work on
 @pytest.fixture
 def library(tmp_path: Path) -> Shelf:
     """More sections than are embedded before words answer."""
-    assert SECTIONS > FEW_SECTIONS
+    assert SECTIONS > TEXTS_AT_ONCE
     return Shelf(tmp_path, chapter_pages(CHAPTERS))
-
-
-class NotingEncoder(CountingEncoder):
-    """Keeps the texts in the order in which they were embedded."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        self.texts.extend(texts)
-        return super().encode_documents(texts)
 
 
 def rows_of(index: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -68,12 +55,11 @@ def ask(retriever: Retriever) -> Answer:
 
 
 def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
-    encoder, early = NotingEncoder(), list[Answer]()
+    encoder, early = CountingEncoder(), list[Answer]()
 
-    def answer(retriever: Retriever) -> Sequence[str]:
-        assert encoder.texts == []
+    def answer(retriever: Retriever) -> None:
+        assert encoder.encoded == 0
         early.append(ask(retriever))
-        return [hit.node_id for hit in early[0].hits]
 
     with open_retriever([library.docs], library.index, encoder=encoder, on_words=answer) as retriever:
         whole = ask(retriever)
@@ -86,9 +72,6 @@ def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
         "semantic: 0 % of the texts are embedded so far; the sections are found by words alone"
     ]
     assert (whole.index.embedded_share, whole.degraded) == (1.0, ())
-    shown = {hit.title for hit in first.hits}
-    assert all(any(title in text for title in shown) for text in encoder.texts[: len(first.hits)])  # they come first
-
     fresh = library.place / "fresh"
     library.update(index=fresh)
     assert rows_of(library.index) == rows_of(fresh)
@@ -99,7 +82,7 @@ def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
 
 @pytest.mark.parametrize(
     ("stage", "at"),
-    [("cutting", 0), ("cutting", -1), ("embedding", 0), ("embedding", 256), ("embedding", SECTIONS), ("ordering", 0)],
+    [("embedding", 0), ("embedding", 256), ("embedding", SECTIONS), ("ordering", 0)],
 )
 def test_an_interruption_leaves_what_answers_and_nothing_is_computed_twice(library: Shelf, stage: str, at: int) -> None:
     with pytest.raises(KeyboardInterrupt):

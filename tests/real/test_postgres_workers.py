@@ -15,9 +15,12 @@ from typing import Any, LiteralString
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
+from pageindex.corpus import DocumentText
+from pageindex.document import Document
 from retriever import api, sharing
 from retriever.errors import UsageError
 from retriever.indexing import embed, update, workers
+from retriever.store.reading import StoredFolder
 from retriever.store.store import open_store
 from tests.postgres import Server
 from tests.program import PROJECT, Cli, command, environment
@@ -88,16 +91,16 @@ def documents(address: str) -> list[str]:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], object]) -> list[str]:
     """Does something once while a worker has a document in hand, whose path it is given; the documents in hand."""
-    parse = update.parse_changes
+    parse = update.parse_text
     seen: list[str] = []
 
-    def parse_later(changes: Any, progress: Any) -> Any:  # noqa: ANN401  # passed on
-        seen.extend(stat.path for change in changes for stat in change.rows)
+    def parse_later(folder: StoredFolder, path: str, text: DocumentText) -> Document:
+        seen.append(path)
         if len(seen) == 1:
-            act(seen[0])
-        return parse(changes, progress)
+            act(path)
+        return parse(folder, path, text)
 
-    monkeypatch.setattr(workers, "parse_changes", parse_later)
+    monkeypatch.setattr(workers, "parse_text", parse_later)
     return seen
 
 
