@@ -15,7 +15,7 @@ from retriever.types import StageName
 
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:
-    from retriever.embedding.reader import PassageReader
+    from retriever.embedding.cross_encoder import PassageReader
     from retriever.expansion.expand import Expander
     from retriever.rerank.reranker import Reranker
     from retriever.served.generator import ServedGenerator
@@ -85,7 +85,7 @@ class OpenModels:
         """What reads the first passages for the verdict; None where words alone are wanted."""
         if not self._profile.read_passages or self._profile.encoder.kind == "none":
             return None
-        from retriever.embedding.reader import PassageReader
+        from retriever.embedding.cross_encoder import PassageReader
 
         return PassageReader()
 
@@ -99,10 +99,6 @@ class OpenModels:
                 from retriever.rerank.llm import ListwiseReranker
 
                 return ListwiseReranker(self.generator())
-            case "cross-encoder":
-                from retriever.rerank.cross_encoder import CrossEncoderReranker
-
-                return CrossEncoderReranker(settings)
             case "onnx":
                 from retriever.rerank.onnx import OnnxReranker
 

@@ -30,7 +30,7 @@ from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Signals, Source, StageName
 
 if TYPE_CHECKING:
-    from retriever.embedding.reader import PassageReader
+    from retriever.embedding.cross_encoder import PassageReader
     from retriever.served.task import Generator
 
 

@@ -32,7 +32,7 @@ from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Quer
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.speed import USUAL
-from retriever.served.task import Generator, Task, write_planned
+from retriever.served.task import Generator, Task
 from retriever.settings.schema import ExpansionSettings
 from retriever.store.reading import StoredState
 from retriever.trace import Deadline, Recorder, milliseconds_since
@@ -187,7 +187,7 @@ class Expander:
             return entry, True
         started = perf_counter()
         seconds = deadline.seconds_for(stage)
-        written = write_planned(generator, lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
+        written = generator.write(replace(fit(generator, seconds) if fit else task, seconds=seconds))
         entry = CachedExpansion(written=written, milliseconds=milliseconds_since(started))
         keep_expansion(key, entry)
         return entry, False

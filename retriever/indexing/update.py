@@ -122,7 +122,7 @@ def make_report(
         sections=counts.sections,
         chunks=counts.chunks,
         embedded=embedded,
-        prefixes="" if request.encoder else describe_prefixes(request.profile.encoder)[0],
+        prefixes="" if request.encoder else describe_prefixes(request.profile.encoder),
         reused_vectors=reused,
         skipped=listing.skipped(connection),
         seconds=time.perf_counter() - started,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retriever.query import AskRequest, ExpansionReport
-from retriever.served.speed import Speed, SpeedFile
+from retriever.served.speed import Speed, write_speed
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse, status
@@ -55,7 +55,7 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedSe
 def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
     shelf: Shelf, ollama: ScriptedServer
 ) -> None:
-    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(2000, 80))
+    write_speed(f"{ollama.url} llama3.2", Speed(2000, 80))
     with shelf.open(**settings(ollama)) as retriever:
         retriever.search(AskRequest(QUESTION, focus=["prices"]))
     (asked,) = ollama.asked
