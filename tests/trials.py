@@ -142,7 +142,7 @@ def stored(shelf: Shelf) -> set[tuple[str, bytes]]:
 
 def staged(scenario: Scenario, place: Path, faults: "Faults | None" = None) -> Stage:
     """Runs a scenario in one go, and keeps what it was before."""
-    shelf = scenario.shelf(place / scenario.name, PAGES | pages(12, "first"))
+    shelf = Shelf(place / scenario.name, PAGES | pages(12, "first"))
     shelf.encoder = CountingEncoder() if faults else SlowEncoder()
     stage = Stage(scenario, shelf)
     result(lambda: scenario.prepare(shelf) and None)

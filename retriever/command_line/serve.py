@@ -15,6 +15,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
+from retriever.indexes import find_several
 from retriever.indexing.request import INDEX_VARIABLE
 from retriever.settings.layers import load_profile
 from retriever.store.url import read_url
@@ -84,7 +85,7 @@ def serve(
         raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
         raise click.UsageError("say what to serve: --web (a page, and the JSON API), --mcp (for agents), or both")
-    if web and opening.several:
+    if web and opening.several is not None:
         raise click.UsageError("the web page has one index: give --index once, or index the folders as one: index A B")
     from retriever.serving import http
     from retriever.serving.guard import ServerAddress
@@ -141,9 +142,9 @@ def open_served(opening: Opening, about: str) -> "ServedIndex":
     """Return the index to serve, or those of `--index a --index b`; each is opened when it is asked for."""
     from retriever.serving.pool import ServedIndex
 
-    if not opening.several:
+    if opening.several is None:
         return ServedIndex(*opening.arguments, about=about)
-    places = opening.find_several()
+    places = find_several(opening.several)
     return ServedIndex(profile=opening.profile, settings=opening.settings, about=about, several=places)
 
 
@@ -167,7 +168,7 @@ def open_app(
         served.begin()
         return make_application(served, mcp=mcp, web=web)
     index = read_url(opening.index or os.environ.get(INDEX_VARIABLE) or "")
-    if index is None or opening.several or opening.docs:
+    if index is None or opening.several is not None or opening.docs:
         raise click.UsageError("--role-header is for one --index postgresql://..., without --docs")
     if not names or not re.fullmatch("[A-Za-z0-9-]+", header) or header.lower() in RESERVED_HEADERS:
         raise click.UsageError("name the header and the roles: --role-header X-Role --role sales --role legal")

@@ -12,10 +12,12 @@ from retriever.api import index_folders, open_retriever
 from retriever.store.store import open_store
 from retriever.types import Answer
 from retriever.upkeep.doctor import examine_index
-from tests.scenarios import OTHER_MODEL, pages
+from tests.scenarios import pages
 from tests.shelf import PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
 from tests.trials import ended, in_a_child
 
+OTHER_MODEL = {"encoder": {"document_prefix": "passage: ", "query_prefix": "query: "}}
+"""The bundled model with prefixes: as many numbers in a vector, and other ones."""
 OTHER = "0f" * 8
 """The fingerprint of another model than the shelf's."""
 
