@@ -74,6 +74,7 @@ class Scripted:
     """A reranker that is told what it is shown, and what to say of it."""
 
     scale: str = "scripted"
+    start_s: float = 0.0
     pool: Sequence[str] = ()
     """Node ids in the order in which they are shown."""
     order: Sequence[str] = ()
@@ -135,7 +136,7 @@ class Way:
         recorded = {"": {}, "own": asked.expansions, "of others": asked.of_others if self.expanded else {}}
         kind = {
             "rerank": {
-                "kind": "onnx" if script else "none",
+                "kind": "cross-encoder" if script else "none",
                 "blend": script.blend if script else 0.0,
                 "margin": 0.0,
             }

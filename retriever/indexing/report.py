@@ -12,8 +12,9 @@ class IndexReport:
     folders: tuple[str, ...]
     """All folders that it holds, absolute."""
     added: int
-    """New files; a moved one counts here and in `removed`."""
+    """New files; a moved one counts here and in `removed` too."""
     changed: int
+    moved: int
     removed: int
     unchanged: int
     documents: int

@@ -10,6 +10,7 @@ import pytest
 
 from retriever import Hit
 from retriever.api import index_folders, open_retriever
+from retriever.retriever import Retriever
 from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
@@ -69,7 +70,9 @@ def library(place: Path) -> Iterator[ServedIndex]:
 
 
 def ask(library: ServedIndex, question: str) -> Hit:
-    return library.open().search(question).hits[0]
+    with library.retriever() as retriever:
+        assert isinstance(retriever, Retriever)
+        return retriever.search(question).hits[0]
 
 
 @pytest.mark.parametrize(
