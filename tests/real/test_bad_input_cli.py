@@ -2,13 +2,13 @@
 
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
 
 from tests.program import Cli
 from tests.real.served import indexed
+from tests.shelf import write_pages
 
 PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n\n## Caf\xe9 \u6771\u4eac\n\nNEAR the tower, 100 %.\n"
 
@@ -19,12 +19,17 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def quiet_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No index but the one that a test names, and an empty folder to work in."""
+def quiet_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, index: Path) -> None:
+    """A folder with odd files, and no index but the one that a test names."""
     for name in [name for name in os.environ if name.startswith("HYBRID_RETRIEVE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
+    for name, content in PROFILES.items():
+        Path(name).write_bytes(content)
+    Path("file").write_text("mine", encoding="utf-8")
+    Path("known").symlink_to(index)
+    write_pages(tmp_path / "docs", {"a.md": PAGE})
 
 
 @pytest.mark.parametrize(
@@ -45,78 +50,49 @@ def test_any_question_is_text(index: Path, cli: Cli, question: str) -> None:
     assert not set(out + err) & set("\x00\x07\x1b\u202e")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"top_k: [", "not YAML"),
-        (b"\xff\xfe\x00", "not YAML"),
-        (b"vector_topn: 40\n", "did you mean vector_top_n?"),
-        (b"encoder:\n  knid: onnx\n", "did you mean encoder.kind?"),
-        (b"!!python/object/apply:os.system ['touch owned']\n", "not YAML"),
-    ],
-    ids=lambda value: ascii(value)[:24],
-)
-@pytest.mark.parametrize("command", [["ask", "zebra"], ["profiles"]])
-def test_a_wrong_profile_is_named(index: Path, cli: Cli, command: list[str], content: bytes, message: str) -> None:
-    Path("mine.yaml").write_bytes(content)
-    place = ["mine.yaml"] if command == ["profiles"] else ["--profile", "mine.yaml", "--index", str(index)]
-    out, err = cli(*command, *place, code=2)
+PROFILES = {
+    "half.yaml": b"top_k: [",
+    "binary.yaml": b"\xff\xfe\x00",
+    "wrong.yaml": b"vector_topn: 40\nencoder:\n  knid: onnx\n",
+    "evil.yaml": b"!!python/object/apply:os.system ['touch owned']\n",
+}
+MAKE_ONE = "python -m retriever index"
+BAD = [
+    *((f"{command} {name}", 2, f"error: {name}: not YAML") for command in ("profiles", "ask x --index known --profile")
+      for name in ("half.yaml", "binary.yaml", "evil.yaml")),
+    ("profiles wrong.yaml", 2, "did you mean vector_top_n?"), ("profiles wrong.yaml", 2, "did you mean encoder.kind?"),
+    ("zebra --index known --top-k 0", 2, "error: settings: top_k: input should be greater than or equal to 1, got 0"),
+    ("zebra --index known --rrf-k nan", 2, "error: settings: rrf_k: input should be"),
+    ("zebra --index known --semantic-weight inf", 2, "error: settings: semantic_weight: input should be"),
+    ("zebra --index known --parent-decay 1.5", 2, "error: settings: parent_decay: input should be"),
+    *((f"{command}{place}", 1, MAKE_ONE) for command in ("zebra", "tree", "status", "read zebra.md")
+      for place in ("", " --index nowhere")),
+    ("index docs --index file", 1, "error: "), ("index nowhere", 1, "error: "),
+    ("eval none.jsonl --index known", 2, "none.jsonl: cannot be read"),
+    ("eval q.jsonl --index known --report file", 2, "file is there already"), ("pick", 2, "needs a terminal"),
+    ("serve --index known", 2, "say what to serve"), ("indexes --drop known", 2, "add --yes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "code", "says"), BAD, ids=lambda value: str(value)[:50])
+def test_what_cannot_be_done_is_said(cli: Cli, line: str, code: int, says: str) -> None:
+    before = sorted(Path().iterdir())
+    out, err = cli(*line.split(), code=code)
     assert out == ""
-    assert all(line.startswith("error: mine.yaml: ") for line in err.splitlines())
-    assert message in err
-    assert not Path("owned").exists()
-
-
-@pytest.mark.parametrize(
-    ("flag", "value"),
-    [("--top-k", "0"), ("--rrf-k", "nan"), ("--semantic-weight", "inf"), ("--parent-decay", "1.5")],
-)
-def test_a_number_out_of_range_is_named(index: Path, cli: Cli, flag: str, value: str) -> None:
-    out, err = cli("--index", index, flag, value, "zebra", code=2)
-    assert out == ""
-    assert re.fullmatch(rf"error: settings: {flag[2:].replace('-', '_')}: input should be .*, got .*\n", err)
-
-
-@pytest.mark.parametrize("command", [["zebra"], ["tree"], ["status"], ["read", "zebra.md"]])
-def test_no_index_yet_says_which_command_makes_one(cli: Cli, command: list[str]) -> None:
-    for place in ([], ["--index", "nowhere"]):
-        out, err = cli(*command, *place, code=1)
-        assert out == ""
-        assert "python -m retriever index" in err
-        assert not Path("nowhere").exists()
-
-
-def test_an_index_that_is_a_file(cli: Cli) -> None:
-    Path("docs").mkdir()
-    Path("docs/a.md").write_text(PAGE, encoding="utf-8")
-    Path("file").write_text("mine", encoding="utf-8")
-    assert cli("index", "docs", "--index", "file", code=1).err.startswith("error: ")
-    assert Path("file").read_text(encoding="utf-8") == "mine"
+    assert says in err
+    assert all(line.startswith("error: ") for line in err.splitlines())
+    assert (sorted(Path().iterdir()), Path("file").read_text(encoding="utf-8")) == (before, "mine")
 
 
 def test_names_that_look_alike_are_documents_of_their_own(cli: Cli) -> None:
     """They differ in case, or in how an accent is written; where the file system takes them for one, they are one."""
-    Path("docs").mkdir()
     for name in ("zebra.md", "Zebra.md", "caf\xe9.md", "cafe\u0301.md"):
         Path("docs", name).write_text(PAGE, encoding="utf-8")
-    written = sorted(path.name for path in Path("docs").iterdir())
-    found = []
-    for _ in range(2):
-        cli("index", "docs", "--index", "index", "--encoder-kind", "none", "-q")
-        found.append(
-            [
-                hit["node_id"]
-                for hit in json.loads(cli("zebra", "--index", "index", "--json", "--top-k", "100").out)["hits"]
-            ]
-        )
-    assert found[0] == found[1]
-    assert len(set(found[0])) == len(found[0])
-    assert sorted({node_id.partition("#")[0] for node_id in found[0]}) == written
+    cli("index", "docs", "--index", "index", "--encoder-kind", "none", "-q")
+    hits = json.loads(cli("zebra", "--index", "index", "--json", "--top-k", "100").out)["hits"]
+    assert {hit["file"] for hit in hits} == {path.name for path in Path("docs").iterdir()}
 
 
 def test_an_index_in_the_folder_of_its_documents_is_none_of_them(cli: Cli) -> None:
-    Path("docs").mkdir()
-    Path("docs", "a.md").write_text(PAGE, encoding="utf-8")
-    for counts in ("1 added, 0 changed, 0 moved, 0 removed, 0 unchanged, 0 skipped", "0 skipped"):
-        assert counts in cli("index", "docs", "--index", "docs", "--encoder-kind", "none").out
-    assert json.loads(cli("status", "--index", "docs", "--json").out)["index"]["documents"] == 1
+    for _ in range(2):
+        assert "indexed 1 file," in cli("index", "docs", "--index", "docs", "--encoder-kind", "none").out

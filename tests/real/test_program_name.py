@@ -54,12 +54,6 @@ def test_as_a_module(tmp_path: Path) -> None:
     check_names([sys.executable, "-m", "retriever"], "python -m retriever", tmp_path, environment())
 
 
-def test_a_python_program_is_told_of_a_command_that_is_there(tmp_path: Path) -> None:
-    script = "import retriever.api; retriever.api.open_retriever(index='none')"
-    done = run_command([sys.executable, "-c", script], env=environment(XDG_DATA_HOME=str(tmp_path)))
-    assert "run: python -m retriever index" in done.stderr.splitlines()[-1]
-
-
 @pytest.mark.slow
 def test_installed_from_a_wheel(tmp_path: Path) -> None:
     uv = shutil.which("uv")
