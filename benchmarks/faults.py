@@ -2,7 +2,7 @@
 
     uv run --group dev python benchmarks/faults.py [--trials N] [--seed N]
         [--kinds kill,fault,space,limit,damage,bits,readers]
-    uv run --group dev python benchmarks/faults.py --kinds fault --every [--scenarios "first indexing,deleting"]
+    uv run --group dev python benchmarks/faults.py --kinds fault --every [--scenarios "first indexing,forgetting"]
 
 Linux alone; `fault` needs a C compiler. Prints a table, and every trial that lost something; exits with 1 for any.
 """

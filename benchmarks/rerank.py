@@ -74,7 +74,6 @@ class Scripted:
     """A reranker that is told what it is shown, and what to say of it."""
 
     scale: str = "scripted"
-    start_s: float = 0.0
     pool: Sequence[str] = ()
     """Node ids in the order in which they are shown."""
     order: Sequence[str] = ()
@@ -136,7 +135,7 @@ class Way:
         recorded = {"": {}, "own": asked.expansions, "of others": asked.of_others if self.expanded else {}}
         kind = {
             "rerank": {
-                "kind": "cross-encoder" if script else "none",
+                "kind": "onnx" if script else "none",
                 "blend": script.blend if script else 0.0,
                 "margin": 0.0,
             }

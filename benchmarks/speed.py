@@ -230,7 +230,7 @@ class Parts:
         copy = shutil.copytree(
             index / "snapshot-1" / "chroma", scene.place / "parts"
         )  # one client for a folder and process
-        self._vectors = VectorIndex.open(copy, scene.encoder.fingerprint, VectorsManifest.read(copy).snapshot)
+        self._vectors = VectorIndex(copy, scene.encoder.fingerprint, VectorsManifest.read(copy).snapshot)
         self._lexical = LexicalIndex.open(index / "snapshot-1" / "lexical")
         self._encoder = scene.encoder
 

@@ -10,6 +10,7 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from retriever.indexing.forget import ForgetReport
-    from retriever.indexing.watch import WatchEvent
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
 
@@ -42,7 +42,7 @@ def open_retriever(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     encoder: Encoder | None = None,
-    on_words: "Callable[[Retriever], Sequence[str] | None] | None" = None,
+    on_words: "Callable[[Retriever], object] | None" = None,
 ) -> "Retriever":
     """Open an index for questions; a context manager.
 
@@ -54,8 +54,8 @@ def open_retriever(
         settings: settings over those of the profile, nested as in a profile file.
         progress: told how far indexing has come.
         encoder: the caller's own embedding model, in place of the profile's.
-        on_words: called, where `docs` are indexed for the first time and are not few, with a retriever that answers
-            by words while nothing is embedded yet. The sections whose ids it returns are then embedded first.
+        on_words: called, where many texts of `docs` are to be embedded, with a retriever that answers by words
+            until they are.
 
     Raises:
         RetrieverError: the kinds in errors.py; the message says what to do.
@@ -67,17 +67,14 @@ def open_retriever(
     if request.docs:
         from retriever.indexing.update import update_index
 
-        # What the first answer, by words, shows is embedded first: it is looked at while the rest is waited for.
-        likely: list[str] = []
-
         def ask_early() -> None:
             remember(request.store)
             if on_words is not None:
                 with Retriever(request, profile) as early:
-                    likely.extend(on_words(early) or ())
+                    on_words(early)
 
         # ChromaDB is brought up to date by `index` and `watch`: who asks would wait a second for what he does not ask.
-        update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early, lambda: likely)
+        update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early)
         remember(request.store)
     return Retriever(request, profile)
 
@@ -120,20 +117,21 @@ def watch_folders(
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-) -> "Iterator[WatchEvent | RetrieverError]":
+) -> "Iterator[IndexReport | RetrieverError]":
     """Index folders at once and after every change, until the caller stops; with the arguments of `index_folders`.
 
     Yields:
-        Each update of the index; each failure after the first one, which is tried again.
+        Each update that changed something, the first one too; each later failure, which is tried again.
 
     Raises:
         RetrieverError: the first update failed, as `index_folders`.
     """
-    from retriever.indexing.watch import Watcher
+    from retriever.indexing.watch import follow_folders
 
     request = index_request(docs, index, profile, settings)
-    update = partial(index_folders, index=str(request.store), profile=profile, settings=settings, progress=progress)
-    return Watcher(request.docs, request.profile.documents, update).follow()
+    place = str(request.store)
+    update = partial(index_folders, index=place, profile=profile, settings=settings, progress=progress)
+    return follow_folders(request.docs, f"{place}{os.sep}", update)
 
 
 @check_arguments

@@ -5,7 +5,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── ProfileError            one or more mistakes in a profile, all of them reported
 │   ├── QuestionError           an empty question, or one that no stage can read
 │   │   └── ScopeError          a filter names a folder, tag, day or field that is not there
-│   ├── ParametersError         one or more mistakes in a request over HTTP, all of them reported
+│   ├── ParametersError         one or more mistakes in a call over HTTP or MCP, all of them reported
 │   ├── UnknownReferenceError   a node id or a path names nothing in the index
 │   └── ClosedError             the retriever was closed
 ├── DocumentsError              the folder of documents is missing, unreadable or holds none; or one cannot be kept
@@ -36,7 +36,7 @@ Each may carry a `hint`: what to do. `str(error)` is the whole text for a Python
 page and the MCP server take `message` and `hint` apart, and say the hint in their own way.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -118,15 +118,7 @@ class ScopeError(QuestionError):
 
 
 class ParametersError(UsageError):
-    """One or more mistakes in a request over HTTP.
-
-    Attributes:
-        mistakes: what is wrong, by the parameter's name.
-    """
-
-    def __init__(self, mistakes: Mapping[str, str]) -> None:
-        super().__init__("; ".join(f"{name} {mistake}" for name, mistake in mistakes.items()))
-        self.mistakes = mistakes
+    """One or more mistakes in the arguments of a call over HTTP or MCP."""
 
 
 class UnknownReferenceError(UsageError):

@@ -4,20 +4,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from retriever.embedding import open_encoder
-from retriever.errors import EncoderError, RetrieverError
+from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.protocols import Encoder
 from retriever.searching.encode import LastQuestion, explain_pending
 from retriever.searching.open_index import View
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import ExpansionSettings
-from retriever.store import reading
 from retriever.trace import Recorder
 from retriever.types import StageName
 
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:
-    from retriever.embedding.reader import PassageReader
+    from retriever.embedding.cross_encoder import PassageReader
     from retriever.expansion.expand import Expander
     from retriever.rerank.reranker import Reranker
     from retriever.served.generator import ServedGenerator
@@ -30,54 +28,37 @@ class OpenModels:
     def __init__(self, request: IndexRequest) -> None:
         self._request = request
         self._profile = request.profile
-        self._own: Encoder | None = None
+        self._encoder: Encoder | None = None
         self._dimension: int | None = None  # of the vectors for which it was opened
-        self._remembered: dict[str, Encoder | None] = {}  # by fingerprint; None: it is not there any more
         self.last_question: LastQuestion = {}
-        self._has_matched = False  # whether the caller's own made the vectors of an earlier snapshot
         self._generator: ServedGenerator | None = None  # opened when a stage asks it
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
         """Return the encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
 
-        A retriever that stays open follows its index to another embedding model; one that was opened for another model
-        than the index's says so.
-
         Raises:
             EncoderError: the caller's own model does not exist.
         """
-        dimension = view.dimension
-        if self._own is None or dimension != self._dimension:
-            self._dimension = dimension
-            self._own = self._request.encoder or open_encoder(self._profile.encoder, dimension)
-        own = self._own
-        if own is None:
+        if self._encoder is None or view.dimension != self._dimension:
+            self._dimension = view.dimension
+            self._encoder = self._request.encoder or open_encoder(self._profile.encoder, view.dimension)
+        if self._encoder is None:
             return None  # the caller wants words alone
         if not view.fingerprint:
             recorder.degrade(StageName.SEMANTIC, "the index has no vectors; index the documents again with this model")
             return None
         try:
-            if own.fingerprint == view.fingerprint:
-                self._has_matched = True
-                if view.embedded_share < 1:
-                    recorder.degrade(StageName.SEMANTIC, explain_pending(view.embedded_share))
-                return own if view.embedded_share else None
+            is_same = self._encoder.fingerprint == view.fingerprint
         except EncoderError as error:  # a server that does not answer
             recorder.degrade(StageName.SEMANTIC, error)
             return None
-        if self._has_matched and view.fingerprint not in self._remembered:
-            settings = collect_settings(DEFAULT_PROFILE, None, reading.index_settings(view.connection), {})
-            try:
-                encoder = open_encoder(settings.profile().encoder, dimension)
-                is_right = encoder is not None and encoder.fingerprint == view.fingerprint
-            except RetrieverError:
-                encoder, is_right = None, False
-            self._remembered[view.fingerprint] = encoder if is_right else None
-        encoder = self._remembered.get(view.fingerprint)
-        if encoder is None:
+        if not is_same:
             reason = "the index was made with another embedding model; index the documents again"
             recorder.degrade(StageName.SEMANTIC, reason)
-        return encoder
+            return None
+        if view.embedded_share < 1:
+            recorder.degrade(StageName.SEMANTIC, explain_pending(view.embedded_share))
+        return self._encoder if view.embedded_share else None
 
     def generator(self) -> "ServedGenerator":
         """Return the language model; all stages ask the same one, and share its circuit breaker."""
@@ -104,7 +85,7 @@ class OpenModels:
         """What reads the first passages for the verdict; None where words alone are wanted."""
         if not self._profile.read_passages or self._profile.encoder.kind == "none":
             return None
-        from retriever.embedding.reader import PassageReader
+        from retriever.embedding.cross_encoder import PassageReader
 
         return PassageReader()
 
@@ -118,10 +99,6 @@ class OpenModels:
                 from retriever.rerank.llm import ListwiseReranker
 
                 return ListwiseReranker(self.generator())
-            case "cross-encoder":
-                from retriever.rerank.cross_encoder import CrossEncoderReranker
-
-                return CrossEncoderReranker(settings)
             case "onnx":
                 from retriever.rerank.onnx import OnnxReranker
 

@@ -1,7 +1,7 @@
 """What a caller may bring of its own: an embedding model, somebody who watches the progress."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import Protocol
 
 from retriever.types import FloatMatrix
 
@@ -35,12 +35,8 @@ class Encoder(Protocol):
         """As `encode_documents`, for questions (some models want another prefix)."""
 
 
-# Asked before each batch of texts is embedded: the ids of sections that come first, because somebody looks for them.
-Likely: TypeAlias = Callable[[], Sequence[str]]
-
-
 class Progress(Protocol):
-    """Told how far long work has come; its stages: `reading`, `parsing`, `writing`, `words`, `embedding`, ..."""
+    """Told how far long work has come; its stages: `reading`, `words`, `embedding`, ..."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
         """A stage of `total` units begins."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from retriever.arguments import check_value, is_texts
 from retriever.errors import UsageError
 
-TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
+TextKind = Literal["question", "rewording", "passage", "answer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,9 @@ class Query:
     """One text of a search, and its weight in both kinds of search."""
 
     text: str
-    # At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`.
+    # At least 0; the weights of one search add up to 1. The question's is the largest.
     semantic_weight: float
-    keyword_weight: float  # At least 0; the weights of one search add up to 1. The question's is always the largest.
+    keyword_weight: float
     kind: TextKind = "question"
 
     @property
@@ -239,7 +239,7 @@ class ExpansionReport:
 
     @property
     def rewordings(self) -> tuple[str, ...]:
-        """The rewordings that were searched with; keywords too."""
+        """The rewordings that were searched with."""
         return tuple(query.text for query in self.queries if not query.is_hypothetical)
 
     @property

@@ -15,7 +15,7 @@ from retriever.searching.hits import HitSettings, build_hits
 from retriever.searching.known_items import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
-from retriever.searching.queries import ExpandedQuery, build_queries
+from retriever.searching.queries import ExpandedQuery, weigh_queries
 from retriever.searching.sources import (
     KeywordResult,
     KeywordSettings,
@@ -30,7 +30,7 @@ from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Signals, Source, StageName
 
 if TYPE_CHECKING:
-    from retriever.embedding.reader import PassageReader
+    from retriever.embedding.cross_encoder import PassageReader
     from retriever.served.task import Generator
 
 
@@ -207,7 +207,7 @@ def encode_queries(
     view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Query, ...], EncodedQueries | None]:
     """The texts to search with, the question first, and their vectors; of its expansion, those that are about it."""
-    queries = build_queries(expanded, view, profile.part(QueryWeights))
+    queries = weigh_queries(expanded.question, expanded.expansion, profile.part(QueryWeights))
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
         in_english = not view.lexical.detect_question(expanded.question)

@@ -30,12 +30,11 @@ from retriever.embedding.onnx import (
     file_sha256,
     write_card,
 )
+from retriever.embedding.prefixes import Prefixes
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
-from retriever.embedding.tokenizer import Prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.rerank.onnx import OnnxReranker
-from retriever.rerank.pairs import MAX_LENGTH
+from retriever.rerank.onnx import MAX_TOKENS, OnnxReranker
 from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import ChunkSettings, RerankSettings
 
@@ -352,7 +351,7 @@ def compare_pairs(
         found += quantised.score(title, [RerankInput(title, text) for text in texts]).scores
         pairs = [(title, f"{title}\n{text}") for text in texts]
         for pair in pairs:
-            read = tokenizer(*pair, truncation=True, max_length=MAX_LENGTH, return_tensors="pt")
+            read = tokenizer(*pair, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
             with torch.no_grad():
                 expected.append(float(original(**read).logits[0, 0].sigmoid()))
     scores = np.clip(np.array([expected, found]), 1e-12, 1 - 1e-12)

@@ -17,7 +17,7 @@ from retriever.answering.sentences import check_sentence, choose_sentences, disa
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, NoGeneratorError, WrongAnswerError
 from retriever.served.speed import BYTES_PER_TOKEN, USUAL, size
-from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, write_planned
+from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Degradation, DroppedSentence, Hit, ShortAnswer, Stage, StageName
@@ -251,13 +251,9 @@ class AnswerWriter:
             raise LanguageModelTimeoutError("skipped, the budget is used up")
         generator = self._open_generator()
 
-        def plan_task() -> Task[WrittenAnswer]:
-            room = plan_answer(checker.question, generator, plan.seconds).readable
-            fitting = replace(plan, seconds=min(plan.seconds, left), readable=min(plan.readable, room))
-            task, checker.blocks = build_task(checker.question, pieces, fitting)
-            return replace(task, on_text=checker.read)
-
-        for item in write_planned(generator, plan_task).sentences:
+        fitting = replace(plan, seconds=min(plan.seconds, left))
+        task, checker.blocks = build_task(checker.question, pieces, fitting)
+        for item in generator.write(replace(task, on_text=checker.read)).sentences:
             checker.check(item)
         if not checker.kept:
             wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""

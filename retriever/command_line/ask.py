@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
-from retriever.command_line.opening import Opening, open_one_or_several
+from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Printer, note_pending
 from retriever.invocation import name_program
@@ -92,19 +92,18 @@ def ask(
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
 
-    def answer_early(retriever: "Retriever") -> Sequence[str]:
-        """Answer as soon as keyword search can; return the sections to embed first."""
-        early = printer.show(retriever.search(request))
+    def answer_early(retriever: "Retriever") -> None:
+        """Answer as soon as keyword search can."""
+        printer.show(retriever.search(request))
         console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
-        return early.trace.order
 
     # Programs, and what stands behind a pipe, get one answer.
-    is_person = sys.stdout.isatty() and not (as_json or context or opening.several)
+    is_person = sys.stdout.isatty() and not (as_json or context or opening.several is not None)
     asked: AbstractContextManager[Retriever | SeveralRetrievers | ServerClient]
     if server:
         asked = nullcontext(reach_server(server, token, opening, request, full=full))
     else:
-        asked = open_one_or_several(opening, console, answer_early if is_person else None)
+        asked = opening.open_each(console, answer_early if is_person else None)
     with asked as retriever:
         if context:
             answer = printer.show_context(retriever.context(request))
@@ -140,7 +139,7 @@ def reach_server(server: str, token: str, opening: Opening, request: AskRequest,
 
     own = {
         "--docs": opening.docs,
-        "--index and --all": opening.index or opening.several,
+        "--index and --all": opening.index or opening.several is not None,
         "--focus": request.focus,
         "the settings": opening.settings,
     }

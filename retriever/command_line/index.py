@@ -9,22 +9,21 @@ import click
 
 from retriever import api
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json, print_line, shorten_path
+from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import CommandHint, RetrieverError, UsageError
-from retriever.indexes import drop_index, find_named, index_request, list_indexes
+from retriever.indexes import drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
 if TYPE_CHECKING:
     from retriever.indexes import ListedIndex
-    from retriever.indexing.watch import WatchEvent
+    from retriever.indexing.report import IndexReport
 
-MAX_NAMED = 3  # changed files in a line of `watch`
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
 
 
@@ -50,11 +49,10 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     One index holds several folders. What has been read and embedded is kept when this is interrupted.
     """
     if enqueue:
-        from retriever.indexing import workers
+        from retriever.sharing import enqueue_folders
 
-        request = api.note_choice(index_request(*opening.arguments, everything=yes))
         with console.show_progress() as progress:
-            queued = workers.enqueue(request, progress)
+            queued = enqueue_folders(*opening.arguments, progress, everything=yes)
         if as_json:
             print_json({"queued": queued})
         else:
@@ -68,7 +66,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     if as_json:
         print_json(dump(report))
         return ExitCode.OK
-    changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
+    changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     print_line(f"indexed {held} in {report.seconds:.1f} s")
     print_line(f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped")
@@ -102,31 +100,27 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """
     with console.show_progress() as progress:
         skipped: frozenset[tuple[str, str]] = frozenset()
-        for number, run in enumerate(api.watch_folders(*opening.arguments, progress)):
-            if isinstance(run, RetrieverError):
-                console.note(f"not indexed: {run}")
+        for number, report in enumerate(api.watch_folders(*opening.arguments, progress)):
+            if isinstance(report, RetrieverError):
+                console.note(f"not indexed: {report}")
                 continue
-            console.note_skipped(tuple(item for item in run.report.skipped if item not in skipped))
-            skipped = frozenset(run.report.skipped)
-            if run.files or not number:  # otherwise a folder went away, which is said above
-                console.note(describe_run(run, is_first=not number))
+            console.note_skipped(tuple(item for item in report.skipped if item not in skipped))
+            skipped = frozenset(report.skipped)
+            console.note(describe_run(report, is_first=not number))
             if as_json:
-                print_json(dump(run.report))
+                print_json(dump(report))
                 sys.stdout.flush()
     return ExitCode.OK
 
 
-def describe_run(run: "WatchEvent", *, is_first: bool) -> str:
+def describe_run(report: "IndexReport", *, is_first: bool) -> str:
     """What is watched (the first run), or what changed, and how long it took."""
-    report = run.report
     if is_first:
         folders = ", ".join(map(sanitize_line, report.folders))
         return f"indexed {pluralize(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
-    names = ", ".join(sanitize_line(shorten_path(*file)) for file in run.files)
-    what = names if 0 < len(run.files) <= MAX_NAMED else pluralize(len(run.files), "file")
     counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
     done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "nothing new"
-    return f"{what}: {done}; {pluralize(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
+    return f"{done}; {pluralize(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
 
 
 # `indexes`: all indexes of this user, and the deletion of one.

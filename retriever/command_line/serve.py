@@ -15,6 +15,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
+from retriever.indexes import find_several
 from retriever.indexing.request import INDEX_VARIABLE
 from retriever.settings.layers import load_profile
 from retriever.store.url import read_url
@@ -22,7 +23,6 @@ from retriever.store.url import read_url
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from retriever.serving.guard import ServerAddress
     from retriever.serving.pool import ServedIndex
 
 RESERVED_HEADERS = frozenset({"authorization", "host", "origin"})  # which others have made already
@@ -57,12 +57,6 @@ about_option = click.option(
     "(docs/guide/team.md). Whoever else can connect can name any.",
 )
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="One that --role-header may name; repeatable.")
-@click.option(
-    "--public-url",
-    default="",
-    metavar="URL",
-    help="Where clients reach the proxy before it, such as https://notes.example.org: Host and Origin name that.",
-)
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @options.docs
@@ -77,7 +71,6 @@ def serve(
     token_file: str | None,
     role_header: str,
     roles: tuple[str, ...],
-    public_url: str,
     about: str,
     *,
     mcp: bool,
@@ -92,19 +85,18 @@ def serve(
         raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
         raise click.UsageError("say what to serve: --web (a page, and the JSON API), --mcp (for agents), or both")
-    if web and opening.several:
+    if web and opening.several is not None:
         raise click.UsageError("the web page has one index: give --index once, or index the folders as one: index A B")
     from retriever.serving import http
     from retriever.serving.guard import ServerAddress
 
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
-    public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(http.listen(host, port))
-        address = ServerAddress(host, listener.getsockname()[1], token, public_url)
-        app = open_app(opening, about, (role_header, roles), address, stack, mcp=mcp, web=web)
+        address = ServerAddress(host, listener.getsockname()[1], token)
+        app = open_app(opening, about, (role_header, roles), stack, mcp=mcp, web=web)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
         if web:
@@ -150,9 +142,9 @@ def open_served(opening: Opening, about: str) -> "ServedIndex":
     """Return the index to serve, or those of `--index a --index b`; each is opened when it is asked for."""
     from retriever.serving.pool import ServedIndex
 
-    if not opening.several:
+    if opening.several is None:
         return ServedIndex(*opening.arguments, about=about)
-    places = opening.find_several()
+    places = find_several(opening.several)
     return ServedIndex(profile=opening.profile, settings=opening.settings, about=about, several=places)
 
 
@@ -160,7 +152,6 @@ def open_app(
     opening: Opening,
     about: str,
     roles: tuple[str, tuple[str, ...]],
-    address: "ServerAddress",
     stack: contextlib.ExitStack,
     *,
     mcp: bool,
@@ -175,9 +166,9 @@ def open_app(
         served = open_served(opening, about)
         stack.enter_context(served)
         served.begin()
-        return make_application(served, address, mcp=mcp, web=web)
+        return make_application(served, mcp=mcp, web=web)
     index = read_url(opening.index or os.environ.get(INDEX_VARIABLE) or "")
-    if index is None or opening.several or opening.docs:
+    if index is None or opening.several is not None or opening.docs:
         raise click.UsageError("--role-header is for one --index postgresql://..., without --docs")
     if not names or not re.fullmatch("[A-Za-z0-9-]+", header) or header.lower() in RESERVED_HEADERS:
         raise click.UsageError("name the header and the roles: --role-header X-Role --role sales --role legal")
@@ -185,5 +176,5 @@ def open_app(
     for role in names:
         served = open_served(replace(opening, index=str(index.with_role(role))), about)
         stack.enter_context(served)
-        apps[role] = make_application(served, address, mcp=mcp, web=web)
+        apps[role] = make_application(served, mcp=mcp, web=web)
     return route_roles(header, apps)

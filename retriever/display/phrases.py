@@ -41,11 +41,8 @@ SIGNALS = (
 
 # What indexing does, by the stage's name, where that says little to people.
 STAGES = {
-    "parsing": "finding sections",
-    "writing": "storing sections",
     "words": "indexing words",
     "spellings": "indexing spellings",
-    "cutting": "cutting for the embedding model",
     "ordering": "indexing vectors",
 }
 

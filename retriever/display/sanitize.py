@@ -14,13 +14,6 @@ if TYPE_CHECKING:
 
 REPLACEMENT = "\ufffd"
 
-# The longest run of marks over and under one character, and of characters without a width: more than any language
-# writes. A terminal takes all that follow as one sign, and some draw them across the lines around it.
-MAX_MARKS = 16
-
-# Where too many marks may be; what else is in such runs (a rule of a table, emoji) stays as it is.
-_LONG_RUN = re.compile(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")
-
 # Of the invisible characters: the joiners that emoji and Persian are written with, and the soft hyphen.
 _HARMLESS_FORMATS = frozenset("\u200c\u200d\xad")
 
@@ -54,27 +47,12 @@ _LINE = _Replacements(unchanged="")
 
 def sanitize(text: str) -> str:
     """The text with every character replaced that would move the cursor, reorder or hide text; newline and tab stay."""
-    return _LONG_RUN.sub(_limit_marks, text.translate(_TEXT))
+    return text.translate(_TEXT)
 
 
 def sanitize_line(text: str) -> str:
     r"""As `sanitize`, for what stands in one line, such as a file's name: newline and tab show as `\x0a` and `\x09`."""
-    return _LONG_RUN.sub(_limit_marks, text.translate(_LINE))
-
-
-def _limit_marks(run: re.Match[str]) -> str:
-    """The run without the marks beyond MAX_MARKS; one replacement character stands for them."""
-    shown: list[str] = []
-    marks = invisible = 0
-    for character in run[0]:
-        is_mark = unicodedata.category(character)[0] == "M"
-        marks = marks + 1 if is_mark else 0
-        invisible += character in _HARMLESS_FORMATS
-        if marks <= MAX_MARKS and (character not in _HARMLESS_FORMATS or invisible <= MAX_MARKS):
-            shown.append(character)
-        elif shown[-1] != REPLACEMENT:
-            shown.append(REPLACEMENT)
-    return "".join(shown)
+    return text.translate(_LINE)
 
 
 def code(text: str) -> str:

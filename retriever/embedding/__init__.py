@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pageindex.corpus import read_file
 from retriever.protocols import Encoder
 from retriever.settings.schema import EncoderSettings
 
@@ -19,7 +17,6 @@ __all__ = [
     "MAX_CARD_BYTES",
     "EncoderSettings",
     "bundled_counter",
-    "card_digest",
     "is_english_word",
     "measure_known",
     "model_folder",
@@ -66,14 +63,6 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
 def model_folder(name: str) -> Path:
     """Return the folder of an ONNX model: the bundled one for its name or none, else the path that was given."""
     return BUNDLED_MODEL if name in ("", BUNDLED_MODEL.name) else Path(name).expanduser()
-
-
-def card_digest(name: str) -> str:
-    """Tells whether a model's folder holds what it did, without loading the model; empty when it holds none."""
-    try:
-        return sha256(read_file(model_folder(name) / CARD_NAME, MAX_CARD_BYTES, follow_link=True)).hexdigest()
-    except OSError:
-        return ""
 
 
 @lru_cache(maxsize=2)

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -14,8 +14,9 @@ import numpy as np
 
 from pageindex.corpus import read_file
 from retriever.embedding import BUNDLED_MODEL, CARD_NAME, MAX_CARD_BYTES
-from retriever.embedding.prefixes import choose_prefixes
-from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
+from retriever.embedding.encoder import TokenEncoder
+from retriever.embedding.prefixes import Prefixes
+from retriever.embedding.tokenizer import CutText, Tokens, fingerprint, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
@@ -50,16 +51,13 @@ class FilesCard:
             EncoderError: there is none, or it is not what it should be.
         """
         path = folder / cls.file_name
+        how = "make one with `uv run --extra models scripts/export_model.py MODEL FOLDER`"
         try:
-            content = json.loads(read_file(path, MAX_CARD_BYTES, follow_link=True))
+            return cls(**json.loads(read_file(path, MAX_CARD_BYTES, follow_link=True)))
         except OSError as error:
-            how = "make one with `uv run --extra models scripts/export_model.py MODEL FOLDER`"
             raise EncoderError(f"{folder} is no model folder ({path.name}: {error.strerror}): {how}") from error
-        except ValueError as error:
-            raise EncoderError(f"{path} is not JSON: {error}") from error
-        if mistakes := _mistakes(content, cls):
-            raise EncoderError(f"{path}: {'; '.join(mistakes)}")
-        return cls(**content)
+        except (ValueError, TypeError) as error:  # it is not JSON, or a field is missing or unknown
+            raise EncoderError(f"{path} is no card of a model ({error}): {how}") from error
 
     def verify(self, folder: Path) -> None:
         """Compare the folder's files with the hashes.
@@ -119,22 +117,7 @@ def file_sha256(path: Path) -> str:
         raise EncoderError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _mistakes(content: object, kind: type[FilesCard]) -> list[str]:
-    if not isinstance(content, dict):
-        return ["must be an object"]
-    expected = {field.name: field.type for field in fields(kind)}
-    wrong = [name for name, type_ in expected.items() if type(content.get(name)) is not type_]
-    unknown = sorted(content.keys() - expected.keys())
-    is_known = kind is not ModelCard or content.get("pooling") in POOLINGS
-    pooling = [] if is_known else [f"pooling must be one of {', '.join(POOLINGS)}"]
-    return [
-        *(f"{name} is missing or of the wrong type" for name in wrong),
-        *(f"unknown: {n}" for n in unknown),
-        *pooling,
-    ]
-
-
-class OnnxEncoder:
+class OnnxEncoder(TokenEncoder):
     """Unit vectors from a folder with model.onnx, tokenizer.json and encoder.json.
 
     Each text is run on its own. The weights are int8, and the activations are quantised while the model runs, by one
@@ -154,21 +137,19 @@ class OnnxEncoder:
         Raises:
             EncoderError: the folder holds no model.
         """
-        settings = settings or EncoderSettings()
+        self._settings = settings or EncoderSettings()
         self._folder = folder
-        self._card = card = ModelCard.read(folder)
+        self._card = ModelCard.read(folder)
         self._tokens = Tokens.in_file(folder / TOKENIZER_NAME)
-        self._prefixes = Prefixes(*choose_prefixes(settings, card.query_prefix, card.document_prefix))
-        self._limit = min(settings.max_tokens, card.max_tokens)
         self._threads = threads or usable_cores()
         self._is_verified = False
 
     @cached_property
     def fingerprint(self) -> str:
         """Over the hashes of the files (as encoder.json has them), the pooling, the prefixes and the limit."""
-        card, prefixes = self._card, self._prefixes
+        card = self._card
         model = (card.model_sha256, card.tokenizer_sha256, card.dimension, card.pooling)
-        return fingerprint((*model, prefixes.query, prefixes.document, self._limit))
+        return fingerprint((*model, *self._prefixes, self._limit))
 
     @property
     def dimension(self) -> int:
@@ -176,67 +157,34 @@ class OnnxEncoder:
         return self._card.dimension
 
     @cached_property
-    def max_tokens(self) -> int:
-        """Return how many tokens of a text are read, special ones included, the prefix not."""
-        return self._prefixes.room(self._tokens, self._limit)
+    def _prefixes(self) -> Prefixes:
+        return Prefixes(self._card.query_prefix, self._card.document_prefix).overridden(self._settings)
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return the length of each text in tokens, special ones included, without any cut."""
-        return self._tokens.count(texts)
-
-    def measure_known(self, text: str, *, in_english: bool = True) -> float:
-        """Return which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
-        return self._tokens.measure_known(text, in_english=in_english)
-
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return (n, d) float32, unit rows, in the order of the texts.
-
-        The first call verifies the files: 15 ms that a question need not wait for.
-
-        Raises:
-            EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
-        """
-        self.verify()
-        ids = self._tokens.ids([self._prefixes.document + text for text in texts])
-        refuse_longer(map(len, ids), self._limit)
-        return self._vectors(ids)
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """As `encode_documents`, but of a longer question the first `max_tokens` tokens are read: see `unread_tokens`.
-
-        Raises:
-            EncoderError: the model cannot be used.
-        """
-        return self._vectors([self._tokens.cut(self._prefixes.query + text, self._limit).ids for text in texts])
-
-    def verify(self) -> None:
-        """Compare the model's files with their SHA-256, once; `encode_documents` does it by itself.
-
-        Raises:
-            EncoderError: a file is not the one that encoder.json describes.
-        """
-        if not self._is_verified:
-            self._card.verify(self._folder)
-            self._is_verified = True
+    @cached_property
+    def _limit(self) -> int:
+        return min(self._settings.max_tokens, self._card.max_tokens)
 
     @cached_property
     def _session(self) -> "InferenceSession":
         """One thread inside ONNX Runtime: several texts at once keep the cores busier than one text on all of them."""
         return open_session(self._folder / MODEL_NAME, threads=1)
 
-    def _vectors(self, ids: Sequence[Sequence[int]]) -> FloatMatrix:
-        if not ids:
+    def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
+        if not are_questions and not self._is_verified:  # once, and 15 ms that a question need not wait for
+            self._card.verify(self._folder)
+            self._is_verified = True
+        if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         try:
             self._session  # noqa: B018 - loaded here, not by every thread at once
-            if len(ids) == 1:
-                rows = [self._one(ids[0])]
+            if len(texts) == 1:
+                rows = [self._one(texts[0].ids)]
             else:
                 with ThreadPoolExecutor(self._threads) as pool:
-                    rows = list(pool.map(self._one, ids))
+                    rows = list(pool.map(lambda text: self._one(text.ids), texts))
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
-        return unit_rows(rows, len(ids), str(self._folder))
+        return unit_rows(rows, len(texts), str(self._folder))
 
     def _one(self, ids: Sequence[int]) -> FloatMatrix:
         """Return (d,), not yet a unit vector."""

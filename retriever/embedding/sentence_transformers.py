@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from retriever.embedding.encoder import TokenEncoder
 from retriever.embedding.onnx import file_sha256
-from retriever.embedding.prefixes import choose_prefixes
-from retriever.embedding.tokenizer import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
+from retriever.embedding.prefixes import Prefixes
+from retriever.embedding.tokenizer import CutText, Tokens, fingerprint, unit_rows
 from retriever.errors import EncoderError
 from retriever.invocation import name_installer
 from retriever.settings.schema import EncoderSettings
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
-class SentenceTransformersEncoder:
+class SentenceTransformersEncoder(TokenEncoder):
     """Unit vectors from PyTorch; a text's vector is the same to about 1e-6 whatever is encoded with it.
 
     Nothing is downloaded: the model is a folder, or in the cache of Hugging Face.
@@ -55,41 +56,13 @@ class SentenceTransformersEncoder:
     @cached_property
     def dimension(self) -> int:
         """The length of a vector."""
-        return len(self._encode([""], "")[0])
-
-    @cached_property
-    def max_tokens(self) -> int:
-        """How many tokens of a text are read, special ones included, the prefix not."""
-        return self._prefixes.room(self._tokens, self._limit)
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The length of each text in tokens, special ones included, without any cut."""
-        return self._tokens.count(texts)
-
-    def measure_known(self, text: str, *, in_english: bool = True) -> float:
-        """Which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
-        return self._tokens.measure_known(text, in_english=in_english)
-
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """(n, d) float32, unit rows, in the order of the texts.
-
-        Raises:
-            EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
-        """
-        refuse_longer(self._tokens.count(texts), self.max_tokens)
-        return self._encode(texts, self._prefixes.document)
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """As `encode_documents`, but of a longer question the first `max_tokens` tokens are read: see `unread_tokens`.
-
-        Raises:
-            EncoderError: the model cannot be used.
-        """
-        return self._encode([self._tokens.cut(text, self.max_tokens).text for text in texts], self._prefixes.query)
+        return len(self._embed([CutText("", (), 0)], are_questions=True)[0])
 
     @cached_property
     def _model(self) -> "SentenceTransformer":
-        silence_progress_bars()
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+
+        disable_progress_bars()  # the libraries' own, before sentence_transformers is imported, which asks just then
         try:
             from sentence_transformers import SentenceTransformer  # 5 s, with torch
         except ModuleNotFoundError as error:
@@ -106,17 +79,17 @@ class SentenceTransformersEncoder:
     @cached_property
     def _prefixes(self) -> Prefixes:
         """The user's, else the model's own."""
-        own = own_prefixes(self._model)
-        return Prefixes(*choose_prefixes(self._settings, own.query, own.document))
+        return own_prefixes(self._model).overridden(self._settings)
 
     @cached_property
     def _limit(self) -> int:
         return min(self._settings.max_tokens, self._model.max_seq_length or self._settings.max_tokens)
 
-    def _encode(self, texts: Sequence[str], prefix: str) -> FloatMatrix:
+    def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
-        rows: npt.ArrayLike = self._model.encode(list(texts), prompt=prefix, show_progress_bar=False)
+        # The prefix stands in the text already.
+        rows: npt.ArrayLike = self._model.encode([text.text for text in texts], prompt="", show_progress_bar=False)
         return unit_rows(rows, len(texts), self._settings.model)
 
     def _tokenizer_content(self) -> str:
@@ -152,13 +125,6 @@ def find_model_folder(name: str, owner: str = "sentence-transformers") -> Path:
     except (OSError, ValueError) as error:  # not in the cache; not a name
         how = f"fetch it once with: uv run hf download {repository}"
         raise EncoderError(f"{name} is neither a folder nor a model on this machine; {how}") from error
-
-
-def silence_progress_bars() -> None:
-    """Keeps the libraries' own off standard error; before `sentence_transformers` is imported, which asks just then."""
-    from huggingface_hub.utils.tqdm import disable_progress_bars
-
-    disable_progress_bars()
 
 
 def _files_sha256(folder: Path) -> str:

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
@@ -175,44 +175,6 @@ def _content_of(file: Path) -> str:
 def readable(text: str) -> str:
     """Half of a surrogate pair is no character and cannot be tokenised (a file name may hold one): U+FFFD instead."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
-
-
-def refuse_longer(lengths: Iterable[int], limit: int) -> None:
-    """Nothing of a document is cut in silence.
-
-    Raises:
-        EncoderError: a length is more than the limit.
-    """
-    for position, length in enumerate(lengths):
-        if length > limit:
-            raise EncoderError(f"text {position} has {length} tokens and the encoder reads {limit}: cut it into chunks")
-
-
-# What some models want to read before a question and before a document.
-
-
-@dataclass(frozen=True, slots=True)
-class Prefixes:
-    """Texts such as `query: ` and `passage: `, put before what is encoded."""
-
-    query: str = ""
-    """Before a question."""
-    document: str = ""
-    """Before a document."""
-
-    def room(self, tokens: Tokens, limit: int) -> int:
-        """Return how many of the model's tokens are left for a text, special ones included.
-
-        Raises:
-            EncoderError: hardly any.
-        """
-        if not self.query and not self.document:
-            return limit
-        alone, *lengths = tokens.count(["", self.query, self.document])
-        room = limit - (max(lengths) - alone)
-        if room < limit // 2:
-            raise EncoderError(f"the encoder's prefixes take {limit - room} of its {limit} tokens: shorten them")
-        return room
 
 
 # What any model's answer must be before it is believed: one finite vector for each text, made a unit vector.

@@ -19,14 +19,12 @@ from retriever.expansion.follow_up import build_rewriting, carry_words, find_fau
 from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
-    Vocabulary,
     WrittenExpansion,
-    build_instructions,
     build_material,
     build_task,
-    limit_grounding,
+    limit_focus,
     plan_expansion,
-    read_vocabulary,
+    read_grounding,
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.protocols import Encoder
@@ -34,7 +32,7 @@ from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Quer
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.speed import USUAL
-from retriever.served.task import Generator, Task, write_planned
+from retriever.served.task import Generator, Task
 from retriever.settings.schema import ExpansionSettings
 from retriever.store.reading import StoredState
 from retriever.trace import Deadline, Recorder, milliseconds_since
@@ -54,54 +52,53 @@ class Expander:
     def __init__(self, settings: ExpansionSettings, open_generator: Callable[[], Generator]) -> None:
         self._settings = settings
         self._open_generator = open_generator
-        self._vocabulary: tuple[StoredState | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
+        self._grounding: tuple[StoredState | None, Grounding] = (None, Grounding())  # with the state of the index
 
     def expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         """Return the question as it is understood, with the texts that pass the screening.
 
         The recorder has the reason where the language model was asked for, and there are none.
         """
-        follow_up, request = self._understand(request, open_view, recorder)
+        follow_up = self._understand(request, open_view, recorder)
+        if follow_up is not None:
+            request = replace(request, question=follow_up.question)
         return replace(self._expand_question(request, open_view, recorder), follow_up=follow_up)
 
-    def _understand(
-        self, request: AskRequest, open_view: OpenView, recorder: Recorder
-    ) -> tuple[FollowUp | None, AskRequest]:
-        """Return how the question is understood by those before it, and what is asked then."""
+    def _understand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> FollowUp | None:
+        """Return how the question is understood by those before it; None where it stands alone."""
         question = request.question
         turns = read_turns(as_turns(request.conversation), question)
         if not turns or not is_follow_up(question):
-            return None, replace(request, conversation=())
+            return None
         with recorder.stage(StageName.FOLLOW_UP) as note:
             languages: tuple[str, ...] = ()
             words: tuple[str, ...] = ()
             with contextlib.suppress(SnapshotError), open_view() as view:  # the search meets it too, and repairs it
                 languages = view.lexical.detect_question(question)
                 words = carry_words(question, turns, partial(find_rarity, view))
+            understood = FollowUp(" ".join((question, *words)), words)
             if self._settings.use_llm:
                 try:
                     entry, _ = self._ask(build_rewriting(question, turns), recorder.deadline, StageName.FOLLOW_UP)
                     written = " ".join(entry.written.standalone_question.split())
-                    fault = find_fault(written, question, turns, languages)
-                    if not fault:
-                        note.text = f"understood as: {written}"
-                        return FollowUp(written), replace(request, question=written, conversation=())
-                    recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
+                    if fault := find_fault(written, question, turns, languages):
+                        recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
+                    else:
+                        understood = FollowUp(written)
                 except (OutOfTimeError, LanguageModelError) as error:
                     recorder.degrade(StageName.FOLLOW_UP, error)
-            joined = " ".join((question, *words))
-            note.text = f"understood as: {joined}"
-        return FollowUp(joined, words) if words else None, replace(request, question=joined, conversation=turns)
+            note.text = f"understood as: {understood.question}"
+        return understood if understood.question != question else None
 
     def _expand_question(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
-        settings = self._settings
+        settings, reason = self._settings, ""
         if request.expansion is None and not settings.use_llm:
+            reason = "the language model is switched off (use_llm)"
+        elif not (settings.rewordings or settings.hyde_variants or settings.hyde.mode == "answer"):
+            reason = "there is nothing to write: rewordings and hyde_variants are 0"
+        if reason:
             if settings.hyde.gate == "always":
-                recorder.degrade(StageName.EXPAND, "the language model is switched off (use_llm)")
-            return ExpandedQuery(request.question)
-        if not (settings.rewordings or settings.hyde_variants or settings.hyde.mode == "answer"):
-            if settings.hyde.gate == "always":
-                recorder.degrade(StageName.EXPAND, "there is nothing to write: rewordings and hyde_variants are 0")
+                recorder.degrade(StageName.EXPAND, reason)
             return ExpandedQuery(request.question)
         with recorder.stage(StageName.EXPAND) as note:
             expanded = self._expand(request, open_view, recorder)
@@ -113,11 +110,11 @@ class Expander:
 
     def _expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         question, settings = request.question, self._settings
-        reason, names, vocabulary = self._look_into_index(question, open_view)
+        reason, names, grounding = self._look_into_index(question, open_view)
         if reason:
             return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
         # The words of the documents stand in the prompt: a model writes a likely answer in their terms, not in its own.
-        grounding = limit_grounding(vocabulary, as_turns(request.conversation), request.focus)
+        grounding = replace(grounding, focus=limit_focus(request.focus))
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
             try:
@@ -138,30 +135,28 @@ class Expander:
             passages=() if is_answer else expansion.passages[: settings.hyde_variants],
             answer=expansion.answer if is_answer else "",
         )
-        # The screening drops what repeats the prompt, so it has to know the whole of it.
-        prompt = "\n".join((build_instructions(settings), *map(str, grounding.lines())))
-        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names)
+        usable, dropped = screen(question, wanted, settings.hyde_max_chars, names)
         nothing = [] if any(usable.texts) else ["nothing to search with"]
         note = "; ".join((report.note, *count_reasons(dropped), *nothing))
         report = replace(report, note=note, dropped=dropped, intent=expansion.intent)
         return ExpandedQuery(question, usable, report)
 
-    def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Vocabulary]:
+    def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Grounding]:
         """Return why the question is searched as it is, or ""; its rare names; and the words of the documents."""
         gate = self._settings.hyde.gate
         if gate == "never":
-            return "hyde.gate is never", (), Vocabulary()
+            return "hyde.gate is never", (), Grounding()
         try:
             with open_view() as view:
                 if not view.number:
-                    return "the index is not finished", (), Vocabulary()
+                    return "the index is not finished", (), Grounding()
                 names = count_rare_names(question, view)
                 reason = reason_to_skip(question, names, view, self._settings) if gate == "auto" else ""
-                if self._vocabulary[0] != view.state:
-                    self._vocabulary = (view.state, read_vocabulary(view.connection))
-                return reason, tuple(names), self._vocabulary[1]
+                if self._grounding[0] != view.state:
+                    self._grounding = (view.state, read_grounding(view.connection))
+                return reason, tuple(names), self._grounding[1]
         except SnapshotError:  # the search meets it too, and repairs it
-            return "", (), Vocabulary()
+            return "", (), Grounding()
 
     def _write(self, request: AskRequest, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
         """Return what the model writes, or has written before, and whether it was cached. Failures are not cached."""
@@ -192,7 +187,7 @@ class Expander:
             return entry, True
         started = perf_counter()
         seconds = deadline.seconds_for(stage)
-        written = write_planned(generator, lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
+        written = generator.write(replace(fit(generator, seconds) if fit else task, seconds=seconds))
         entry = CachedExpansion(written=written, milliseconds=milliseconds_since(started))
         keep_expansion(key, entry)
         return entry, False

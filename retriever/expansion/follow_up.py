@@ -5,7 +5,7 @@ one, or where that fails, the rare words of the questions before join it.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from retriever.errors import QuestionError
 from retriever.expansion.gate import find_exact_names
@@ -99,26 +99,21 @@ def find_fault(written: str, question: str, turns: Sequence[Turn], languages: tu
         turns: what was said before.
         languages: of the question, beside English: their function words are free as well.
     """
-
-    def find_words(*texts: str) -> dict[str, None]:
-        return dict.fromkeys(term for text in texts for term in tokenize(text, languages))
-
-    said = find_words(question, *(text for turn in turns for text in (turn.question, turn.reply)))
-    words = find_words(written)
+    asked = [turn.question for turn in turns]
+    said = set(tokenize(" ".join((question, *asked, *(turn.reply for turn in turns))), languages))
+    words = tokenize(written, languages)
     invented = [word for word in words if word not in said]
-    kept = [*find_exact_names(question), *re.findall(r"\d+", question)]
-    lost = [name for name in kept if not set(tokenize(name)) <= set(words)]
+    kept = (*find_exact_names(question), *re.findall(r"\d+", question))
+    lost = [name for name in kept if not set(tokenize(name)).issubset(words)]
     if not words:
         return "it says nothing"
-    if len(written) > 2 * MAX_SAID_CHARS:
-        return f"it has {len(written):,} characters"
     if invented:
         return f"it brings in words that nobody said: {', '.join(invented[:3])}"
     if lost:
         return f"it lost {lost[0]}"
-    if any(_words_of(written) == _words_of(turn.question) for turn in turns):  # `when` and `what` make two questions
-        return "it repeats an earlier question"
-    return ""
+    # `when` and `what` make two questions, which `tokenize` would not tell apart.
+    repeats = {" ".join(re.findall(r"\w+", text.casefold())) for text in (written, *asked)}
+    return "it repeats an earlier question" if len(repeats) <= len(set(asked)) else ""
 
 
 def carry_words(
@@ -133,24 +128,14 @@ def carry_words(
     """
     known = set(tokenize(question))
     spelled: dict[str, str] = {}
-    for asked in _find_topic(turns):
-        for word in re.findall(r"[^\s,;:?!()\"]+", asked):
+    for turn in reversed(turns):
+        for word in re.findall(r"[^\s,;:?!()\"]+", turn.question):
             for term in tokenize(word):
                 if term not in known:
                     spelled.setdefault(term, word.strip("."))
+        if not is_follow_up(turn.question):
+            break
     rare = rarity(list(spelled))
     least = LEAST_RARITY * max(rare.values(), default=0.0)
     best = sorted((term for term in rare if rare[term] >= least), key=lambda term: -rare[term])[:MAX_CARRIED]
     return tuple(dict.fromkeys(spelled[term] for term in spelled if term in best))
-
-
-def _words_of(question: str) -> list[str]:
-    return re.findall(r"\w+", question.casefold())
-
-
-def _find_topic(turns: Sequence[Turn]) -> Iterator[str]:
-    """Yield the questions from the last one back to one that stands alone."""
-    for turn in reversed(turns):
-        yield turn.question
-        if not is_follow_up(turn.question):
-            return

@@ -10,6 +10,7 @@ from retriever.display.phrases import pluralize
 from retriever.expansion.prompt import MAX_ENTITIES
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
+from retriever.searching.question_words import cut_words, read_form
 from retriever.settings.schema import ExpansionSettings
 
 QUESTION_MAX_WORDS = 2  # questions proper of so few words are not expanded: `how does caching work?` is
@@ -29,18 +30,7 @@ _SYMBOL = re.compile(
     """,
     re.VERBOSE,
 )
-
-
 _CAPITALS = re.compile(r"\b[A-Z][\w-]+(?: [A-Z][\w-]+)*")
-_QUESTION = re.compile(
-    r"""^\W*(?:who|whom|whose|what|which|when|where|why|how|can|could|do|does|did|is|are|was|were|should|shall|will|would|may
-      | wer|wen|wem|was|welche[rsmn]?|wann|wo|woher|wohin|warum|wieso|weshalb|wie|kann|darf|muss|soll|ist|sind|gibt
-      | qui|que|quoi|quels?|quelles?|quand|o\u00f9|pourquoi|comment|combien|est-ce
-      | qui\u00e9n|qu\u00e9|cu\u00e1l(?:es)?|cu\u00e1ndo|d\u00f3nde|por\ qu\u00e9|c\u00f3mo|cu\u00e1nto)\b
-      | [?\uff1f]\s*$
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
 
 
 def find_exact_names(text: str) -> tuple[str, ...]:
@@ -88,7 +78,7 @@ def reason_too_short(question: str, settings: ExpansionSettings) -> str:
 
     What is put as a question says more with as few words: `how does caching work?` is expanded, `caching` is not.
     """
-    words, is_question = count_words(question), bool(_QUESTION.search(question))
+    words, is_question = count_words(question), read_form(cut_words(question)) not in ("words", "function_words")
     if words <= (QUESTION_MAX_WORDS if is_question else settings.hyde_skip_max_words):
         return f"the question has {pluralize(words, 'word')}"
     return f"the question has {len(question)} characters" if len(question) < settings.min_query_length else ""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 FACTUAL_INTENT = "STUDY_DETAIL"  # a single fact is asked for: an invented one is a wrong one
 MIN_Z_SCORE = 2.0  # of normally distributed texts about something else, one in forty-four is higher
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
-_MARKUP = re.compile(r"<(?:!doctype|html|head|body|div|span|p|br|script|style|table|ul|li)\b", re.IGNORECASE)
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
 
 
@@ -25,16 +24,14 @@ def screen(
     question: str,
     expansion: Expansion,
     max_chars: int,
-    prompt: str = "",
     names: Collection[str] = (),
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
     """Return the expansion without the texts that no search should follow, and the dropped texts. Pure.
 
-    A text of more than `max_chars` is cut at a sentence, a much longer one dropped; so is one that repeats the
-    `prompt`, or lacks one of the question's `names`.
+    A text of more than `max_chars` is cut at a sentence, a much longer one dropped; so is one that lacks one of the
+    question's `names`.
     """
     seen = {tuple(sorted(tokenize(question)))}
-    prompt_runs = _word_runs(prompt)
     name_words = [frozenset(tokenize(name)) for name in names]
     scripts = frozenset(map(_script, filter(str.isalpha, question)))
     kept, dropped = [], []
@@ -46,8 +43,6 @@ def screen(
             (kind != "rewording" and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
             (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
             (not words, "it says nothing"),
-            (bool(_MARKUP.search(text)) and not _MARKUP.search(question), "it is markup"),
-            (bool(_word_runs(text) & prompt_runs), "it repeats the prompt"),
             (bool(scripts) and own_letters * 2 < len(letters), "it is in another script than the question"),
             (not all(name & set(words) for name in name_words), "it lost a name of the question"),
             (tuple(sorted(words)) in seen, "it repeats the question or another text"),
@@ -74,12 +69,6 @@ def count_reasons(dropped: Sequence[Dropped]) -> Iterator[str]:
     """`3 dropped: it says nothing`, for each reason, in the order in which they first came."""
     for reason in dict.fromkeys(item.reason for item in dropped):
         yield f"{sum(item.reason == reason for item in dropped)} dropped: {reason}"
-
-
-def _word_runs(text: str) -> frozenset[tuple[str, ...]]:
-    """Return all runs of 8 words: a text that shares one with the prompt was copied from there."""
-    words = re.findall(r"\w+", text[:20_000].lower())
-    return frozenset(zip(*(words[place:] for place in range(8)), strict=False))
 
 
 def _script(letter: str) -> str:

@@ -2,8 +2,7 @@
 
 import re
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -12,7 +11,6 @@ from pageindex.corpus import (
     CorpusOptions,
     DocumentText,
     Listing,
-    Skipped,
     SourceFile,
     UnreadableDocumentError,
     list_files,
@@ -28,25 +26,25 @@ from retriever.store.reading import StoredDocument, StoredFolder
 # A file that changes again this soon after it was read may keep its size and its times: the coarsest clocks of file
 # systems tick every two seconds.
 YOUNG_NS = 2_000_000_000
-# The year 1980: what is older was set (0 and 1 by archives and package managers) or is of a clock that was not.
-OLDEST_NS = 315_532_800 * 10**9
+UNTRUSTED = 0  # stands for a time that is too young
 _ODD_IN_PREFIX = re.compile(r"[:#\\]|[^\w\x20-\x7e]")  # a prefix is printed as it is, and ends at its colon
-UNTRUSTED = 0  # stands for a time that is too young or too old
 
 
-@dataclass(frozen=True, slots=True)
-class StatDiff:
-    """How the files of a folder differ from the index, by size, times and inode alone."""
+@dataclass(slots=True)
+class FolderChanges:
+    """How the files of a folder differ from the documents in the index."""
 
     folder: StoredFolder
     listing: Listing
-    new: tuple[SourceFile, ...]
-    different: tuple[tuple[StoredDocument, SourceFile], ...]  # known files whose size or mtime is another
-    # Known files of the same size and mtime whose ctime or inode is another, or could not be trusted: only their
-    # content can tell. After a look into them (`settle_unsure`): those whose rows are worth renewing.
-    unsure: tuple[tuple[StoredDocument, SourceFile], ...]
-    gone: tuple[StoredDocument, ...]
-    unchanged: int  # how many files are known and look the same
+    new: list[SourceFile] = field(default_factory=list)
+    # Known files with another content.
+    different: list[tuple[StoredDocument, SourceFile]] = field(default_factory=list)
+    # Known files with the same content and other times or another inode, these new.
+    touched: list[StoredDocument] = field(default_factory=list)
+    gone: list[StoredDocument] = field(default_factory=list)
+    unchanged: int = 0
+    # Files that turned out to be unreadable (`read_changes`), with what they look like, and the reason.
+    unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
 
     @property
     def is_listed(self) -> bool:
@@ -55,55 +53,27 @@ class StatDiff:
 
     @property
     def paths(self) -> list[str]:
-        """What has probably changed, sorted; the unsure are not among them."""
-        return sorted(
-            [file.path for file in self.new]
-            + [file.path for _, file in self.different]
-            + [document.path for document in self.gone]
-        )
+        """What has changed, sorted."""
+        return sorted({*self.read, *(document.path for document in self.gone)})
+
+    @property
+    def removed(self) -> list[StoredDocument]:
+        """Known documents that are gone or, after `read_changes`, cannot be read any more."""
+        lost = {item.path for item, _ in self.unreadable}
+        return [old for old in (*self.gone, *(old for old, _ in self.different if old.path in lost)) if old.key]
+
+    @property
+    def read(self) -> set[str]:
+        """The new and the different files."""
+        return {file.path for file in (*self.new, *(file for _, file in self.different))}
+
+    @property
+    def replaced(self) -> list[int]:
+        """The keys of the documents whose rows go."""
+        return [document.key for document in (*self.gone, *(old for old, _ in self.different))]
 
     def __len__(self) -> int:
         return len(self.new) + len(self.different) + len(self.gone)
-
-    @property
-    def count(self) -> int:
-        """How many files it is worth to look into, the unsure included."""
-        return len(self) + len(self.unsure)
-
-
-@dataclass(slots=True)
-class Changes:
-    """How the documents of a folder differ from the index, by their content."""
-
-    folder: StoredFolder
-    unchanged: int
-    is_listed: bool = True  # whether it could be looked at
-    # New files and their text, None once it was parsed; the document's key is 0.
-    added: list[tuple[StoredDocument, DocumentText | None]] = field(default_factory=list)
-    # Known files with another content: the document with its old key and what it looks like now.
-    changed: list[tuple[StoredDocument, DocumentText | None]] = field(default_factory=list)
-    # Known files with the same content and other times or another inode, these new.
-    touched: list[StoredDocument] = field(default_factory=list)
-    removed: list[StoredDocument] = field(default_factory=list)  # known files that are gone or cannot be read any more
-    # Files that cannot be read, with what they look like, and the reason.
-    unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
-    skipped: tuple[Skipped, ...] = ()  # what the listing left out, and why
-    units: tuple[int, ...] = ()  # of the queue, which a worker has in hand; empty for a folder that was looked at
-
-    @property
-    def rows(self) -> list[StoredDocument]:
-        return [document for document, _ in (*self.added, *self.changed)]
-
-    @property
-    def replaced(self) -> list[StoredDocument]:
-        return [*self.removed, *(document for document, _ in self.changed)]
-
-    @property
-    def moved(self) -> int:
-        """How many of the added files have the content of a removed one."""
-        left = Counter(document.digest for document in self.removed)
-        came = Counter(document.digest for document, _ in self.added)
-        return (left & came).total()
 
 
 def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
@@ -154,85 +124,65 @@ def list_known_folder(folder: StoredFolder, known: Sized, settings: DocumentSett
     return listing
 
 
-def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> StatDiff:
-    """Compares sizes, times and inodes with what the index knows, by path."""
+def detect_changes(
+    folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing, max_file_bytes: int
+) -> FolderChanges:
+    """Compare sizes, times and inodes with what the index knows, by path; where these cannot tell, contents.
+
+    What could not be read is known too, without a key: it is tried again when it looks different.
+    """
+    changes = FolderChanges(folder, listing)
     present = {file.path: file for file in listing.files if not folder.forgets(file.path)}
-    different, unsure, unchanged = [], [], 0
     for path, file in present.items():
         old = known.get(path)
-        if old is None:
-            continue
-        if old.size != file.size or old.mtime_ns not in (file.mtime_ns, UNTRUSTED):
-            different.append((old, file))
-        elif old.ctime_ns == UNTRUSTED or (old.ctime_ns, old.inode) != (file.ctime_ns, file.inode):
-            unsure.append((old, file))
-        else:  # every write sets the ctime, and nobody can set it back
-            unchanged += 1
-    new = tuple(file for path, file in present.items() if path not in known)
-    gone = tuple(document for path, document in known.items() if path not in present)
-    return StatDiff(folder, listing, new, tuple(different), tuple(unsure), gone, unchanged)
-
-
-# Files by absolute path, as they were listed when their content was read, and its digest.
-Digests = dict[str, tuple[SourceFile, str]]
-
-
-def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None = None) -> StatDiff:
-    """The difference after a look into the unsure files: each is different, or its row is renewed, or nothing is."""
-    digests = {} if digests is None else digests
-    different: list[tuple[StoredDocument, SourceFile]] = []
-    same: list[tuple[StoredDocument, SourceFile]] = []
-    for old, file in diff.unsure:
-        looked, digest = digests.get(file.absolute, (None, ""))
-        if looked != file:
-            try:
-                digest = read_document(file, max_file_bytes).digest
-                if trust_time(file.ctime_ns) != UNTRUSTED:
-                    digests[file.absolute] = file, digest
-            except UnreadableDocumentError:
-                digest = ""  # what could not be read when it was indexed is known by this
-        (same if digest == old.digest else different).append((old, file))
-    renewed = tuple((old, file) for old, file in same if describe_file(old.key, file, old.digest) != old)
-    unchanged = diff.unchanged + len(same)
-    return replace(diff, different=(*diff.different, *different), unsure=renewed, unchanged=unchanged)
-
-
-def read_changes(diff: StatDiff, max_file_bytes: int, progress: Progress) -> Changes:
-    """Read the files that differ, and compare contents; the progress is told of those that are surely different."""
-    changes = Changes(diff.folder, diff.unchanged, removed=list(diff.gone), skipped=diff.listing.skipped)
-    changes.is_listed = diff.is_listed
-    new = [(describe_file(0, file, ""), file) for file in diff.new]
-    total = len(new) + len(diff.different)
-    if total:
-        progress.start("reading", total, "files")
-    for done, (old, file) in enumerate((*new, *diff.different, *diff.unsure), start=1):
-        if done <= total:
-            progress.advance("reading", done)
-        try:
-            text = read_document(file, max_file_bytes)
-        except UnreadableDocumentError as error:
-            changes.unreadable.append((describe_file(0, file, ""), error.reason))
-            changes.removed.extend([old] if old.key else [])
-            continue
-        seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
-        now = describe_file(old.key, seen, text.digest)
-        if old.digest != now.digest:
-            (changes.changed if old.key else changes.added).append((now, text))
-        elif old != now:
-            changes.touched.append(now)
+        # Every write sets the ctime, and nobody can set it back.
+        if old and old.ctime_ns != UNTRUSTED and (old.size, old.mtime_ns, old.ctime_ns, old.inode) == file[2:]:
+            changes.unchanged += bool(old.key)
+        elif old is None or not old.key:
+            changes.new.append(file)
+        elif old.size != file.size or read_digest(file, max_file_bytes) != old.digest:
+            changes.different.append((old, file))
         else:
             changes.unchanged += 1
+            if (now := describe_file(old.key, file, old.digest)) != old:
+                changes.touched.append(now)
+    changes.gone = [document for path, document in known.items() if path not in present]
+    return changes
+
+
+def read_digest(file: SourceFile, max_file_bytes: int) -> str:
+    """Return the digest of a file's content; empty for one that cannot be read."""
+    try:
+        return read_document(file, max_file_bytes).digest
+    except UnreadableDocumentError:
+        return ""
+
+
+def read_changes(
+    changes: Sequence[FolderChanges], max_file_bytes: int, progress: Progress
+) -> Iterator[tuple[FolderChanges, StoredDocument, DocumentText]]:
+    """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
+    done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
+    if total:
+        progress.start("reading", total, "files")
+    for change in changes:
+        for file in (*change.new, *(file for _, file in change.different)):
+            try:
+                text = read_document(file, max_file_bytes)
+            except UnreadableDocumentError as error:
+                change.unreadable.append((describe_file(0, file, ""), error.reason))
+            else:
+                # What was read may be younger than what was listed.
+                seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
+                yield change, describe_file(0, seen, text.digest), text
+            done += 1
+            progress.advance("reading", done)
     if total:
         progress.finish("reading")
-    return changes
 
 
 def describe_file(key: int, file: SourceFile, digest: str) -> StoredDocument:
     """The file as the index keeps it."""
-    times = trust_time(file.mtime_ns), trust_time(file.ctime_ns)
-    return StoredDocument(key, file.path, file.size, times[0], digest, times[1], file.inode)
-
-
-def trust_time(time_ns: int) -> int:
-    """The time, if it is not too young (the file may change again and keep it) and not older than files are."""
-    return time_ns if OLDEST_NS <= time_ns <= time.time_ns() - YOUNG_NS else UNTRUSTED
+    is_young = file.ctime_ns > time.time_ns() - YOUNG_NS
+    ctime_ns = UNTRUSTED if is_young else file.ctime_ns
+    return StoredDocument(key, file.path, file.size, file.mtime_ns, digest, ctime_ns, file.inode)

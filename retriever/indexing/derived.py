@@ -27,13 +27,15 @@ class Derived(Protocol):
     def is_whole(self, connection: Connection) -> bool:
         """Return whether what is in force can be used, and so patched."""
 
+    def withdraw(self, connection: Connection, node_keys: Sequence[int]) -> None:
+        """Take sections back before their rows go, where what they held is known from their texts alone."""
+        return
+
     def build(
         self,
         connection: Connection,
         fingerprint: str,
         difference: NodeChanges | None,
-        *,
-        with_graph: bool,
         progress: Progress = NO_PROGRESS,
     ) -> int:
         """Derive the next state from the rows and put it in force; return its number.
@@ -42,7 +44,6 @@ class Derived(Protocol):
             connection: in the transaction that names the state.
             fingerprint: of the encoder; empty without vectors.
             difference: what is new since the state in force; None to derive everything anew.
-            with_graph: whether the graph of near vectors, if it is made of files, is brought up to date as well.
             progress: told how far it is.
 
         Raises:
@@ -53,10 +54,13 @@ class Derived(Protocol):
     def renew(self, connection: Connection) -> int:
         """Derive everything anew from the rows as they are; return the number of the new state."""
         fingerprint = reading.meta(connection, "fingerprint") or ""
-        return self.build(connection, fingerprint, None, with_graph=True)
+        return self.build(connection, fingerprint, None)
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Bring the graph of near vectors to the state in force, outside of a transaction."""
+
+    def take_graph(self, number: int) -> None:
+        """Take the graph of an older state over into this one, to be brought up to date later."""
         return
 
     def remove_old(self, current: int) -> None:
@@ -74,22 +78,13 @@ class Derived(Protocol):
     def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
         """Compare it with the rows; yield what was looked at, what is wrong with it, if anything, and what it holds."""
 
-    def wants_graph(self, *, is_asked: bool, is_due: bool) -> bool:
-        """Return whether a writer brings the graph up to date.
-
-        Args:
-            is_asked: searches by these settings ask it.
-            is_due: this writer would do it for others as well.
-        """
-        return is_asked or is_due
-
 
 def open_derived(store: Store) -> Derived:
     """Return what is derived from the rows of a store."""
-    if store.is_shared:
-        from retriever.indexing.derived_tables import DerivedTables  # an index in a folder loads nothing of databases
+    if store.keeps_snapshots:
+        from retriever.indexing.snapshot import DerivedFiles
 
-        return DerivedTables()
-    from retriever.indexing.snapshot import DerivedFiles
+        return DerivedFiles(store.folder)
+    from retriever.indexing.derived_tables import DerivedTables  # an index in a folder loads nothing of databases
 
-    return DerivedFiles(store.folder)
+    return DerivedTables()

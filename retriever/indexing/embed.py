@@ -1,7 +1,7 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from pageindex.node import Node
@@ -9,35 +9,23 @@ from retriever.embedding import bundled_counter
 from retriever.embedding.tokenizer import checked_rows
 from retriever.indexing.background import renew_background
 from retriever.indexing.chunk import chunk_nodes
-from retriever.protocols import Encoder, Likely, Progress
+from retriever.protocols import Encoder, Progress
 from retriever.settings.schema import ChunkSettings
-from retriever.store import reading, text_vectors, writing
+from retriever.store import text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
-from retriever.types import Chunk
+from retriever.types import Chunk, FloatMatrix
 
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
-LIKELY_AT_ONCE = 64  # who asks waits for a batch, and then for these
-NODES_AT_ONCE = 200  # are cut into chunks between two words on the progress
 
 
-def cut_chunks(
-    nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings, progress: Progress
-) -> Iterator[list[Chunk]]:
-    """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one.
-
-    Those of some sections at a time: all of them have the documents' text twice.
-    """
+def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
+    """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one."""
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)
-    progress.start("cutting", len(nodes), "sections")
-    for start in range(0, len(nodes), NODES_AT_ONCE):
-        batch = nodes[start : start + NODES_AT_ONCE]
-        yield list(chain.from_iterable(chunk_nodes(batch, counter, settings)))
-        progress.advance("cutting", start + len(batch))
-    progress.finish("cutting")
+    return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
 
 
 def hash_texts(chunks: Sequence[Chunk]) -> dict[bytes, str]:
@@ -51,40 +39,48 @@ def find_missing(connection: Connection, encoder: Encoder, texts: Mapping[bytes,
     return {key: text for key, text in texts.items() if key not in known}
 
 
-def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], progress: Progress) -> None:
-    """Store the vectors of texts, by hash; each batch in a transaction of its own."""
-    keys = list(texts)
-    progress.start("embedding", len(keys), "texts")
-    for start in range(0, len(keys), TEXTS_AT_ONCE):
-        batch = keys[start : start + TEXTS_AT_ONCE]
-        embed_batch(connection, encoder, {key: texts[key] for key in batch})
-        progress.advance("embedding", start + len(batch))
-    progress.finish("embedding")
-
-
-def embed_pending(connection: Connection, encoder: Encoder, progress: Progress, likely: Likely) -> int:
-    """Stores the vectors of the texts that an index was committed without, the likely ones first; returns how many."""
-    total = text_vectors.pending_count(connection)
-    done = 0
-    progress.start("embedding", total, "texts")
-    while True:
-        batch = text_vectors.pending_texts(connection, LIKELY_AT_ONCE, likely())
-        batch = batch or text_vectors.pending_texts(connection, TEXTS_AT_ONCE)
-        if not batch:
-            break
-        embed_batch(connection, encoder, batch)
+def embed_pending(connection: Connection, encoder: Encoder, progress: Progress) -> int:
+    """Store the vectors of the texts that an index was committed without, batch by batch; how many there were."""
+    done, total = 0, text_vectors.pending_count(connection)
+    if total:
+        progress.start("embedding", total, "texts")
+    while batch := text_vectors.pending_texts(connection, TEXTS_AT_ONCE):
+        encoded = encode_texts(encoder, batch)
+        with transaction(connection):
+            put_encoded(connection, encoder, encoded)
+            renew_background(connection, encoder)
         done += len(batch)
         progress.advance("embedding", done)
-    progress.finish("embedding")
+    if total:
+        progress.finish("embedding")
     return done
 
 
-def embed_batch(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
-    """Stores the vectors of a few texts, by hash, in one transaction; these are pending no longer."""
-    vectors = checked_rows(encoder.encode_documents(list(texts.values())), len(texts), encoder.dimension)
-    with transaction(connection):
-        writing.put_vectors(connection, encoder.fingerprint, list(texts), vectors)
-        if encoder.fingerprint == reading.meta(connection, "fingerprint"):  # not of a model that is not in force yet
-            pending = "DELETE FROM pending WHERE text_hash = ?"
-            if connection.executemany(pending, ((key,) for key in texts)).rowcount:
-                renew_background(connection, encoder)
+@dataclass(frozen=True, slots=True)
+class EncodedTexts:
+    """What the encoder made of some texts, by their hashes."""
+
+    keys: list[bytes]
+    vectors: FloatMatrix
+
+
+def encode_texts(encoder: Encoder, texts: Mapping[bytes, str]) -> EncodedTexts:
+    """Return the vectors of a few texts."""
+    vectors = encoder.encode_documents(list(texts.values()))
+    return EncodedTexts(list(texts), checked_rows(vectors, len(texts), encoder.dimension))
+
+
+def encode_missing(
+    connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], known: Collection[bytes] = ()
+) -> list[EncodedTexts]:
+    """What the encoder makes of those texts that have no vector yet, and are not among the known ones; in batches."""
+    found = find_missing(connection, encoder, texts)
+    missing = [item for item in found.items() if item[0] not in known]
+    batches = (missing[start : start + TEXTS_AT_ONCE] for start in range(0, len(missing), TEXTS_AT_ONCE))
+    return [encode_texts(encoder, dict(batch)) for batch in batches]
+
+
+def put_encoded(connection: Connection, encoder: Encoder, batch: EncodedTexts) -> None:
+    """Store them, inside a transaction; they are pending no longer."""
+    writing.put_vectors(connection, encoder.fingerprint, batch.keys, batch.vectors)
+    connection.executemany("DELETE FROM pending WHERE text_hash = ?", ((key,) for key in batch.keys))

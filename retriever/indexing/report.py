@@ -12,9 +12,8 @@ class IndexReport:
     folders: tuple[str, ...]
     """All folders that it holds, absolute."""
     added: int
-    """New files; a moved one counts here and in `removed` too."""
+    """New files; a moved one counts here and in `removed`."""
     changed: int
-    moved: int
     removed: int
     unchanged: int
     documents: int

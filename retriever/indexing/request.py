@@ -10,8 +10,6 @@ from typing import Any
 
 from platformdirs import user_data_path
 
-from retriever.embedding import card_digest
-from retriever.embedding.prefixes import served_prefixes
 from retriever.errors import UsageError
 from retriever.files import write_file, writing_to
 from retriever.protocols import Encoder
@@ -42,16 +40,10 @@ class IndexRequest:
     @property
     def index_config(self) -> str:
         """What decides how documents become nodes, chunks and vectors; another one makes every document anew."""
-        model: str | tuple[str | int, ...]
+        chosen = self.profile.encoder  # what is behind its name tells the fingerprint
+        model: object = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
         if self.encoder:
             model = self.encoder.fingerprint
-        else:  # another model may stand behind the name, which only a local one's files tell without asking
-            chosen = self.profile.encoder
-            prefixes = chosen.query_prefix, chosen.document_prefix
-            if chosen.kind in {"ollama", "openai"}:
-                prefixes = served_prefixes(chosen)
-            model = (chosen.kind, chosen.model, *prefixes, chosen.max_tokens)
-            model = (*model, card_digest(chosen.model)) if chosen.kind == "onnx" else model
         return json.dumps([CONFIG_VERSION, model, asdict(self.profile.chunks)])
 
     @property

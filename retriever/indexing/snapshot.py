@@ -18,11 +18,11 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from pageindex.corpus import read_file
 from retriever.display.phrases import pluralize
@@ -47,13 +47,7 @@ from retriever.store.checksums import (
 from retriever.store.connection import Connection
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.own_files import holds_others, list_snapshots, make_draft, next_snapshot, remove_snapshot
-from retriever.vectors.chroma import VectorIndex, VectorsManifest, build_vectors, patch_vectors
-from retriever.vectors.exact import ChunkVectors
-
-if TYPE_CHECKING:
-    from retriever.lexical.bm25 import LexicalIndex
-    from retriever.lexical.spelling import Spellings
-    from retriever.vectors.chroma import VectorIndex
+from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
@@ -105,12 +99,12 @@ class Snapshot:
             raise SnapshotError(f"{self.folder} cannot be opened: {error.strerror}") from error
 
     @cached_property
-    def lexical(self) -> "LexicalIndex":
+    def lexical(self) -> LexicalIndex:
         self._check_files()
         return LexicalIndex.open(self.folder / "lexical")
 
     @cached_property
-    def spellings(self) -> "Spellings":
+    def spellings(self) -> Spellings:
         """The words of the documents as they are written."""
         self._check_files()
         return Spellings.open(self.folder / "spellings")
@@ -122,11 +116,10 @@ class Snapshot:
             self._is_checked = True
 
     @property
-    def vectors(self) -> "VectorIndex":
+    def vectors(self) -> VectorIndex:
         """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
         if self._vectors is None:
-            folder = self.folder / CHROMA
-            self._vectors = VectorIndex.open(folder, self.manifest.fingerprint, self.manifest_hash)
+            self._vectors = VectorIndex(self.folder / CHROMA, self.manifest.fingerprint, self.manifest_hash)
         return self._vectors
 
     def close(self) -> None:
@@ -138,6 +131,11 @@ class Snapshot:
 
 def locate_snapshot(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
+
+
+def read_number(part: Path) -> int:
+    """The number of the snapshot that a folder is in."""
+    return int(part.parent.name.rpartition("-")[2])
 
 
 def hash_manifest(folder: Path) -> str:
@@ -222,44 +220,12 @@ def build_words(connection: Connection, folder: Path, progress: Progress) -> Non
     build_lexical(folder / "lexical", tokens)
 
 
-def make_chroma(
-    connection: Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
-) -> None:
-    """Makes a snapshot's ChromaDB, out of an older one where most of it can stay; StorageError, SnapshotError."""
-    keys = text_vectors.distinct_keys(connection, fingerprint)
-    dimension = text_vectors.dimension(connection, fingerprint) or 0
-
-    def load(chunk_keys: Sequence[int]) -> ChunkVectors:
-        return ChunkVectors(*text_vectors.chunk_vectors(connection, fingerprint, chunk_keys))
-
-    try:
-        if source is None or VectorsManifest.read(source).fingerprint != fingerprint:
-            raise SnapshotError("there is nothing to patch")
-        patch_vectors(source, target, keys, dimension, load, manifest_hash, most_changed=REBUILD_SHARE)
-    except SnapshotError:  # the older one cannot be used, and nothing of it is needed
-        shutil.rmtree(target, ignore_errors=True)
-        build_vectors(target, fingerprint, keys, dimension, load, manifest_hash)
-
-
 def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
     """Tell whether the ChromaDB of a snapshot is there and of no older one; without opening it."""
     try:
         return VectorsManifest.read(locate_snapshot(index, number) / CHROMA).snapshot == manifest_hash
     except SnapshotError:
         return False
-
-
-@contextlib.contextmanager
-def _replace(folder: Path) -> Iterator[Path]:
-    """A folder to be made in place of an older one, which nobody has open in this snapshot."""
-    if holds_others(folder.parent, folder.name):
-        raise StorageError(f"{folder} holds something that is not of the index; move it to another place")
-    with writing_to(folder), make_draft(folder.parent, f"{folder.name}.draft-") as place:
-        yield place / folder.name
-        settle(place / folder.name)
-        remove_snapshot(folder.parent, folder.name)
-        (place / folder.name).rename(folder)
-        sync(folder.parent)
 
 
 def settle(folder: Path) -> None:
@@ -291,8 +257,6 @@ class DerivedFiles(Derived):
         connection: Connection,
         fingerprint: str,
         difference: NodeChanges | None,
-        *,
-        with_graph: bool,
         progress: Progress = NO_PROGRESS,
     ) -> int:
         """Make the next snapshot, out of the one in force where most of that can stay."""
@@ -322,41 +286,52 @@ class DerivedFiles(Derived):
             manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
             (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
             manifest_hash = hash_manifest(folder)
-        if with_graph and fingerprint and not text_vectors.pending_count(connection):
-            source = previous / CHROMA if difference else None
-            make_chroma(connection, source, folder / CHROMA, fingerprint, manifest_hash)
         settle(folder)
         for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
             writing.set_meta(connection, key, value)
         return number
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
-        """Bring ChromaDB to the snapshot in force."""
+        """Bring ChromaDB to the snapshot in force, out of an older folder of it where most of that can stay."""
         number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
         fingerprint = reading.meta(connection, "fingerprint") or ""
+        place = locate_snapshot(self._folder, number)
         if not number or not fingerprint or text_vectors.pending_count(connection):  # it would lack the ones to come
             return
-        folder = locate_snapshot(self._folder, number) / CHROMA
-        if folder.parent.is_dir() and not has_chroma(self._folder, number, manifest_hash):
-            progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
-            with _replace(folder) as draft:
-                make_chroma(connection, folder, draft, fingerprint, manifest_hash)
-            progress.finish("ordering")
+        if not place.is_dir() or has_chroma(self._folder, number, manifest_hash):
+            return
+        if holds_others(place, CHROMA):
+            raise StorageError(f"{place / CHROMA} holds something that is not of the index; move it to another place")
+        keys = text_vectors.distinct_keys(connection, fingerprint)
+        dimension = text_vectors.dimension(connection, fingerprint) or 0
+        manifest = VectorsManifest(manifest_hash, fingerprint, len(keys), dimension)
+        older = [folder / CHROMA for folder in list_snapshots(self._folder) if (folder / CHROMA).is_dir()]
+        load = partial(text_vectors.chunk_vectors, connection, fingerprint)
+        progress.start("ordering", len(keys), "vectors")
+        with writing_to(place), make_draft(place, f"{CHROMA}.draft-") as draft:
+            write_vectors(draft / CHROMA, manifest, keys, load, max(older, key=read_number, default=None))
+            settle(draft / CHROMA)
+            remove_snapshot(place, CHROMA)
+            (draft / CHROMA).rename(place / CHROMA)
+            sync(place)
+        progress.finish("ordering")
+
+    def take_graph(self, number: int) -> None:
+        """Move the ChromaDB of an older snapshot that nobody reads into this one, to be brought up to date later."""
+        place = locate_snapshot(self._folder, number)
+        for older in list_snapshots(self._folder):
+            source, target = older / CHROMA, place / CHROMA
+            is_free = older != place and source.is_dir() and not is_read(older) and not holds_others(older, CHROMA)
+            if is_free and place.is_dir() and not target.exists():
+                with contextlib.suppress(OSError):
+                    source.rename(target)
 
     def remove_old(self, current: int) -> None:
         """Remove every snapshot but the current one, unless somebody reads it: the next writer tries again."""
-        folder = locate_snapshot(self._folder, current)
         for older in list_snapshots(self._folder):
-            if older == folder or is_read(older):
-                continue
-            has_vectors = (older / CHROMA).exists() and not holds_others(older, CHROMA)
-            if has_vectors and folder.exists() and not (folder / CHROMA).exists():
-                # The vectors of the same encoder go into the snapshot that has none, to be patched later.
-                with contextlib.suppress(OSError, SnapshotError):
-                    if VectorsManifest.read(older / CHROMA).fingerprint == Manifest.read(folder).fingerprint:
-                        (older / CHROMA).rename(folder / CHROMA)
-            with contextlib.suppress(OSError):
-                remove_snapshot(older)
+            if older != locate_snapshot(self._folder, current) and not is_read(older):
+                with contextlib.suppress(OSError):
+                    remove_snapshot(older)
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
         """Compare the snapshot in force with its checksums and with the rows."""
@@ -369,24 +344,23 @@ class DerivedFiles(Derived):
             yield "words", "", f"{pluralize(sections, 'section')}; every file has its checksum"
         except SnapshotError as error:
             yield "words", str(error), ""
+            return
         try:
             yield "vectors in ChromaDB", "", self._examine_chroma(connection, number, manifest_hash)
         except SnapshotError as error:
             yield "vectors in ChromaDB", str(error), ""
 
     def _examine_chroma(self, connection: Connection, number: int, manifest_hash: str) -> str:
-        with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
-            folder, fingerprint = snapshot.folder / CHROMA, snapshot.manifest.fingerprint
-            if not fingerprint:
-                return "none were made"
-            if not folder.exists():
-                return "not made; the next `index` does, and a search that asks it"
-            if VectorsManifest.read(folder).snapshot != manifest_hash:
-                return "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
-            found, wanted = len(snapshot.vectors), len(text_vectors.distinct_keys(connection, fingerprint))
-            if found != wanted:
-                raise SnapshotError(f"{folder} has {found} of {pluralize(wanted, 'vector')}")
-            return f"{pluralize(found, 'vector')}; every file has its checksum"
+        folder, fingerprint = locate_snapshot(self._folder, number) / CHROMA, reading.meta(connection, "fingerprint")
+        if not fingerprint:
+            return "none were made"
+        if not folder.exists() or VectorsManifest.read(folder).snapshot != manifest_hash:
+            return "not up to date; the next `index` sees to that, and a search that asks it"
+        with contextlib.closing(VectorIndex(folder, fingerprint, manifest_hash)) as vectors:
+            found, wanted = len(vectors), len(text_vectors.distinct_keys(connection, fingerprint))
+        if found != wanted:
+            raise SnapshotError(f"{folder} has {found} of {pluralize(wanted, 'vector')}")
+        return f"{pluralize(found, 'vector')}; every file has its checksum"
 
     def list_old(self, current: int) -> list[str]:
         """Return the folders of the other snapshots."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from retriever.errors import DocumentsError, RetrieverError, UsageError
-from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_known_folder, settle_unsure
+from retriever.indexing.changes import FolderChanges, detect_changes, list_known_folder
 from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
@@ -42,7 +42,6 @@ class Watch:
         self._looked = float("-inf")
         self._look_s = 0.0  # how long the last look took
         self._freshness = Freshness()
-        self._digests: Digests = {}  # an index that cannot be written never learns that the content is the same
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Looks, if the last look is not too young, and indexes what changed when that is little."""
@@ -77,7 +76,7 @@ class Watch:
         reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
         found = Freshness(0, changed, len(problems), reasons)
         # Many changed files would keep the question waiting: then the answer says how many are stale.
-        if changed > self._profile.refresh_max_files or not any(diff.count for diff in diffs):
+        if changed > self._profile.refresh_max_files or not any(len(diff) or diff.touched for diff in diffs):
             return found
         from retriever.indexing.update import update_index  # what indexes is loaded where a file has changed
 
@@ -89,16 +88,16 @@ class Watch:
         except RetrieverError as error:  # what was found is what is known
             trouble = Degradation(StageName.REFRESH, str(error))
             return replace(found, degraded=(*found.degraded, trouble)) if changed else found
-        refreshed = report.added + report.changed + report.removed - report.moved
-        if not refreshed and report.snapshot != number:  # nothing has changed, so the one in force could not be used
+        refreshed = report.added + report.changed + report.removed
+        if not changed and report.snapshot != number:  # nothing has changed, so the one in force could not be used
             trouble = Degradation(StageName.INDEX, f"snapshot {number} was damaged; it was rebuilt")
             return replace(found, stale=0, degraded=(*found.degraded, trouble))
         return replace(found, refreshed=refreshed, stale=0)
 
-    def find_changes(self, view: View) -> tuple[list[StatDiff], list[tuple[str, str]]]:
+    def find_changes(self, view: View) -> tuple[list[FolderChanges], list[tuple[str, str]]]:
         """Return what changed in each folder; and the folders that cannot be looked at, each with the reason."""
         diffs, problems = [], []
-        looked = look_at_folders(view.connection, view.store, self._profile.documents, self._digests)
+        looked = look_at_folders(view.connection, view.store, self._profile.documents)
         for folder, diff, trouble in looked:
             if diff is None:
                 problems.append((folder.path, trouble))
@@ -108,8 +107,8 @@ class Watch:
 
 
 def look_at_folders(
-    connection: Connection, store: Store, settings: DocumentSettings, digests: Digests | None = None
-) -> Iterator[tuple[StoredFolder, StatDiff | None, str]]:
+    connection: Connection, store: Store, settings: DocumentSettings
+) -> Iterator[tuple[StoredFolder, FolderChanges | None, str]]:
     """Yield each folder of an index with what changed in it; None, and why, where it cannot be looked at."""
     named = read_named_folders(store).folders
     for folder in reading.folders(connection):
@@ -119,11 +118,11 @@ def look_at_folders(
             continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
-            diff = detect_changes(folder, known, list_known_folder(folder, known, settings))
+            listing = list_known_folder(folder, known, settings)
         except DocumentsError as error:
             yield folder, None, str(error)
         else:
-            yield folder, settle_unsure(diff, settings.max_file_bytes, digests), ""
+            yield folder, detect_changes(folder, known, listing, settings.max_file_bytes), ""
 
 
 def describe_state(view: View, freshness: Freshness) -> IndexState:

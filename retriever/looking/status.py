@@ -74,7 +74,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         if details
         else None,
         survey=survey_texts(view.connection, profile.encoder) if view.fingerprint else None,
-        prefixes=describe_prefixes(profile.encoder)[0],
+        prefixes=describe_prefixes(profile.encoder),
     )
 
 

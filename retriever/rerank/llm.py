@@ -5,8 +5,6 @@ answer is only ever read as an order of the candidates that it was given.
 """
 
 import json
-import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -18,7 +16,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
 from retriever.display.phrases import pluralize
-from retriever.errors import LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
+from retriever.errors import TaskTooLongError, WrongAnswerError
 from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
 from retriever.served.speed import USUAL, choose_plan, size
 from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
@@ -64,7 +62,6 @@ class ListwiseReranker:
     """Orders from a language model; the same question about the same candidates is asked once."""
 
     scale = "1 / log2(1 + the model's rank)"
-    start_s = 0.0  # a model that Ollama has yet to load is left when the time is over
 
     def __init__(self, generator: Generator, make_nonce: Callable[[], str] = new_nonce) -> None:
         self._generator = generator
@@ -75,11 +72,7 @@ class ListwiseReranker:
         """As `Reranker.score`: a candidate's score is the value of its rank. Those that the model cannot read stay."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
-        deadline = math.inf if seconds is None else time.monotonic() + seconds
-        try:
-            planned, places, is_cached = self._ask(question, candidates, deadline)
-        except TaskTooLongError:  # the generator knows by now how much its model reads
-            planned, places, is_cached = self._ask(question, candidates, deadline)
+        planned, places, is_cached = self._ask(question, candidates, seconds)
         # Those that it does not name follow in their order, then those that it did not read.
         order = dict.fromkeys([*places, *range(len(candidates))])
         scores = {place: rank_value(rank) for rank, place in enumerate(order, start=1)}
@@ -90,23 +83,19 @@ class ListwiseReranker:
         return RerankOutput(tuple(scores[place] for place in range(len(candidates))), note)
 
     def _ask(
-        self, question: str, candidates: Sequence[RerankInput], deadline: float
+        self, question: str, candidates: Sequence[RerankInput], seconds: float | None
     ) -> tuple[Sequence[RerankInput], tuple[int, ...], bool]:
         """Return the candidates that the model is shown, their places in its order, and whether that was known."""
         instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
         max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
-        seconds = None if deadline == math.inf else deadline - time.monotonic()
         room = self._generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
         planned = self._plan(question, candidates, room, seconds)
         lines = [json_line({"question": question}), *map(candidate_line, range(1, len(planned) + 1), planned)]
         key = sha256(json.dumps([self._generator.name, *lines]).encode()).digest()
         if places := self._orders.get(key):
             return planned, places, True
-        left = None if deadline == math.inf else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            raise LanguageModelTimeoutError("the time for reranking is over")
         answer, material = order_of(len(planned)), fence_lines(lines, nonce)
-        task = Task(instructions, material, answer, max_tokens, seconds=left, example=_EXAMPLE)
+        task = Task(instructions, material, answer, max_tokens, seconds=seconds, example=_EXAMPLE)
         places = tuple(number - 1 for number in self._generator.write(task).best_first if 1 <= number <= len(planned))
         if not places:
             raise WrongAnswerError("the model named none of the candidates")

@@ -13,6 +13,11 @@ class RerankInput:
     titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
     text: str  # the passage that matched with the text around it, a limited number of characters of the section
 
+    @property
+    def joined(self) -> str:
+        """The titles first, because the text may be cut at its end."""
+        return f"{self.titles}\n{self.text}"
+
 
 @dataclass(frozen=True, slots=True)
 class RerankOutput:
@@ -26,10 +31,6 @@ class Reranker(Protocol):
     @property
     def scale(self) -> str:
         """What the scores are."""
-
-    @property
-    def start_s(self) -> float:
-        """Seconds that it takes before it can score: a model that is not loaded yet takes some to load."""
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """Score each candidate, which come best first; `seconds`: the longest wait, None for its own limits."""

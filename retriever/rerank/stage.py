@@ -1,14 +1,11 @@
 """The stage: the candidates of a search in the reranker's order, or as they were when that fails."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
-from pageindex.markdown import References
 from pageindex.node import Node
-from pageindex.summary import prose_sentences
 from retriever.display.phrases import pluralize
-from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
+from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
 from retriever.rerank.reranker import Reranker, RerankInput, rank_value
 from retriever.searching.hits import find_matched_chunk, read_chunks
@@ -20,7 +17,6 @@ from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
 SCALE = "reranked"
-CONTEXT_SENTENCES = 5  # before a short section, and after it: enough to say what it is about
 SURE = 3  # so many of the first candidates are read however far their texts are from the question
 
 
@@ -55,13 +51,13 @@ def rerank(
         return candidates
     try:
         inputs = build_inputs(view, pool, request.words, settings)
-        seconds = recorder.deadline.seconds_for(StageName.RERANK, reranker.start_s)
+        seconds = recorder.deadline.seconds_for(StageName.RERANK)
         output = reranker.score(request.question, inputs, seconds)
     except OutOfTimeError as error:
         recorder.degrade(StageName.RERANK, error)
         note.skip()
         return candidates
-    except (LanguageModelError, RerankerError) as error:
+    except (EncoderError, LanguageModelError, RerankerError) as error:
         recorder.degrade(StageName.RERANK, error)
         note.text = "failed"
         return candidates
@@ -109,7 +105,7 @@ def choose_pool(candidates: Sequence[Candidate], margin: float) -> tuple[Candida
 def build_inputs(
     view: View, candidates: Sequence[Candidate], words: Collection[str], settings: RerankStageSettings
 ) -> list[RerankInput]:
-    """Return each candidate as the reranker reads it; a cross-encoder also reads sentences around short sections."""
+    """Return each candidate as the reranker reads it."""
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
     nodes = view.tree.read(ids)
@@ -118,14 +114,9 @@ def build_inputs(
     for candidate in candidates:
         node = nodes[candidate.node_id]
         matched = find_matched_chunk(candidate, chunks[node.id], words)
-        is_cross_encoder = settings.rerank.kind != "llm"
-        max_chars = settings.final_text_chars if is_cross_encoder else settings.rerank.passage_chars
+        is_language_model = settings.rerank.kind == "llm"
+        max_chars = settings.rerank.passage_chars if is_language_model else settings.final_text_chars
         text = cut_passage(node, matched, max_chars)
-        if is_cross_encoder and len(node.body) < settings.rerank.short_chars:
-            around = [section.id for section in view.tree.sections(view.tree.document_key(node.id))]
-            read = view.tree.read(around)
-            sections = [read[node_id] for node_id in around]
-            text = add_context(text, sections, around.index(node.id), CONTEXT_SENTENCES)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
         inputs.append(RerankInput(titles, text))
     return inputs
@@ -146,18 +137,6 @@ def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
         return cut_around(text, found, found + len(chunk.text), max_chars)
     length = sum(len(line) + 1 for line in lines[before : before + len(chunk.span)])
     return cut_around(text, line_start, line_start + length, max_chars)
-
-
-def add_context(text: str, sections: Sequence[Node], place: int, count: int) -> str:
-    """Return the text of a section between the `count` sentences before it and after it in its document."""
-
-    def sentences(section: Node) -> Iterator[str]:
-        return prose_sentences(section.body, References())
-
-    backwards = (reversed(list(sentences(section))) for section in reversed(sections[:place]))
-    before = list(islice((sentence for found in backwards for sentence in found), count))[::-1]
-    after = islice((sentence for section in sections[place + 1 :] for sentence in sentences(section)), count)
-    return "\n".join(filter(None, (" ".join(before), text, " ".join(after))))
 
 
 # One order of two

@@ -30,7 +30,7 @@ from retriever.vectors.exact import ExactIndex
 
 if TYPE_CHECKING:
     from retriever.lexical.spelling import Spellings
-    from retriever.vectors.exact import VectorSearch
+    from retriever.vectors.chroma import VectorIndex
 
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
@@ -164,7 +164,7 @@ class OpenIndex:
         """The snapshot that was in force when a view was last opened."""
         self._view: View | None = None
         self._make_view: type[View] = View
-        if store.is_shared:
+        if not store.keeps_snapshots:
             from retriever.searching.table_view import TableView
 
             self._make_view = TableView
@@ -180,7 +180,7 @@ class OpenIndex:
             NoIndexError: the index was moved away.
         """
         self._follow()
-        with self.store.explain_errors(), read_transaction(self._connection):
+        with self.store.guard(self._connection), read_transaction(self._connection):
             # Read inside the transaction: what is in force may be another one by the next statement.
             state = reading.read_state(self._connection)
             self.seen = state.number
@@ -197,7 +197,7 @@ class OpenIndex:
     def number(self) -> int:
         """The snapshot in force; 0 before the first."""
         self._follow()
-        with self.store.explain_errors(), read_transaction(self._connection):
+        with self.store.guard(self._connection), read_transaction(self._connection):
             return reading.snapshot_number(self._connection)
 
     def _follow(self) -> None:
@@ -341,7 +341,7 @@ class View:
         """
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         asks_chroma = how in APPROXIMATE and self.part is None and self.can_ask_chroma
-        search: VectorSearch = self._snapshot.vectors if asks_chroma else self.scan
+        search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
         rows = reading.select(self.connection, query, [key for key, _ in nearest], self.fingerprint)

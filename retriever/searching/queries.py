@@ -6,26 +6,19 @@ the weight of its text. So an expanded search gives one list for each kind of se
 against a list for each text (docs/internals/evaluation.md), this is as good or better.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retriever.lexical.tokens import tokenize
 from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.open_index import View
 from retriever.settings.schema import QueryWeights
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
-
-# Terms -> how rare each is in the documents, above 0; terms that no section holds are left out.
-NEW_KEYWORDS = 5  # words of passages that join the question's in the mode `keywords`: more of them blur it
-Rarity = Callable[[Sequence[str]], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,65 +34,32 @@ class ExpandedQuery:
     right: Sequence[str] | None = None  # words that are no slips, where it is still to be mended; else None
 
 
-def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) -> tuple[Query, ...]:
-    """The question first, then the texts that may be searched with besides it."""
-    return weigh_queries(expanded.question, expanded.expansion, weights, partial(find_rarity, view))
-
-
 def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
     """How rare the terms are in the documents, of those that stand there."""
     found = view.lexical.search(terms, 1).terms if terms else ()
     return {term.term: term.rarity for term in found if term.documents}
 
 
-def weigh_queries(
-    question: str, expansion: Expansion, weights: QueryWeights, rarity: Rarity = lambda terms: {}
-) -> tuple[Query, ...]:
+def weigh_queries(question: str, expansion: Expansion, weights: QueryWeights) -> tuple[Query, ...]:
     """The question first, then the texts of its expansion, with the weights that the settings give them.
 
-    Args:
-        question: as it was asked.
-        expansion: may be empty.
-        weights: the weight of each kind of text, and how passages take part (`hyde.mode`).
-        rarity: of terms in the documents, for the mode `keywords`.
+    Each of the others weighs at most as much as the question; all of them together more.
     """
-    own = Query(question, 1.0, 1.0)
     passage_weights = (weights.hyde_variant_weight, weights.passage_keyword_weight)
-    rewordings = [Query(text, 1.0, 1.0, "rewording") for text in expansion.rewordings]
-    passages = [Query(text, *passage_weights, kind) for kind, text in expansion.texts if kind != "rewording"]
-    if weights.hyde.mode == "average" and passages:
-        own = replace(own, semantic_weight=0.0)  # the passages' mean takes the place of the question's vector
-        passages = [replace(query, semantic_weight=1 / len(passages)) for query in passages]
-    elif weights.hyde.mode == "keywords" and passages:
-        # The best words of the passages that no query has yet, by passages * rarity, as in tf-idf.
-        known = {term for query in (own, *rewordings) for term in tokenize(query.text)}
-        times = Counter(term for query in passages for term in set(tokenize(query.text)) - known)
-        rare = rarity(sorted(times))
-        best = sorted(rare, key=lambda term: (-times[term] * rare[term], term))[:NEW_KEYWORDS]
-        # Longest first, so that of all words that give one term the shortest is the last, and is kept.
-        words = (word for query in passages for word in sorted(re.findall(r"\S+", query.text), key=len, reverse=True))
-        spelled = {term: word for word in words for term in tokenize(word)}
-        keywords = " ".join(dict.fromkeys(spelled[term] for term in best))
-        passages = [Query(keywords, 0.0, weights.passage_keyword_weight, "keywords")] if keywords else []
-    others = [*rewordings, *passages]
-    # Each of the others weighs at most as much as the question; all of them together more.
-    return normalize_weights([own, *others])
+    others = [
+        Query(text, *((1.0, 1.0) if kind == "rewording" else passage_weights), kind) for kind, text in expansion.texts
+    ]
+    return normalize_weights([Query(question, 1.0, 1.0), *others])
 
 
 def normalize_weights(queries: Sequence[Query]) -> tuple[Query, ...]:
-    """The queries with weights that add up to 1 in each search; without those that have none, but for the question.
-
-    Args:
-        queries: the question first. It gets a semantic weight when no query has one.
-    """
-    if not any(query.semantic_weight for query in queries):
-        queries = [replace(queries[0], semantic_weight=1.0), *queries[1:]]
+    """The queries, the question first, with weights that add up to 1 in each search; without those that have none."""
     semantic = sum(query.semantic_weight for query in queries)
     keyword = sum(query.keyword_weight for query in queries)
     return tuple(
         replace(query, semantic_weight=query.semantic_weight / semantic, keyword_weight=query.keyword_weight / keyword)
-        for place, query in enumerate(queries)
-        if place == 0 or query.semantic_weight or query.keyword_weight
+        for query in queries
+        if query.semantic_weight or query.keyword_weight
     )
 
 

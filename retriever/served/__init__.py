@@ -1,12 +1,12 @@
 """Models on servers: asked to write, to embed and to rank.
 
 address    which addresses may be asked, and the key for one
-transport  HTTP within limits: the one place where deadlines, silence and sizes are counted
-server     what the servers of both kinds share: what is tried again, what a fault means
+transport  HTTP within limits: the one place where deadlines, silence and sizes are counted, and tries
+server     what the servers of both kinds share: how a stream becomes an answer, what a fault means
 ollama     Ollama's own API, by its client
 openai     OpenAI's API, as most other servers speak it, with /rerank beside it
 task       what a model is asked to write, and how its answer is read
-generator  looks at the model, asks it, tries again where that may help, rests after failures
+generator  looks at the model, asks it, asks again where that may help, rests after failures
 speed      how fast the model is, so that a stage asks for what it can do in time
-check      whether the language model can be used, for `doctor` and `eval`
+check      whether the language model can be used, for `doctor`
 """

@@ -1,12 +1,13 @@
-"""What the servers of both kinds share: how a model is asked to write, what is tried again, what a fault means."""
+"""What the servers of both kinds share: how a model is asked to write, how its answer is read, what a fault means."""
 
 import json
 import re
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, ClassVar
 
 import numpy.typing as npt
@@ -20,26 +21,24 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
+from retriever.served.address import is_this_machine
 from retriever.served.speed import BYTES_PER_TOKEN, Measured, size
 from retriever.served.task import Task, is_endless
 from retriever.served.transport import (
+    BUSY,
     BrokenError,
     Limits,
     OverdueError,
     RefusedError,
     ServedError,
-    SilentError,
     StrangeAnswerError,
-    TooLargeError,
     UnreachableError,
     one_line,
+    retry,
 )
 from retriever.settings.schema import LlmSettings
 
-LOOK_UP_S = 1.0  # for all questions about a model; a server that needs longer is not healthy
-CONNECT_S = 0.5
-RETRY_PAUSE_S = 0.3
-BUSY = frozenset({429, 502, 503, 504})  # statuses that may pass by themselves
+PAUSE_S = 0.3  # before a second try for which somebody waits
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 # Their cards ask for these, and advise against always taking the likeliest word.
 LEAST_TEMPERATURES = (("qwen3", 0.7), ("qwq", 0.6), ("deepseek-r1", 0.6))
@@ -63,12 +62,10 @@ class Reply:
     """What a model wrote, unchecked."""
 
     text: str  # all of it; its thoughts, when it wrote nothing else
-    is_thoughts: bool  # whether it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
     first_token_s: float  # from the request to the first piece of the answer
     measured: Measured  # how long the server says that it took, else by the clock
     cut: LanguageModelError | None = None  # why it is not whole; what is whole of it may be enough
-    is_endless: bool = False  # whether it said the same again and again, or was stopped at its longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,110 +98,100 @@ def read_billions(said: object, name: str) -> float | None:
     return float(found[1]) / (1 if found[2] == "b" else 1000) if found else None
 
 
-def least_temperature(name: str) -> float:
-    """Return the temperature below which a family of models loops, by its own card; 0 for most."""
-    return next((least for family, least in LEAST_TEMPERATURES if family in name.lower()), 0.0)
+_KINDS: dict[type[ServedError], type[LanguageModelError]] = {
+    UnreachableError: NoGeneratorError,
+    BrokenError: CutAnswerError,
+    OverdueError: LanguageModelTimeoutError,
+    StrangeAnswerError: WrongAnswerError,
+}
 
 
-def may_pass(error: ServedError) -> bool:
-    """Return whether a second try may help: no connection, a broken one, or a busy server."""
-    is_busy = isinstance(error, RefusedError) and error.status in BUSY
-    return is_busy or isinstance(error, UnreachableError | BrokenError)
+def _explain_refusal(error: RefusedError) -> type[LanguageModelError]:
+    if error.status == 404:
+        return NoModelError
+    if error.status in {401, 403, *BUSY} or 300 <= error.status < 400:
+        return NoGeneratorError
+    if re.search(r"n_ctx|context.*(exceed|length)|exceed.*context", str(error), re.IGNORECASE):
+        return TaskTooLongError
+    return CutAnswerError if error.status < 0 else LanguageModelError
 
 
 class ModelServer(ABC):
     """One model on one server.
 
-    `embed` and `rank` raise ServedError; what is asked of a language model raises LanguageModelError, which says what
-    to do.
+    What asks it raises ServedError, except `generate`: its LanguageModelErrors say what to do.
     """
 
-    program: ClassVar[str]  # what is called healthy, busy or missing in a message
-    api: ClassVar[str]  # what it speaks
+    program: ClassVar[str]  # what is called busy, missing or failing in a message
     start: ClassVar[str]  # what to do where nothing answers
-    check: ClassVar[str]  # what to do where it falls silent
-    parallel: ClassVar[int]  # how many requests for vectors it usually works on at once
 
-    def __init__(self, model: str, url: str, key: str = "", llm: LlmSettings | None = None) -> None:
-        """Name the server, which is not asked yet; the key is sent to this URL alone, empty: none."""
+    def __init__(self, section: str, model: str, url: str, key: str = "", llm: LlmSettings | None = None) -> None:
+        """Name the server, which is not asked yet.
+
+        Args:
+            section: of the settings that name it, for messages: `llm`, `encoder` or `rerank`.
+            model: as the server names it.
+            url: of the server.
+            key: is sent to this URL alone; empty: none.
+            llm: how a language model is asked.
+        """
+        self.section = section
         self.model = model
         self.url = url
         self._key = key
         self._llm = llm or LlmSettings()
-        # How little the model is told to think; None once the server has refused to be told.
-        self.think: bool | str | None = False
-        self.look_up_s = LOOK_UP_S
-        self._here = threading.local()  # several questions may be asked at once
-        self.refused_window: int | None = None  # what it said that it reads, in refusing a longer task
+        # For a connection, and for all questions about a model: a server that needs longer is not healthy.
+        self.connect_s, self.look_up_s = (0.5, 1.0) if is_this_machine(url) else (5.0, 5.0)
         self._has_answered = False  # else the model may have been loaded with the first answer
-        self.has_schema = True  # whether the server is given the schema; without, it stands in the instructions
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the last answer to this thread began."""
-        return getattr(self._here, "has_begun", False)
-
-    @has_begun.setter
-    def has_begun(self, begun: bool) -> None:
-        self._here.has_begun = begun
 
     @property
     @abstractmethod
-    def name(self) -> str:
-        """The model and where it is, for messages."""
-
-    @abstractmethod
-    def missing(self, said: str = "") -> str:
-        """Return that the server has no such model, and what to do."""
+    def thought_tokens(self) -> int:
+        """How many tokens are added to an answer for thoughts that cannot be switched off."""
 
     @abstractmethod
     def identity(self, limits: Limits) -> tuple[str, ...]:
-        """Return the kind of server, the model's name and, where it can be had, the digest of its weights.
-
-        Raises:
-            ServedError: it does not answer, or has no such model (404).
-        """
+        """Return the kind of server, the model's name and, where it can be had, the digest of its weights."""
 
     @abstractmethod
     def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
-        """Return one vector for each text, in order, unchecked; ServedError."""
+        """Return one vector for each text, in order, unchecked."""
 
     @abstractmethod
-    def describe(self) -> str:
-        """Return what the server is and where, having been asked; LanguageModelError."""
+    def look_up(self, limits: Limits) -> ModelInfo:
+        """Return what the server says of the model, without running it."""
 
     @abstractmethod
-    def look_up(self, seconds: float) -> ModelInfo:
-        """Return what the server says of the model, without running it; LanguageModelError."""
+    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[Piece]:
+        """Yield the answer to one request."""
 
     @abstractmethod
-    def _generate(self, task: Task[Any], seconds: float, *, with_schema: bool) -> Reply:
-        """Return the answer to one request; ServedError or LanguageModelError."""
-
-    @abstractmethod
-    def _adapt(self, error: ServedError) -> bool:
-        """Leave out what the server refused in a request; return whether one without it is worth a try at once."""
+    def missing(self) -> str:
+        """Return that the server has no such model, and what to do."""
 
     def generate(self, task: Task[Any], seconds: float, *, with_schema: bool = True) -> Reply:
         """Return what the model writes for a task, unchecked; LanguageModelError.
 
-        A connection that breaks is tried once more in the same time. Without a schema, or where the server has none,
-        the shape of the answer and an example stand in the prompt.
+        A connection that breaks is tried once more in the same time. Without a schema the shape of the answer and an
+        example stand in the prompt.
         """
-        deadline, has_failed = time.monotonic() + seconds, False
-        while True:
-            try:
-                self.has_begun = False
-                return self._generate(task, deadline - time.monotonic(), with_schema=with_schema and self.has_schema)
-            except ServedError as error:
-                pause = 0.0
-                if not self._adapt(error):
-                    if has_failed or not may_pass(error):
-                        raise self.explain(error) from error
-                    has_failed, pause = True, RETRY_PAUSE_S
-                if time.monotonic() + pause >= deadline:
-                    raise self.explain(error) from error
-            time.sleep(pause)
+        deadline = time.monotonic() + seconds
+        has_schema = with_schema and "gpt-oss" not in self.model.lower()  # it writes nothing under one
+
+        def ask() -> Reply:
+            begun = Event()
+            limits = Limits(self.connect_s, deadline - time.monotonic(), self._llm.idle_seconds, begun.is_set)
+            with closing(self._stream(task, limits, with_schema=has_schema)) as pieces:
+                return self._collect(pieces, task, begun)
+
+        try:
+            return retry(ask, (PAUSE_S,))
+        except ServedError as error:
+            raise self.explain(error) from error
+
+    def _temperature(self, task: Task[Any]) -> float:
+        least = (least for family, least in LEAST_TEMPERATURES if family in self.model.lower())
+        return max(task.temperature, next(least, 0.0))
 
     @staticmethod
     def _write_messages(task: Task[Any], *, with_schema: bool) -> list[dict[str, str]]:
@@ -222,15 +209,16 @@ class ModelServer(ABC):
             for role, text in (("system", instructions), ("user", task.material))
         ]
 
-    def _collect(self, pieces: Iterable[Piece], task: Task[Any], started: float) -> Reply:
+    def _collect(self, pieces: Iterable[Piece], task: Task[Any], begun: Event) -> Reply:
         """Return the answer of a stream; one that comes to no end is left, one that is late is given as far as it is.
 
         Args:
             pieces: of the stream.
             task: what was asked.
-            started: when, by the monotonic clock.
+            begun: is set with the first data.
         """
-        text, thoughts, written, first = "", "", 0, 0.0
+        started, first = time.monotonic(), 0.0
+        text, thoughts, written = "", "", 0
         reason, prompt_tokens, measured = None, None, None
         late: ServedError | None = None
         try:
@@ -239,15 +227,16 @@ class ModelServer(ABC):
                 reason, measured = piece.reason or reason, piece.measured or measured
                 prompt_tokens = piece.prompt_tokens or prompt_tokens
                 if piece.text or piece.thought:
-                    first = first if self.has_begun else time.monotonic() - started
-                    self.has_begun, written = True, written + 1  # nearly always, an event is a token
+                    first = first or time.monotonic() - started
+                    begun.set()
+                    written += 1  # nearly always, an event is a token
                 if piece.text and task.on_text is not None:
                     task.on_text(text)
                 if piece.text and is_endless(text):
                     reason = "endless"
                     break
-        except (OverdueError, SilentError) as error:
-            if not self.has_begun:
+        except OverdueError as error:
+            if not begun.is_set():
                 raise
             late = error
         if measured is None and self._has_answered:
@@ -256,93 +245,50 @@ class ModelServer(ABC):
         self._has_answered, text = True, text.strip()
         return Reply(
             text=text or thoughts,
-            is_thoughts=not text,
             prompt_tokens=prompt_tokens,
             first_token_s=first,
             measured=measured or Measured(0, 0.0, 0, 0.0),
             cut=self.explain(late) if late else self._explain_end(reason, text, thoughts),
-            is_endless=reason == "endless" or (reason == "length" and bool(text or not thoughts)),
         )
 
     def _explain_end(self, reason: str | None, text: str, thoughts: str) -> LanguageModelError | None:
         """Return what is wrong with an answer that ended for a reason; None where it is whole."""
-        where = f"{self.model} at {self.url}"
         match reason:
             case "stop":
                 return None
-            case None:
-                return CutAnswerError(f"{where} ended its answer in the middle")
             case "length" if thoughts and not text:
-                what = f"{where} thought aloud until it was stopped, and wrote no answer"
+                what = f"{self.model} thought aloud until it was stopped, and wrote no answer"
                 return CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
-            case "length":
-                return CutAnswerError(f"{where} wrote more than it may, and was stopped")
-            case "endless":
-                return CutAnswerError(f"{where} wrote the same again and again, and was stopped")
-        return CutAnswerError(f"{where} stopped before its answer was complete ({reason})")
-
-    @property
-    def thought_tokens(self) -> int:
-        """How many tokens are added to an answer for thoughts that cannot be switched off."""
-        return 0 if self.think is False else THOUGHT_TOKENS
-
-    @property
-    def manner(self) -> str:
-        """How the model is asked, where that is not as usual: how much it thinks, and whether it follows a schema."""
-        thinks = "" if self.think is False else f"it cannot be told not to think (think: {self.think})"
-        return ", ".join(filter(None, (thinks, "" if self.has_schema else "it writes JSON only without a schema")))
-
-    def cannot_chat(self) -> NoModelError:
-        """Return that this model embeds and does not write."""
-        advice = "as embedding models cannot: name a chat model (llm.model)"
-        return NoModelError(f"{self.model} at {self.url} cannot chat, {advice}")
-
-    def explain_unhealthy(self, error: ServedError, seconds: float) -> LanguageModelError:
-        """Return what a fault means that meets a simple question: a server that cannot answer it is taken for none."""
-        explained = self.explain(error)
-        is_late = isinstance(explained, LanguageModelTimeoutError) and seconds < self.look_up_s
-        if is_late or not isinstance(explained, LanguageModelTimeoutError | WrongAnswerError | CutAnswerError):
-            return explained
-        return NoGeneratorError(f"no healthy {self.program} at {self.url} ({explained}): restart it, or see llm.url")
+            case "length" | "endless":  # under a schema some models loop
+                return WrongAnswerError(f"{self.model} wrote more than it may, or the same again and again")
+        return CutAnswerError(f"{self.model} at {self.url} ended its answer in the middle ({reason or 'no reason'})")
 
     def explain(self, error: ServedError) -> LanguageModelError:
-        """Return what a fault means for who asks a language model, and what to do about it."""
-        model, url, said = self.model, self.url, one_line(error)
-        match error:
-            case RefusedError():
-                return self._explain_refusal(error.status, said)
-            case StrangeAnswerError():
-                return WrongAnswerError(f"what answers at {url} speaks otherwise than {self.api} ({said})")
-            case TooLargeError():
-                return WrongAnswerError(f"{model} at {url} writes without end ({said})")
-            case UnreachableError():
-                return NoGeneratorError(f"no {self.program} answers at {url}: {self.start}")
-            case OverdueError():
-                advice = "choose a smaller model (llm.model) or wait longer (llm.seconds)"
-                return LanguageModelTimeoutError(f"{model} at {url} took longer than it may: {advice}")
-            case SilentError():
-                advice = f"{self.check}, or wait longer (llm.idle_seconds)"
-                return LanguageModelTimeoutError(f"{model} at {url} fell silent: {advice}")
-        return CutAnswerError(f"the connection to {url} broke before the answer was complete ({said})")
+        """Return what a fault means for who asks a language model."""
+        kind = _explain_refusal(error) if isinstance(error, RefusedError) else _KINDS[type(error)]
+        return kind(self.describe(error))
 
-    def _explain_refusal(self, status: int, said: str) -> LanguageModelError:
-        model, url = self.model, self.url
-        if status == 404:
-            return NoModelError(self.missing(said))
-        if status in BUSY:
-            return NoGeneratorError(f"the {self.program} at {url} is busy ({said}): ask again later")
-        if 300 <= status < 400:
-            advice = "which is not followed: set llm.url to the server's own"
-            return NoGeneratorError(f"{url} sends on to another address, {advice}")
-        if "does not support chat" in said:
-            return self.cannot_chat()
-        if "n_ctx" in said or ("context" in (lower := said.lower()) and ("exceed" in lower or "length" in lower)):
-            # Of the two numbers the smaller one is the window, and the larger one the task.
-            numbers = [int(number) for number in re.findall(r"\d{3,}", said)]
-            self.refused_window = min(numbers, default=self.refused_window or 2 * USUAL_WINDOW)
-            if not numbers:
-                self.refused_window //= 2
-            return TaskTooLongError(f"{model} at {url} cannot read so much ({said}): see llm.num_ctx")
-        if status < 0:
-            return CutAnswerError(f"{model} at {url} stopped in the middle of its answer: {said}")
-        return LanguageModelError(f"the {self.program} at {url} failed: status {status}: {said}; its log says more")
+    def describe(self, error: ServedError) -> str:
+        """Return what a fault means, and what to do about it, for people."""
+        url, said, section = self.url, one_line(error), self.section
+        match error:
+            case UnreachableError():
+                return f"no {self.program} answers at {url}: {self.start}"
+            case OverdueError():
+                how = {"llm": "; choose a smaller llm.model, or wait longer (llm.seconds, llm.idle_seconds)"}
+                return f"{self.model or 'the model'} at {url} takes too long: {said}{how.get(section, '')}"
+            case StrangeAnswerError():
+                return f"what answers at {url} speaks otherwise than {self.program} ({said})"
+            case RefusedError(status=401 | 403):
+                what = f"{url} refuses the key" if self._key else f"{url} wants a key"
+                return f"{what} ({said}): put it into the variable that {section}.api_key_env names"
+            case RefusedError(status=404):
+                return f"{self.missing()} ({said})"
+            case RefusedError(status=status) if 300 <= status < 400:
+                return f"{url} sends on to another address, which is not followed: set {section}.url to that"
+            case RefusedError(status=status) if status in BUSY:
+                return f"the {self.program} at {url} is busy ({said}): ask again later"
+            case RefusedError(status=status):
+                how = {"encoder": "; set encoder.max_tokens lower if a text is too long"}
+                return f"the {self.program} at {url} refuses: status {status}: {said}{how.get(section, '')}"
+        return f"the connection to {url} broke before the answer was complete ({said})"

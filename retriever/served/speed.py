@@ -37,7 +37,6 @@ class Speed:
 
     reads: float
     writes: float
-    has_schema: bool = True  # whether the model writes what is asked for under a JSON schema; some write nothing
 
     def seconds(self, read: str | int, written: int) -> float:
         """Return about how long a task takes that has this text (or so many bytes) and an answer of so many tokens."""
@@ -99,46 +98,39 @@ class Measured:
         return Speed(
             NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
             NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
-            before.has_schema,
         )
 
 
-class SpeedFile:
-    """The speeds of models by server and name, in the user's cache folder; dispensable, and never a reason to fail."""
+# The speeds of models by server and name, in the user's cache folder; dispensable, and never a reason to fail.
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
 
-    @classmethod
-    def of_user(cls) -> "SpeedFile":
-        """Return the file in the user's cache folder; none for a user without one."""
-        return cls(find_cache_file(FILE_NAME))
+def read_speed(key: str) -> Speed | None:
+    """Return the speed of a model, by server and name; None where it is unknown or a month old."""
+    entry = _read_file(find_cache_file(FILE_NAME)).get(key)
+    if not isinstance(entry, list) or not all(isinstance(number, int | float) for number in entry) or len(entry) < 3:
+        return None
+    reads, writes, measured_at = entry[:3]
+    is_young = time.time() - measured_at < MAX_AGE_S
+    return Speed(reads, writes) if is_young and 0 < reads < 1e6 and 0 < writes < 1e6 else None
 
-    def read(self, key: str) -> Speed | None:
-        """Return the speed of a model, by server and name; None where it is unknown or a month old."""
-        entry = self._content().get(key)
-        if not isinstance(entry, list) or not all(isinstance(number, int | float) for number in entry):
-            return None
-        reads, writes, measured_at, has_schema = (*entry, *(0, 0, 0, 1)[len(entry) :])[:4]
-        is_young = time.time() - measured_at < MAX_AGE_S
-        return Speed(reads, writes, bool(has_schema)) if is_young and 0 < reads < 1e6 and 0 < writes < 1e6 else None
 
-    def write(self, key: str, speed: Speed) -> None:
-        """Keep the speed of a model."""
-        if self._path is None or (os.path.lexists(self._path) and not self._content()):  # it is not ours
-            return
-        entries = dict(list(self._content().items())[-50:]) | {
-            key: [round(speed.reads, 1), round(speed.writes, 1), round(time.time()), int(speed.has_schema)]
-        }
-        try:
-            make_private_folder(self._path.parent)
-            write_file(self._path, json.dumps(entries))
-        except OSError as error:
-            log.info("%s: %s", self._path, error)
+def write_speed(key: str, speed: Speed) -> None:
+    """Keep the speed of a model, beside those of the last fifty."""
+    path = find_cache_file(FILE_NAME)
+    if path is None or (os.path.lexists(path) and not _read_file(path)):  # it is not ours
+        return
+    entries = dict(list(_read_file(path).items())[-50:])
+    entries[key] = [round(speed.reads, 1), round(speed.writes, 1), round(time.time())]
+    try:
+        make_private_folder(path.parent)
+        write_file(path, json.dumps(entries))
+    except OSError as error:
+        log.info("%s: %s", path, error)
 
-    def _content(self) -> dict[str, object]:
-        content: object = None
-        if self._path is not None:
-            with contextlib.suppress(OSError, ValueError):
-                content = json.loads(self._path.read_text(encoding="utf-8"))
-        return content if isinstance(content, dict) else {}
+
+def _read_file(path: Path | None) -> dict[str, object]:
+    content: object = None
+    if path is not None:
+        with contextlib.suppress(OSError, ValueError):
+            content = json.loads(path.read_text(encoding="utf-8"))
+    return content if isinstance(content, dict) else {}

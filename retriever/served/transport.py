@@ -5,47 +5,48 @@ Whatever goes wrong is a ServedError, so that no error of httpx leaves this modu
     ServedError
     ├── UnreachableError    no connection
     ├── BrokenError         the connection broke before the answer was complete
-    ├── OverdueError        the answer was not complete in time
-    ├── SilentError         nothing came for longer than agreed
-    ├── TooLargeError       more came than agreed
+    ├── OverdueError        the answer was not complete in time, or nothing came for too long
     ├── RefusedError        the server says no
     └── StrangeAnswerError  what came is no answer of this API
 """
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Any
+from typing import Any, TypeVar
 
 import httpcore
 import httpx
+
+BUSY = frozenset({429, 502, 503, 504})  # statuses that may pass by themselves
+MAX_BYTES = 64 * 2**20  # of an answer: some fifty times the vectors of a batch
+
+T = TypeVar("T")
 
 
 class ServedError(Exception):
     """Something went wrong between this program and a server."""
 
+    may_pass = False  # whether a second try may help
+
 
 class UnreachableError(ServedError):
     """There is no connection to the server."""
+
+    may_pass = True
 
 
 class BrokenError(ServedError):
     """The connection broke before the answer was complete."""
 
+    may_pass = True
+
 
 class OverdueError(ServedError):
-    """The answer was not complete in time."""
-
-
-class SilentError(ServedError):
-    """The server said nothing for longer than agreed."""
-
-
-class TooLargeError(ServedError):
-    """The answer is larger than any that is useful."""
+    """The answer was not complete in time, or nothing came for longer than agreed."""
 
 
 class RefusedError(ServedError):
@@ -54,6 +55,7 @@ class RefusedError(ServedError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+        self.may_pass = status in BUSY
 
 
 class StrangeAnswerError(ServedError):
@@ -62,60 +64,52 @@ class StrangeAnswerError(ServedError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how much is waited for in one request."""
+    """How long is waited for in one request."""
 
     connect_s: float  # until the server accepts the connection
     total_s: float  # until the answer is complete
     idle_s: float | None = None  # the longest silence after the first data; None: only `total_s` counts
     # Whether the first data has come. Not the first bytes: llama.cpp sends its headers before it reads the prompt.
     has_begun: Callable[[], bool] = bool
-    max_bytes: int = 64 * 2**20  # of an answer; by default some fifty times the vectors of a batch
 
 
-class _Meter:
-    """Counts the time, the silence and the bytes of one request against its limits, from now on."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._deadline = time.monotonic() + limits.total_s
-        self._received = 0
-
-    def left(self) -> float:
-        """Return the seconds until the deadline, above 0; OverdueError when it has passed."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise OverdueError("the answer was not complete in time")
-        return left
-
-    def read(self, stream: httpcore.NetworkStream, max_bytes: int) -> bytes:
-        """Read what comes next; an error when that takes too long or is too much."""
-        left = self.left()
-        # Before the first data, a model loads and reads: that silence may be as long as the whole time.
-        idle = (self._limits.idle_s if self._limits.has_begun() else None) or left
+def retry(ask: Callable[[], T], pauses: Sequence[float]) -> T:
+    """Return what a request gives, which is tried again after each pause where that may help; ServedError."""
+    for pause in pauses:
         try:
-            part = stream.read(max_bytes, min(left, idle))
-        except httpcore.ReadTimeout as error:
-            if left <= idle:
-                raise OverdueError("the answer was not complete in time") from error
-            raise SilentError(f"nothing came for {idle:.3g} s") from error
-        self._received += len(part)
-        if self._received > self._limits.max_bytes:
-            raise TooLargeError(f"an answer of more than {self._limits.max_bytes} bytes")
-        return part
+            return ask()
+        except ServedError as error:
+            if not error.may_pass:
+                raise
+        time.sleep(pause)
+    return ask()
 
 
 class _MeteredStream(httpcore.NetworkStream):
-    """A connection whose reads and writes are metered; httpx's own time limits are for each read alone."""
+    """A connection that counts time, silence and bytes; httpx's own limits are for each read alone."""
 
-    def __init__(self, stream: httpcore.NetworkStream, meter: _Meter) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, limits: Limits, deadline: float) -> None:
         self._stream = stream
-        self._meter = meter
+        self._limits = limits
+        self._deadline = deadline
+        self._received = 0
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._meter.read(self._stream, max_bytes)
+        left = self._left()
+        # Before the first data, a model loads and reads: that silence may be as long as the whole time.
+        idle = (self._limits.idle_s if self._limits.has_begun() else None) or left
+        try:
+            part = self._stream.read(max_bytes, min(left, idle))
+        except httpcore.ReadTimeout as error:
+            said = "not complete in time" if left <= idle else f"nothing came for {idle:.3g} s"
+            raise OverdueError(said) from error
+        self._received += len(part)
+        if self._received > MAX_BYTES:
+            raise StrangeAnswerError(f"more than {MAX_BYTES} bytes")
+        return part
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._meter.left())
+        self._stream.write(buffer, self._left())
 
     def close(self) -> None:
         self._stream.close()
@@ -123,18 +117,25 @@ class _MeteredStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _MeteredStream(self._stream.start_tls(ssl_context, server_hostname, self._meter.left()), self._meter)
+        self._stream = self._stream.start_tls(ssl_context, server_hostname, self._left())
+        return self
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as httpcore declares it
         return self._stream.get_extra_info(info)
 
+    def _left(self) -> float:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise OverdueError("not complete in time")
+        return left
 
-class _MeteredBackend(httpcore.NetworkBackend):
-    """Opens connections that share one meter."""
+
+class _MeteredBackend(httpcore.SyncBackend):
+    """Opens such connections, which share a deadline."""
 
     def __init__(self, limits: Limits) -> None:
-        self._backend = httpcore.SyncBackend()
-        self._meter = _Meter(limits)
+        self._limits = limits
+        self._deadline = time.monotonic() + limits.total_s
 
     def connect_tcp(
         self,
@@ -144,8 +145,8 @@ class _MeteredBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        stream = self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
-        return _MeteredStream(stream, self._meter)
+        stream = super().connect_tcp(host, port, timeout, local_address, socket_options)
+        return _MeteredStream(stream, self._limits, self._deadline)
 
 
 class _MeteredTransport(httpx.HTTPTransport):
@@ -179,7 +180,7 @@ def translate_errors(key: str = "") -> Iterator[None]:
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise UnreachableError(str(error)) from error
     except httpx.TimeoutException as error:
-        raise SilentError(str(error)) from error
+        raise OverdueError(str(error)) from error
     except httpx.HTTPError as error:
         raise BrokenError(str(error)) from error
     except ServedError as error:

@@ -80,19 +80,17 @@ class ServerClient:
         query = urlencode({key: value for key, value in given.items() if value}, doseq=True, errors="surrogateescape")
         status, content = self._get(f"/api/search?{query}")
         message = str(content.get("error") or f"it answered with status {status}")
-        if status == http.HTTPStatus.UNAUTHORIZED:
-            raise ServingError(f"the server at {self.url} wants another token: --token-file FILE, as `serve` has it")
-        if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
-            raise NotReadyError(f"the server at {self.url} cannot answer now: {message}")
-        if status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.UNPROCESSABLE_ENTITY) and content:
-            raise QuestionError(message)
-        try:
-            if content["schema_version"] == SCHEMA_VERSION:
-                answer: Answer = load(Answer, content)
-                return answer
-        except (LookupError, TypeError, ValueError, AttributeError):
-            pass
-        raise ServingError(f"what answers at {self.url} is no `serve --web` of this version: {message}")
+        match status:
+            case http.HTTPStatus.UNAUTHORIZED:
+                raise ServingError(f"the server at {self.url} wants another token: --token-file FILE, as `serve` has")
+            case http.HTTPStatus.SERVICE_UNAVAILABLE:
+                raise NotReadyError(f"the server at {self.url} cannot answer now: {message}")
+            case http.HTTPStatus.NOT_FOUND | http.HTTPStatus.UNPROCESSABLE_ENTITY if content:
+                raise QuestionError(message)
+        if content.get("schema_version") != SCHEMA_VERSION:
+            raise ServingError(f"what answers at {self.url} is no `serve --web` of this version: {message}")
+        answer: Answer = load(Answer, content)
+        return answer
 
     def context(self, _: AskRequest) -> NoReturn:
         """Raise UsageError: the server has no such address."""
@@ -114,6 +112,6 @@ class ServerClient:
             connection.close()
         try:
             content = json.loads(body)
-        except (ValueError, RecursionError):
-            content = {}
+        except ValueError:
+            content = None
         return response.status, content if isinstance(content, dict) else {}

@@ -5,17 +5,12 @@ both would pay twice. Where nothing answers, no text is quoted. Nothing that a d
 or a fence.
 """
 
-import hashlib
-import json
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, pluralize
 from retriever.display.sanitize import code, fence
-from retriever.errors import UsageError
 from retriever.text import cut
 
 if TYPE_CHECKING:
@@ -32,51 +27,20 @@ LINE_CHARS = 160  # of a title, a note or a path in its line
 MAX_RELATED = 20  # of each kind
 MAX_FILES = 20  # that `status` names
 NAMES_IN_LINE = 12  # of files in a line of an outline
-GO_ON = "call again with the same arguments and cursor={}"
+GO_ON = "call again with the same arguments and cursor={}"  # how many hits, characters or lines were given
 
 
-@dataclass(frozen=True, slots=True)
-class Pagination:
-    """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index."""
-
-    # It needs no secret: it only says where to go on in what the same caller may read anyway.
-
-    call: tuple[object, ...]  # the tool, its arguments, and what else the answer depends on
-    snapshot: int
-
-    def cursor(self, offset: int) -> str:
-        content = json.dumps([*self.call, self.snapshot, offset]).encode()
-        return f"{self.snapshot}-{offset}-{hashlib.sha256(content).hexdigest()[:12]}"
-
-    def offset(self, cursor: str) -> int:
-        """Where the page of a cursor begins, 0 without one; UsageError if it is not of this call and snapshot."""
-        if not cursor:
-            return 0
-        match = re.fullmatch(r"(\d{1,18})-(\d{1,18})-[0-9a-f]{12}", cursor, re.ASCII)
-        snapshot, offset = map(int, match.groups()) if match else (0, 0)
-        if cursor != Pagination(self.call, snapshot).cursor(offset):
-            raise UsageError(
-                "this cursor belongs to another call; repeat the call that gave it with all its arguments, or call "
-                "without cursor"
-            )
-        if snapshot != self.snapshot:
-            raise UsageError("the documents changed since this cursor was given; call again without cursor")
-        return offset
-
-
-def write_hits(answer: "Answer", pages: Pagination, cursor: str, max_tokens: int) -> str:
+def write_hits(answer: "Answer", cursor: int, max_tokens: int) -> str:
     """Write the hits from the cursor on, as many as fit: the whole text of one that is short enough, else a snippet."""
-    first = pages.offset(cursor)
     lines = write_head(answer, max_tokens)
     left = max_tokens - count_tokens(lines) - RESERVED_TOKENS
-    waiting = answer.hits[first:]
+    waiting = answer.hits[cursor:]
     for place, hit in enumerate(waiting):
         line = write_place(hit)
         share = left // (len(waiting) - place) - estimate_tokens(line)
         quoted = quote_hit(hit, share) if answer.verdict != "none" else []
         if place and count_tokens([line, *quoted]) > left:
-            rest = GO_ON.format(pages.cursor(first + place))
-            return "\n".join([*lines, f"{len(waiting) - place} more: {rest}"])
+            return "\n".join([*lines, f"{len(waiting) - place} more: {GO_ON.format(cursor + place)}"])
         lines += [line, *quoted]
         left -= count_tokens([line, *quoted])
     return "\n".join(lines)
@@ -138,34 +102,30 @@ def write_place(hit: "Hit") -> str:
     return f"{hit.rank}. {cite(hit.citation, hit.citation_state)} {section}{titles}{fields}"
 
 
-def write_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens: int) -> str:
+def write_excerpt(excerpt: "Excerpt", cursor: int, max_tokens: int) -> str:
     """Write lines of a document from the cursor on, as many as fit."""
-    first = pages.offset(cursor)
     cited = cite(excerpt.citation, excerpt.citation_state)
     titles = cut(" > ".join((*excerpt.breadcrumb, excerpt.title)), 2 * LINE_CHARS)
     head = f"{cited} {code(titles)}. {DATA}"
-    text = fit_text(excerpt.text[first:], max_tokens - estimate_tokens(head) - RESERVED_TOKENS)
-    end = first + len(text)
-    if end == len(excerpt.text):
+    text = fit_text(excerpt.text[cursor:], max_tokens - estimate_tokens(head) - RESERVED_TOKENS)
+    end = cursor + len(text)
+    if end >= len(excerpt.text):
         return quote(head, text)
     line = excerpt.span.first + excerpt.text.count("\n", 0, end)
-    return quote(head, text, f"cut before line {line} of {excerpt.span.last}: {GO_ON.format(pages.cursor(end))}")
+    return quote(head, text, f"cut before line {line} of {excerpt.span.last}: {GO_ON.format(end)}")
 
 
-def write_outline(views: Iterable[Sequence[str]], pages: Pagination, cursor: str, max_tokens: int) -> str:
+def write_outline(views: Iterable[Sequence[str]], cursor: int, max_tokens: int) -> str:
     """Write the longest of the views that fits; where none does, the shortest one from the cursor on."""
-    first = pages.offset(cursor)
     left = max_tokens - estimate_tokens(f"00,000 lines. {DATA}") - RESERVED_TOKENS
     by_length = sorted(views, key=count_tokens)
     lines = ([view for view in by_length if count_tokens(view) <= left] or by_length[:1])[-1]
-    end = first + count_fitting(lines[first:], left)
+    end = cursor + count_fitting(lines[cursor:], left)
     head = f"{pluralize(len(lines), 'line')}. {DATA}"
-    text = "\n".join([*lines[first:end], ""])
-    if end == len(lines):
+    text = "\n".join([*lines[cursor:end], ""])
+    if end >= len(lines):
         return quote(head, text)
-    return quote(
-        head, text, f"{len(lines) - end:,} more lines: give a place below, or {GO_ON.format(pages.cursor(end))}"
-    )
+    return quote(head, text, f"{len(lines) - end:,} more lines: give a place below, or {GO_ON.format(end)}")
 
 
 def list_files(tree: "DocumentTree", top: str | None, begin: str) -> list[str]:

@@ -4,9 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
-import threading
-import time
 from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
@@ -21,11 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from retriever import errors
-from retriever.errors import NotReadyError, RetrieverError, UsageError
-from retriever.invocation import name_program
-from retriever.serving.guard import MAX_BODY_BYTES, ServerAddress
-from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
+from retriever.errors import CommandHint, RetrieverError, UnknownReferenceError
+from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, make_schema, read_call
 
 if TYPE_CHECKING:
     from retriever.serving.pool import ServedIndex
@@ -33,22 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HTTP_PATH = "/mcp"
+MAX_BODY_BYTES = 1_000_000
 MAX_CALLS = 3  # that work at the same time; a retriever lets them take turns, but for what a language model writes
-PARENT_CHECK_S = 0.5
-
-# What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
-NEXT_STEPS: dict[type[Exception], str] = {
-    errors.NotIndexedError: "the folder that the server was started in is not indexed; ask the user to run there: "
-    "{program} index . (or to start it with --index NAME)",
-    errors.NoIndexError: "nothing is indexed; ask the user to run: {program} index FOLDER",
-    errors.OldIndexError: "the index is of an older version; ask the user to run: {program} doctor --repair",
-    errors.IndexVersionError: "the index is of a newer version; ask the user to update hybrid-retrieve",
-    errors.IndexLockedError: "another process is writing to the index; call again in a moment",
-    errors.IndexUnusableError: "the index cannot be read; ask the user to run: {program} status",
-    errors.DocumentsError: "the documents cannot be read; ask the user to look at the server's standard error",
-    RetrieverError: "the search failed; ask the user to look at the server's standard error",
-    Exception: "this is a bug of the server; ask the user to look at its standard error. Other tools may still work",
-}
+BUG = "this is a bug of the server; ask the user to look at its standard error. Other tools may still work"
 
 
 class DocumentServer(MCPServer[Any]):
@@ -90,7 +71,7 @@ def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
         types.Tool(
             name=tool.name,
             title=tool.title,
-            description=describe_tool(tool),
+            description=" ".join((tool.__doc__ or "").split()),
             input_schema=make_schema(tool, indexes),
             annotations=hints,
         )
@@ -107,34 +88,30 @@ def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> typ
     return types.CallToolResult(content=[types.TextContent(type="text", text=make_sendable(text))], is_error=is_error)
 
 
+def describe_error(error: Exception) -> str:
+    """Describe an error to an agent."""
+    if isinstance(error, UnknownReferenceError) and isinstance(error.hint, CommandHint):
+        return f"{error.message}; outline() shows what is"
+    if isinstance(error, RetrieverError):
+        return str(error)
+    log.error("%s", error, exc_info=True)
+    return BUG
+
+
 def make_sendable(text: str) -> str:
     """Return text without lone surrogates, which UTF-8 cannot carry: of file names that are not UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def describe_error(error: Exception) -> str:
-    """Describe an error to an agent: what it asked wrongly, in full; else no path or detail of this machine."""
-    if isinstance(error, errors.UnknownReferenceError):
-        hint = "outline() shows what is" if isinstance(error.hint, errors.CommandHint) else error.hint
-        return f"{error.message}; {hint}"
-    if isinstance(error, UsageError | NotReadyError):
-        return str(error)
-    log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
-    step = next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
-    return step.format(program=name_program().rpartition(os.sep)[2])
-
-
-def make_mcp_app(index: "ServedIndex", address: ServerAddress) -> Starlette:
-    """Return the application of a server at that address: one POST for each message, no sessions to keep."""
-    origins = address.origins
+def make_mcp_app(index: "ServedIndex") -> Starlette:
+    """Return the application of a server: one POST for each message, no sessions to keep."""
     app = DocumentServer(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,
         json_response=True,
         stateless_http=True,
         max_request_body_size=MAX_BODY_BYTES,
-        transport_security=TransportSecuritySettings(
-            allowed_hosts=list(origins), allowed_origins=list(origins.values())
-        ),
+        # The request guard has checked Host and Origin, of the pages as well.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     endpoint = next(route.endpoint for route in app.routes if isinstance(route, Route))
 
@@ -150,22 +127,8 @@ def make_mcp_app(index: "ServedIndex", address: ServerAddress) -> Starlette:
 
 
 def serve_stdio(server: DocumentServer) -> None:
-    """Serve until standard input or the parent process ends; then end the process, even while a call is at work."""
+    """Serve until standard input ends; then end the process, even while a call is at work."""
     # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-
-    def end_with_parent() -> None:
-        # Some parents leave the pipe open to other processes, so that standard input does not end with them.
-        parent = os.getppid()
-        while os.getppid() == parent:
-            time.sleep(PARENT_CHECK_S)
-        os._exit(0)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    code = 1
-    try:
-        asyncio.run(server.run_stdio_async())
-        code = 0
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+    asyncio.run(server.run_stdio_async())
+    os._exit(0)

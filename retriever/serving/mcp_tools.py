@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
+from pydantic.json_schema import GenerateJsonSchema
 
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
 from retriever.looking.browse import cite_relations, find_relations, load_tree_at, read_excerpt
 from retriever.query import AskRequest, Scope
-from retriever.searching.question import MAX_QUESTION_CHARS
+from retriever.serving.arguments import Arguments, read_arguments
 from retriever.serving.mcp_answers import (
-    Pagination,
     list_files,
     write_answer,
     write_excerpt,
@@ -40,26 +40,21 @@ MAX_SIMILAR = 5
 EXPANDED = {"use_llm": True, "hyde": {"gate": "always"}}
 
 
-# The lengths keep out what no caller means.
-Question = Annotated[str, Field(description="A question or keywords.", max_length=MAX_QUESTION_CHARS)]
-Place = Annotated[str, Field(description="A citation, path or title.", min_length=1, max_length=4_000)]
+Question = Annotated[str, Field(description="A question or keywords.")]
+Place = Annotated[str, Field(description="A citation, path or title.")]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
 MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000)]
-Filter = Annotated[str, Field(max_length=1_000)]
-MAX_EARLIER = 20
-Conversation = Annotated[list[str], Field(description="Earlier questions, oldest first.", max_length=MAX_EARLIER)]
-Cursor = Annotated[str, Field(description="next_cursor of the same call.", max_length=200)]
+Conversation = Annotated[tuple[str, ...], Field(description="Earlier questions, oldest first.")]
+Cursor = Annotated[int, Field(description="Where to go on, as the last answer says.", ge=0)]
 
 
-class Tool(BaseModel):
+class Tool(Arguments):
     """The arguments of a call."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: ClassVar[str]
     title: ClassVar[str]
 
-    index: str = Field(default="", description="One of them by name, as hits have it.", max_length=4_000)
+    index: str = Field(default="", description="One of them by name, as hits have it.")
 
     def locate(self, served: "ServedIndex", reference: str) -> "tuple[ServedIndex, str, str]":
         """Return the index that a reference is of, the reference in that, and what its references begin with here."""
@@ -84,40 +79,33 @@ class SearchTool(Tool):
     title = "Search the documents"
 
     question: Question
-    conversation: Conversation = []
+    conversation: Conversation = ()
     top_k: int = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
-    profile: str = Field(
-        default="",
-        description="The recall mode; usually left out.",
-        max_length=100,
-        json_schema_extra={"enum": list(profile_names())},
-    )
-    path: str = Field(default="", description="Only hits in this file or folder.", max_length=4_000)
-    tag: Filter = Field(default="", description="Only with this tag.")
-    since: Filter = Field(default="", description="Only of this day or later: 2024-05-01, 7d.")
-    until: Filter = Field(default="", description="Only up to this day.")
-    where: Filter = Field(default="", description="Only with this front matter: status=draft.")
+    profile: str = Field(default="", description=f"One of {', '.join(profile_names())}; usually left out.")
+    path: str = Field(default="", description="Only hits in this file or folder.")
+    tag: str = Field(default="", description="Only with this tag.")
+    since: str = Field(default="", description="Only of this day or later: 2024-05-01, 7d.")
+    until: str = Field(default="", description="Only up to this day.")
+    where: str = Field(default="", description="Only with this front matter: status=draft.")
     expand: bool = Field(
         default=False,
         description="Slow: a local language model rewords the question first. For when nothing is found because the "
         "documents use other words.",
     )
     max_tokens: MaxTokens = 900
-    cursor: Cursor = ""
+    cursor: Cursor = 0
 
     def answer(self, served: "ServedIndex") -> str:
         folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
         settings = {"top_k": MAX_HITS, **(EXPANDED if self.expand else {})}
-        with served.searcher(self.index, self.profile, settings) as retriever:
-            answer = retriever.search(AskRequest(self.question, self.conversation, scope))
+        retriever = served.open_named(self.index, self.profile, settings)
+        answer = retriever.search(AskRequest(self.question, self.conversation, scope))
         hits = answer.hits[: self.top_k]
         if self.index:
             hits = tuple(name_index(hit, self.index) for hit in hits)
-        snapshot = sum(state.snapshot for state in answer.indexes or (answer.index,))
-        call = tuple(self.model_dump(exclude={"cursor", "max_tokens"}).values())
-        return write_hits(replace(answer, hits=hits), Pagination(call, snapshot), self.cursor, self.max_tokens)
+        return write_hits(replace(answer, hits=hits), self.cursor, self.max_tokens)
 
 
 class AnswerTool(Tool):
@@ -130,14 +118,13 @@ class AnswerTool(Tool):
     title = "Answer from the documents"
 
     question: Question
-    conversation: Conversation = []
-    path: str = Field(default="", description="Only from this file or folder.", max_length=4_000)
+    conversation: Conversation = ()
+    path: str = Field(default="", description="Only from this file or folder.")
     max_tokens: MaxTokens = 900
 
     def answer(self, served: "ServedIndex") -> str:
-        with served.choose(self.index).retriever() as retriever:
-            scope = Scope((self.path,) if self.path else ())
-            short = retriever.answer(AskRequest(self.question, self.conversation, scope))
+        scope = Scope((self.path,) if self.path else ())
+        short = served.choose(self.index).open().answer(AskRequest(self.question, self.conversation, scope))
         if self.index:
             hits = tuple(name_index(hit, self.index) for hit in short.answer.hits)
             sentences = tuple(
@@ -154,22 +141,19 @@ class OutlineTool(Tool):
     name = "outline"
     title = "Show the outline"
 
-    place: str = Field(default="", description="A folder, file or citation to look below.", max_length=4_000)
+    place: str = Field(default="", description="A folder, file or citation to look below.")
     depth: int = Field(default=0, description="How many levels; by default as many as fit.", ge=0, le=20)
     max_tokens: MaxTokens = 800
-    cursor: Cursor = ""
+    cursor: Cursor = 0
 
     def answer(self, served: "ServedIndex") -> str:
         index, reference, begin = self.locate(served, self.place)
-        with index.retriever() as retriever, retriever.view() as view:
+        with index.open().view() as view:
             tree, top = load_tree_at(view.connection, reference)
-            snapshot = view.number
-
         views = [tree.pretty(top, depth, begin).split("\n") for depth in ([self.depth] if self.depth else [1, 2, 3])]
         if not self.depth and (files := list_files(tree, top, begin)):
             views.append(files)
-        pages = Pagination((self.name, self.index, self.place, self.depth), snapshot)
-        return write_outline(views, pages, self.cursor, self.max_tokens)
+        return write_outline(views, self.cursor, self.max_tokens)
 
 
 class ReadTool(Tool):
@@ -180,17 +164,15 @@ class ReadTool(Tool):
 
     place: Place
     max_tokens: MaxTokens = 4_000
-    cursor: Cursor = ""
+    cursor: Cursor = 0
 
     def answer(self, served: "ServedIndex") -> str:
         index, reference, begin = self.locate(served, self.place)
-        with index.retriever() as retriever, retriever.view() as view:
+        retriever = index.open()
+        with retriever.view() as view:
             found = read_excerpt(view.connection, reference, retriever.access)
-            snapshot = view.number
         excerpt = replace(found, cited_as=f"{begin}{found.cited_as or found.file}")
-        # The text belongs to the call: a file that changes makes no new snapshot at once.
-        pages = Pagination((self.name, self.index, self.place, excerpt.text), snapshot)
-        return write_excerpt(excerpt, pages, self.cursor, self.max_tokens)
+        return write_excerpt(excerpt, self.cursor, self.max_tokens)
 
 
 class RelatedTool(Tool):
@@ -204,17 +186,17 @@ class RelatedTool(Tool):
 
     def answer(self, served: "ServedIndex") -> str:
         index, reference, begin = self.locate(served, self.place)
-        with index.retriever() as retriever:
-            try:
-                similar, reason = retriever.similar(reference, MAX_SIMILAR).sections, ""
-            except UnknownReferenceError:
-                raise
-            except RetrieverError as error:  # it has no text, or the index no vectors: the rest can be said
-                similar, reason = (), error.message
-            with retriever.view() as view:
-                found = find_relations(view, reference)
-                cite_node = cite_relations(view, found, retriever.access)
-                return write_related(found, cite_node, similar, reason, self.max_tokens, begin)
+        retriever = index.open()
+        try:
+            similar, reason = retriever.similar(reference, MAX_SIMILAR).sections, ""
+        except UnknownReferenceError:
+            raise
+        except RetrieverError as error:  # it has no text, or the index no vectors: the rest can be said
+            similar, reason = (), error.message
+        with retriever.view() as view:
+            found = find_relations(view, reference)
+            cite_node = cite_relations(view, found, retriever.access)
+            return write_related(found, cite_node, similar, reason, self.max_tokens, begin)
 
 
 class StatusTool(Tool):
@@ -225,8 +207,7 @@ class StatusTool(Tool):
 
     def answer(self, served: "ServedIndex") -> str:
         index = served.choose(self.index)
-        with index.retriever() as retriever:
-            return write_status(retriever.status(), index.profile)
+        return write_status(index.open().status(), index.profile)
 
 
 TOOLS: Mapping[str, type[Tool]] = {
@@ -234,30 +215,24 @@ TOOLS: Mapping[str, type[Tool]] = {
 }
 
 
-def describe_tool(tool: type[Tool]) -> str:
-    return " ".join((tool.__doc__ or "").split())
+class _Untitled(GenerateJsonSchema):
+    """Leaves out titles: they repeat the names, and cost tokens."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
 
 
 def make_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments, without what only costs tokens: titles, lengths, empty defaults.
+    """Return the JSON Schema of a tool's arguments.
 
     `indexes` are the names of those that are served, where they are several.
     """
-    schema = tool.model_json_schema()
+    schema = tool.model_json_schema(schema_generator=_Untitled)
+    del schema["title"], schema["description"]
     if indexes:
         schema["properties"]["index"]["enum"] = list(indexes)
     else:
         del schema["properties"]["index"]
-    del schema["title"], schema["description"]
-    schema["properties"] = {
-        name: {
-            key: value
-            for key, value in field.items()
-            if key not in {"title", "minLength", "maxLength", "maxItems"}
-            and not (key == "default" and value in ("", []))
-        }
-        for name, field in schema["properties"].items()
-    }
     return schema
 
 
@@ -266,11 +241,4 @@ def read_call(name: str, arguments: Mapping[str, object]) -> Tool:
     tool = TOOLS.get(name)
     if tool is None:
         raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")
-    try:
-        return tool.model_validate({key: value for key, value in arguments.items() if value is not None})
-    except ValidationError as error:
-        mistakes = [(str(item["loc"][0])[:100], item) for item in error.errors(include_url=False)]
-        said = "; ".join(f"{name}: {item['msg']}" for name, item in mistakes)
-        is_unknown = any(item["type"] == "extra_forbidden" for _, item in mistakes)
-        known = f"; the arguments are: {', '.join(make_schema(tool)['properties']) or 'none'}" if is_unknown else ""
-        raise UsageError(f"{said}{known}") from None
+    return read_arguments(tool, {key: value for key, value in arguments.items() if value is not None})

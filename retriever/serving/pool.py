@@ -1,13 +1,9 @@
 """Open retrievers, shared by everything that a process serves; safe to share between threads."""
 
-import ctypes
 import logging
-import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -33,14 +29,6 @@ log = logging.getLogger(__name__)
 OPENING_SECONDS = 40.0
 # For the texts that are being embedded when a server ends.
 STOP_SECONDS = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class IndexingProgress:
-    """How far indexing has come, if it goes on."""
-
-    is_indexing: bool
-    last: "LastProgress"
 
 
 class ServedIndex(Closing):
@@ -79,14 +67,10 @@ class ServedIndex(Closing):
         self._settings = dict(settings or {})
         self._wait_s = wait_s
         # By profile and settings; those are few, so each stays open, with some 16 MB.
-        self._opened: dict[str, Future[Retriever]] = {}
-        self._lock, self._opening = threading.Lock(), threading.Lock()
-        self._last_progress = LastProgress()  # what indexes documents reports here; who waits is told of it
-        share_one_arena()
+        self._opened: dict[str, Retriever] = {}
+        self._lock = threading.Lock()
         self._indexing: IndexingThread | None = None
-        self._beginning: threading.Thread | None = None
-        # Why no question can be answered, as far as is known without looking.
-        self._trouble: RetrieverError | None = NotReadyError("the index is being opened; ask again in a moment")
+        self.progress = LastProgress()
 
     def choose(self, name: str = "") -> "ServedIndex":
         """Return the index of this name, the only one without; UsageError where there is none, or none is named."""
@@ -97,114 +81,87 @@ class ServedIndex(Closing):
             raise UsageError(f"{wrong}; there are: {', '.join(self.names)}")
         return self._parts[name] if name else self
 
-    @contextmanager
-    def retriever(
+    def open(
         self, profile: str = "", settings: Mapping[str, Any] | None = None, wait_s: float | None = None
-    ) -> "Iterator[Retriever]":
-        """Lend the retriever of a profile (a name, never a file; empty: the index's own), or raise NotReadyError."""
+    ) -> Retriever:
+        """Return the retriever of a profile (a name, never a file; empty: the index's own), shared by all callers.
+
+        Raises:
+            NotReadyError: the documents are still being read after `wait_s` seconds (None: those of this index).
+            RetrieverError: the index cannot be opened; the next call tries again.
+        """
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
-        name, given = profile or self.profile, settings or {}
-        key = repr((name, given))
         with self._lock:
-            opened = self._opened.get(key)
-            if opened is None or (opened.done() and opened.exception() is not None):
-                opened = self._opened[key] = Future()
-                # A thread that need not end before the process does, as one of a ThreadPoolExecutor would.
-                threading.Thread(target=self._open_into, args=(opened, name, given), daemon=True).start()
-        try:
-            retriever = opened.result(self._wait_s if wait_s is None else wait_s)
-        except TimeoutError:
-            if opened.done():
-                raise
-            raise NotReadyError(f"the documents are being read{self._last_progress}; ask again in a moment") from None
-        yield retriever
+            if self._docs and self._indexing is None:
+                request = index_request(self._docs, self._index, self.profile, self._settings)
+                # From now on it is the same place, even if another index is used elsewhere.
+                self._index = request.store
+                self._start_indexing(request)
+            indexing = self._indexing
+        if indexing is not None and not indexing.can_answer.wait(self._wait_s if wait_s is None else wait_s):
+            raise NotReadyError(f"the documents are being read{self.progress}; ask again in a moment")
+        with self._lock:
+            if indexing is not None and indexing.failure is not None:
+                self._indexing = None
+                raise indexing.failure
+            key = repr((profile or self.profile, settings))
+            if key not in self._opened:
+                self._opened[key] = self._open(profile or self.profile, settings or {})
+            return self._opened[key]
 
-    def _open_into(self, opened: "Future[Retriever]", profile: str, settings: Mapping[str, Any]) -> None:
-        try:
-            with self._opening:
-                opened.set_result(self._open(profile, settings))
-        except Exception as error:  # whoever waits for the retriever raises it
-            opened.set_exception(error)
+    def _open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
+        request = index_request((), self._index, profile, merge(self._settings, settings))
+        self._index = request.store
+        retriever = Retriever(request, profile)
+        with retriever.view() as view:
+            # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
+            is_partial = view.embedded_share < 1 and not view.store.is_shared
+        if is_partial and self._indexing is None:
+            self._start_indexing(request)
+        return retriever
 
-    @contextmanager
-    def searcher(
+    def _start_indexing(self, request: IndexRequest) -> None:
+        self._indexing = IndexingThread(request, self.progress)
+        self._indexing.start()
+
+    def open_named(
         self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
-    ) -> "Iterator[Retriever | SeveralRetrievers]":
-        """Lend what answers a question: the retriever of one index, or without a name those of all."""
+    ) -> "Retriever | SeveralRetrievers":
+        """Return what answers a question: the retriever of one index, or without a name those of all."""
         if name or not self._parts:
-            with self.choose(name).retriever(profile, settings) as retriever:
-                yield retriever
-            return
-        with ExitStack() as stack:
-            retrievers, failed = {}, {}
-            for one, index in self._parts.items():
-                try:
-                    retrievers[one] = stack.enter_context(index.retriever(profile, settings))
-                except IndexUnusableError as error:
-                    failed[one] = error
-            yield SeveralRetrievers(retrievers, failed)
+            return self.choose(name).open(profile, settings)
+        retrievers, failed = {}, {}
+        for one, index in self._parts.items():
+            try:
+                retrievers[one] = index.open(profile, settings)
+            except IndexUnusableError as error:
+                failed[one] = error
+        return SeveralRetrievers(retrievers, failed)
 
     def begin(self) -> None:
         """Open the index in the background, before the first question; that question raises any error."""
         for part in self._parts.values():
             part.begin()
-        if not self._parts and (self._beginning is None or not self._beginning.is_alive()):
-            self._beginning = threading.Thread(target=self._warm_up, daemon=True)
-            self._beginning.start()
+        if not self._parts:
+            threading.Thread(target=self._warm_up, daemon=True).start()
 
     def _warm_up(self) -> None:
         try:
-            with self.retriever() as retriever:
-                retriever.warm_up()
-            self._trouble = None
+            self.open().warm_up()
         except RetrieverError as error:
-            self._trouble = error
+            log.info("not opened yet: %s", error)
 
     def check_ready(self) -> None:
-        """Check that a question can be answered now: the index and its model are open, and its database answers.
+        """Check that a question can be answered now: the index is open, and its database answers.
 
         Raises:
-            RetrieverError: why not; an index that could not be opened is tried again.
+            RetrieverError: why not.
         """
         for part in self._parts.values():
             part.check_ready()
-        if self._parts:
-            return
-        if self._trouble is not None:
-            self.begin()
-            raise self._trouble
-        with self.retriever(wait_s=0) as retriever:
-            retriever.check_database()
-
-    @property
-    def progress(self) -> "IndexingProgress":
-        """Return how far indexing has come, if it goes on."""
-        return IndexingProgress(self._indexing is not None and self._indexing.is_alive(), self._last_progress)
-
-    def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
-        given = merge(self._settings, settings)
-        if self._docs:
-            request = index_request(self._docs, self._index, profile, given)
-            self._indexing = IndexingThread(request, self._last_progress)
-            self._indexing.start()
-            self._indexing.wait_for_words()
-            # From now on each question looks for what changed, in the same place even if another index is used
-            # elsewhere.
-            self._docs, self._index = (), request.store
-        request = index_request((), self._index, profile, given)
-        retriever = Retriever(request, profile)
-        self._index = request.store
-        with retriever.view() as view:
-            # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
-            is_partial = view.embedded_share < 1 and not view.store.is_shared
-        if is_partial and (self._indexing is None or not self._indexing.is_alive()):
-            self._indexing = IndexingThread(request, self._last_progress)
-            self._indexing.start()
-        return retriever
-
-    def _place(self) -> "Store":
-        return find_index([absolute(folder) for folder in self._docs], self._index).index
+        if not self._parts:
+            self.open(wait_s=0).check_database()
 
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
@@ -212,7 +169,7 @@ class ServedIndex(Closing):
             lines = [f"Index {code(name)}: {index.describe()}" for name, index in self._parts.items()]
             return "\n".join([*lines, *([f"About them: {self._about}"] if self._about else [])])
         try:
-            place = self._place()
+            place = find_index([absolute(folder) for folder in self._docs], self._index).index
             with place.read() as connection, read_transaction(connection):
                 overview = read_overview(connection, read_named_folders(place).folders)
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
@@ -224,14 +181,14 @@ class ServedIndex(Closing):
         return "\n".join(filter(None, [waiting, f"About them: {self._about}" if self._about else ""]))
 
     def close(self) -> None:
+        """Close everything that was opened."""
         for part in self._parts.values():
             part.close()
         if self._indexing is not None:
             self._indexing.stop()
         with self._lock:
-            for opened in self._opened.values():
-                if opened.done() and opened.exception() is None:
-                    opened.result().close()
+            for retriever in self._opened.values():
+                retriever.close()
             self._opened.clear()
 
 
@@ -245,41 +202,30 @@ class IndexingThread(threading.Thread):
         super().__init__(daemon=True, name="indexing")
         self._request = request
         self._progress = progress
-        self._can_answer = threading.Event()
-        self._error: Exception | None = None
-        self._is_stopped = False
+        self.can_answer = threading.Event()  # set as well where it failed before
+        if not request.docs:  # what is there answers
+            self.can_answer.set()
+        self.failure: Exception | None = None  # that came before questions could be answered
 
     def run(self) -> None:
         try:
             request = replace(self._request, with_chroma=False)
-            update_index(request, self._progress, self._can_answer.set, self._check_stopped)
+            update_index(request, self._progress, self.can_answer.set)
             remember(request.store)
         except _StoppedError:
             pass
-        except Exception as error:  # whoever waits raises it; later it is said in the log
-            self._error = error
-            if self._can_answer.is_set() or not self._request.docs:
+        except Exception as error:  # who waits raises it; later it is said in the log
+            if not self.can_answer.is_set():
+                self.failure = error
+            else:
                 log.log(logging.INFO if isinstance(error, IndexLockedError) else logging.ERROR, "%s", error)
         finally:
-            self._can_answer.set()
-
-    def wait_for_words(self) -> None:
-        """Wait until questions can be answered; raise what ended the indexing before."""
-        self._can_answer.wait()
-        if self._error is not None:
-            raise self._error
+            self.can_answer.set()
 
     def stop(self) -> None:
         """End it after what is being embedded now, or leave it behind."""
-        self._is_stopped = True
-        if self.is_alive():  # not yet, where the server ends while the first caller is starting it
-            self.join(STOP_SECONDS)
-
-    def _check_stopped(self) -> tuple[str, ...]:
-        """Raise where the server ends; asked between two batches, with no section to embed first."""
-        if self._is_stopped:
-            raise _StoppedError
-        return ()
+        self._progress.is_stopped = True
+        self.join(STOP_SECONDS)
 
 
 class _StoppedError(Exception):
@@ -287,16 +233,19 @@ class _StoppedError(Exception):
 
 
 class LastProgress:
-    """A Progress that remembers how far indexing has come."""
+    """A Progress that remembers how far indexing has come, and ends it where the server ends."""
 
     def __init__(self) -> None:
         self.stage, self.total, self.unit, self.done = "", 0, "", 0
+        self.is_stopped = False
 
     def start(self, stage: str, total: int, unit: str) -> None:
         self.stage, self.total, self.unit, self.done = stage, total, unit, 0
 
     def advance(self, stage: str, done: int) -> None:
         self.done = done
+        if self.is_stopped:
+            raise _StoppedError
 
     def finish(self, stage: str) -> None:
         self.done = self.total
@@ -305,12 +254,3 @@ class LastProgress:
         """` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
         name = STAGES.get(self.stage, self.stage)
         return f" ({name}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
-
-
-def share_one_arena() -> None:
-    """Let all threads share one arena of glibc's; other C libraries need no telling."""
-    # It gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came to
-    # hold twice what it uses (docs/guide/agents.md).
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if libc is not None and hasattr(libc, "gnu_get_libc_version"):
-        libc.mallopt(-8, 1)  # M_ARENA_MAX of malloc.h

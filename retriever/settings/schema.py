@@ -150,10 +150,8 @@ class AnswerSettings:
 class HydeSettings:
     """How hypothetical passages take part, and when the question is expanded at all."""
 
-    mode: Literal["variants", "average", "keywords", "answer"] = setting(
-        "variants",
-        "variants: each passage is searched with; average: their mean replaces the question's vector; "
-        "keywords: new words of theirs join the question's; answer: one hypothetical answer is searched with.",
+    mode: Literal["variants", "answer"] = setting(
+        "variants", "variants: each passage is searched with; answer: one hypothetical answer to the whole question."
     )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
@@ -181,22 +179,17 @@ class QueryWeights:
 
     hyde_variant_weight: float
     passage_keyword_weight: float
-    hyde: HydeSettings
 
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings:
     """Who puts the candidates into their last order."""
 
-    kind: Literal["none", "llm", "cross-encoder", "onnx", "endpoint"] = setting(
+    kind: Literal["none", "llm", "onnx", "endpoint"] = setting(
         "none",
-        "llm: the language model; cross-encoder: one of the extra `models`; onnx: one as int8 ONNX, without PyTorch; "
-        "endpoint: a server's /rerank.",
+        "llm: the language model; onnx: a cross-encoder, from a folder; endpoint: a server's /rerank.",
     )
-    model: str = setting(
-        "BAAI/bge-reranker-large",
-        "The cross-encoder: its name or folder; onnx: its folder; endpoint: the server's name.",
-    )
+    model: str = setting("", "onnx: the folder that scripts/export_model.py made; endpoint: the server's name.")
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
     api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of that server.")
@@ -209,9 +202,6 @@ class RerankSettings:
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
-    )
-    short_chars: Annotated[int, Bounds(0)] = setting(
-        350, "Around sections of fewer characters a cross-encoder, of any kind, reads sentences of their document."
     )
 
 
@@ -251,7 +241,7 @@ class EncoderSettings:
     query_prefix: str = setting(
         "",
         "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "
-        "sentence-transformers, and of the usual models on a server (`doctor` shows it).",
+        "sentence-transformers, and of the usual models on a server (`status` shows it).",
     )
     document_prefix: str = setting("", "Put before each document, likewise.")
     max_tokens: Annotated[int, Bounds(16)] = setting(

@@ -12,19 +12,27 @@ from typing import Any, Literal
 from retriever.arguments import check_arguments
 from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.onnx import ModelCard
-from retriever.errors import CommandHint, EncoderError, IndexUnusableError, IndexVersionError, NoIndexError
+from retriever.embedding.onnx import ModelCard, RerankerCard
+from retriever.errors import (
+    CommandHint,
+    EncoderError,
+    IndexUnusableError,
+    IndexVersionError,
+    NoIndexError,
+    RerankerError,
+)
 from retriever.indexes import find_index
 from retriever.indexing.consent import drop_widening_settings
 from retriever.indexing.derived import open_derived
 from retriever.invocation import name_installer
 from retriever.looking.freshness import look_at_folders
 from retriever.protocols import Encoder, Progress
-from retriever.rerank import cross_encoder, endpoint, onnx
+from retriever.rerank.endpoint import check_server
 from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
 from retriever.store import listing, reading, text_vectors
+from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME
 from retriever.store.store import Store
@@ -135,22 +143,28 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     )
     # A profile that needs none has its short answers written by one, if it runs.
     if is_asked or settings.kind == "none":
-        for found in check_llm(profile.llm, measures=True):
+        for found in check_llm(profile.llm):
             yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
     if not is_asked:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding("language model", "stages", "note" if settings.kind == "none" else "well", says)
-    problem, cure = "", ""
+    problem = says = ""
     match settings.kind:
-        case "cross-encoder":
-            says, (problem, cure) = f"{settings.model} is on this machine", cross_encoder.find_problem(settings)
         case "onnx":
-            says, problem = f"{settings.model} is there and has its checksums", onnx.find_problem(settings)
+            folder = Path(settings.model).expanduser()
+            says = f"{folder} is there and has its checksums"
+            try:
+                RerankerCard.read(folder).verify(folder)
+            except EncoderError as error:
+                problem = str(error)
         case "endpoint":
-            says, problem = endpoint.check_server(settings, profile.final_text_chars)
+            try:
+                says = check_server(settings, profile.final_text_chars)
+            except RerankerError as error:
+                problem = str(error)
         case _:
             return
-    yield Finding("language model", "reranker", "problem" if problem else "well", problem or says, cure)
+    yield Finding("language model", "reranker", "problem" if problem else "well", problem or says)
 
 
 def examine_index(index: Store) -> Iterator[Finding]:
@@ -159,7 +173,7 @@ def examine_index(index: Store) -> Iterator[Finding]:
     try:
         with index.read() as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
-            damage = list(connection.find_damage())
+            damage = list(find_damage(connection))
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
@@ -171,6 +185,8 @@ def examine_index(index: Store) -> Iterator[Finding]:
     except IndexUnusableError as error:  # one of another version says itself what to do
         cure = "" if isinstance(error, IndexVersionError) else repair
         yield Finding("index", FILE_NAME, "problem", str(error), cure)
+    is_written, says = index.describe_use()
+    yield Finding("index", "locks", "note" if is_written else "well", says)
 
 
 def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
@@ -178,7 +194,7 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    yield Finding("index", "rows", "well", f"{says}; every row can be read")
+    yield Finding("index", index.rows_name, "well", f"{says}; every row can be read")
     skipped, remarks = len(listing.skipped(connection)), len(listing.warnings(connection))
     found = ((counts.broken_links, "broken link"), (skipped, "skipped file"), (remarks, "remark"))
     if named := ", ".join(pluralize(number, noun) for number, noun in found if number):

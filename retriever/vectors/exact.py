@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,43 +13,6 @@ from retriever.types import FloatMatrix, WholeMatrix
 # (chunk key, cosine similarity in [-1, 1]), best first, ties by key.
 Neighbours = list[tuple[int, float]]
 BLOCK = 512  # vectors that are made float32 at once, which fit into the cache of a core
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkVectors:
-    """Vectors on their way into an index; ValueError for keys that do not fit, EncoderError for odd numbers."""
-
-    keys: Sequence[int]  # of the chunks, distinct
-    node_ids: Sequence[str]  # the node of each chunk
-    matrix: FloatMatrix  # (n, d) float32, one row for each chunk; (0, d) for none
-
-    def __post_init__(self) -> None:
-        if len(self.node_ids) != len(self.keys):
-            raise ValueError(f"{len(self.node_ids)} nodes for {len(self.keys)} chunks")
-        check_vectors(self.keys, self.matrix)
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    @property
-    def dimension(self) -> int:
-        return int(self.matrix.shape[1])
-
-
-class VectorSearch(Protocol):
-    """Vectors of questions in, nearest chunks out."""
-
-    def __len__(self) -> int:
-        """How many chunks are searched."""
-
-    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        """The nearest chunks of each row of `queries`, in their order; `limit` of each, or all if there are fewer.
-
-        Raises EncoderError for what is no vector of this index; SnapshotError when it is damaged.
-        """
-
-    def close(self) -> None:
-        """Release files and memory; the index answers nothing afterwards."""
 
 
 class ExactIndex:
@@ -78,6 +40,11 @@ class ExactIndex:
         return part
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+        """The nearest chunks of each row of `queries`, in their order; `limit` of each, or all if there are fewer.
+
+        Raises:
+            EncoderError: a row is no vector of this index.
+        """
         if not len(self):
             return [[] for _ in queries]
         check_queries(queries, limit, self._matrix.shape[1])
@@ -87,9 +54,6 @@ class ExactIndex:
         products = np.concatenate(blocks, axis=1)
         cosines = products / self._lengths / _lengths(queries)[:, np.newaxis]
         return [self._nearest(row, limit) for row in np.clip(cosines, -1.0, 1.0)]  # beyond 1 is rounding alone
-
-    def close(self) -> None:
-        """Nothing to release: the vectors go with the object."""
 
     def _blocks(self) -> Iterator[FloatMatrix]:
         for first in range(0, len(self._matrix), BLOCK):
@@ -102,17 +66,6 @@ class ExactIndex:
             rows = rows[found >= np.partition(found, len(rows) - limit)[len(rows) - limit]]
         rows = rows[np.lexsort((self._keys[rows], -cosines[rows]))][:limit]
         return list(zip(self._keys[rows].tolist(), cosines[rows].tolist(), strict=True))
-
-
-def check_vectors(keys: Sequence[int], matrix: FloatMatrix) -> None:
-    """ValueError unless there is one row for each distinct key; EncoderError for a number that is not finite."""
-    if matrix.ndim != 2 or len(matrix) != len(keys):
-        raise ValueError(f"{len(keys)} keys for vectors of shape {matrix.shape}")
-    if len(set(keys)) != len(keys):
-        raise ValueError("a key comes twice")
-    if not np.isfinite(matrix).all():
-        bad = keys[int(np.argmin(np.isfinite(matrix).all(axis=1)))]
-        raise EncoderError(f"the embedding model gave numbers that are not finite (chunk {bad}); use another model")
 
 
 def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:

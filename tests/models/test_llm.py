@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from retriever.errors import LanguageModelError, NoModelError
 from retriever.served.check import check_llm
 from retriever.served.generator import ServedGenerator, open_server
-from retriever.served.server import LOOK_UP_S
 from retriever.served.task import Task
 from retriever.served.transport import Limits, ServedError, request_json
 from retriever.settings.schema import LlmSettings
@@ -26,9 +25,8 @@ def settings() -> LlmSettings:
         tags = request_json(f"{open_server(LlmSettings()).url}/api/tags", Limits(0.5, 2))
         names = sorted(model["name"] for model in tags["models"])
         names = [os.environ["LLM_TEST_MODEL"]] if "LLM_TEST_MODEL" in os.environ else names
-        chatting = [
-            name for name in names if open_server(LlmSettings(model=name, num_ctx=4096)).look_up(LOOK_UP_S).can_chat
-        ]
+        limits = Limits(0.5, 2)
+        chatting = [name for name in names if open_server(LlmSettings(model=name)).look_up(limits).can_chat]
     except (LanguageModelError, ServedError, LookupError) as error:
         pytest.skip(f"no Ollama to test with: {error}")
     if not chatting:

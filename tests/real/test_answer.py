@@ -13,7 +13,7 @@ from mcp import StdioServerParameters, types
 from mcp.client import Client
 
 from retriever.query import AskRequest
-from retriever.served.speed import Speed, SpeedFile
+from retriever.served.speed import Speed, write_speed
 from retriever.types import Answer, CitedSentence, ShortAnswer
 from tests.program import Cli, command, environment
 from tests.real import scripted_server as scripted
@@ -136,7 +136,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_server_that_fails_costs_no_answer(shelf: Shelf, ollama: ScriptedServer, fault: scripted.Fault) -> None:
     ollama.answer = lambda asked: fault
-    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
+    write_speed(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
     found = ask(shelf, ollama, answer={"kind": "llm"}, llm={"seconds": 1.0, "idle_seconds": 0.5})
     assert ollama.asked
     assert found.sentences[0].text == "A stamp pays for the journey of a letter."
@@ -237,7 +237,7 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
 ) -> None:
     ollama.reads, ollama.writes = reads, writes
     ollama.answer = lambda asked: writing({**STAMP, "block": block_of(asked, "stamp")})
-    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(reads, writes))
+    write_speed(f"{ollama.url} llama3.2", Speed(reads, writes))
     found = ask(shelf, ollama)
     asked = ollama.asked
     assert len(asked) == (1 if count else 0)

@@ -13,7 +13,7 @@ from retriever.settings.schema import parse_duration
 from retriever.trace import Deadline
 from retriever.types import StageName
 from tests.program import Cli
-from tests.real.scripted_server import HELPFUL, QUESTION, ScriptedServer, delayed, help_and_reverse, silence
+from tests.real.scripted_server import QUESTION, ScriptedServer, help_and_reverse, silence
 from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -116,15 +116,6 @@ def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedSer
     assert stages == ["expand", "rerank"]
     assert "did not finish in the 1.2 s" in degraded[0]
     assert "did not finish in the 1.5 s" in degraded[1]
-
-
-def test_a_model_that_is_not_loaded_says_how_to_load_it(shelf: Shelf, ollama: ScriptedServer) -> None:
-    ollama.loaded.clear()
-    ollama.answer = lambda asked: delayed(30, HELPFUL)
-    _, degraded = ask(shelf, with_model(ollama, budget="3s", rerank={"kind": "none"}), Clock())
-    (sentence,) = degraded
-    assert sentence.startswith("expand: llama3.2 was not loaded in the 2.8 s")
-    assert sentence.endswith("`ollama run llama3.2` loads it")
 
 
 def test_a_remembered_expansion_needs_no_time(shelf: Shelf, ollama: ScriptedServer) -> None:

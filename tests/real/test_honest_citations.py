@@ -160,17 +160,6 @@ def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, line
         assert f"`mail.md:{lines}`{said}" in first
 
 
-def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: ServedIndex, tmp_path: Path) -> None:
-    path = tmp_path / "docs" / "mail.md"
-    path.write_text(f"{MAIL}{'A long story. ' * 40}\n" * 20, encoding="utf-8")
-    cursor = ReadTool(place="mail.md", max_tokens=300).answer(library).rpartition("cursor=")[2]
-    next_page = ReadTool(place="mail.md", max_tokens=300, cursor=cursor)
-    assert next_page.answer(library)
-    path.write_text("Another story.\n" * 400, encoding="utf-8")
-    with pytest.raises(UsageError, match="call without cursor"):
-        next_page.answer(library)
-
-
 @EDITS
 def test_the_command_line_says_it(library: ServedIndex, tmp_path: Path, state: str, lines: str, cli: Cli) -> None:
     edited(tmp_path / "docs", state)

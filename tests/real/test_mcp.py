@@ -14,10 +14,9 @@ from tokenizers import Tokenizer
 
 from retriever.api import index_folders
 from retriever.embedding import BUNDLED_MODEL
-from retriever.errors import IndexDamagedError, NoIndexError
 from retriever.indexing.request import named_file
 from retriever.serving.mcp_answers import estimate_tokens
-from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools
+from retriever.serving.mcp_server import call_tool, list_tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
 from retriever.serving.pool import ServedIndex
 from retriever.store.store import open_store
@@ -98,7 +97,7 @@ def check(seen: dict[str, Any]) -> None:
     assert "backlinks: 1\n- `Bees` `garden/bees.md:1-3`" in linked.content[0].text
     assert status.content[0].text.startswith(f"{len(PAGES)} documents, ")
     assert misspelt.is_error
-    assert misspelt.content[0].text.startswith("topk: Extra inputs are not permitted; the arguments are: question, ")
+    assert misspelt.content[0].text.startswith("topk: Extra inputs are not permitted; there are: index, question, ")
     assert outside.is_error
     assert outside.content[0].text == "'../../etc/passwd' is not in the index; outline() shows what is"
 
@@ -184,14 +183,6 @@ def test_a_file_has_the_links_of_its_sections_and_what_is_similar(library: Serve
     assert "backlinks: 1\n- `Bees`" in text_of(ask(library, "related", place="garden/tomatoes.md"))
 
 
-def test_no_tool_changes_anything() -> None:
-    for tool in list_tools():
-        assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is True
-        assert tool.annotations.open_world_hint is False
-        assert tool.input_schema["additionalProperties"] is False
-
-
 def ask(library: ServedIndex, name: str, **arguments: Any) -> types.CallToolResult:  # noqa: ANN401 - right and wrong ones
     return call_tool(library, name, arguments)
 
@@ -203,7 +194,7 @@ def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
 
 
 def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
-    read, cursor, pages = "", "", 0
+    read, cursor, pages = "", 0, 0
     while True:
         result = ask(library, "read", place="long.md", max_tokens=3000, cursor=cursor)
         text = text_of(result)
@@ -212,7 +203,7 @@ def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
         assert estimate_tokens(text) <= 3000
         if "cursor=" not in text:
             break
-        cursor = text.rpartition("cursor=")[2]
+        cursor = int(text.rpartition("cursor=")[2])
     assert read == PAGES["long.md"]
     assert pages > 3
 
@@ -220,30 +211,20 @@ def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
 def test_pages_of_hits_follow_one_another(library: ServedIndex) -> None:
     asked = {"question": "tomatoes and letters", "top_k": 8}
     whole = cited(ask(library, "search", **asked, max_tokens=10_000))
-    hits, cursor = list[str](), ""
+    hits, cursor = list[str](), 0
     while cursor or not hits:
         page = ask(library, "search", **asked, max_tokens=400, cursor=cursor)
         assert estimate_tokens(text_of(page)) <= 400
         hits += cited(page)
-        cursor = text_of(page).partition("cursor=")[2]
+        cursor = int(text_of(page).partition("cursor=")[2] or 0)
     assert hits == whole
     assert len(hits) > 5
-
-
-def test_a_cursor_is_for_one_state_of_the_documents(tmp_path: Path) -> None:
-    index = indexed(tmp_path)
-    with ServedIndex(index=str(index), settings={"refresh_seconds": 0}) as library:
-        arguments: dict[str, Any] = {"question": "tomatoes and letters", "top_k": 8, "max_tokens": 300}
-        cursor = text_of(ask(library, "search", **arguments)).partition("cursor=")[2]
-        (tmp_path / "docs" / "new.md").write_text("# New\n\nLetters on tomatoes.\n", encoding="utf-8")
-        refused = ask(library, "search", **arguments, cursor=cursor)
-        assert text_of(refused) == "the documents changed since this cursor was given; call again without cursor"
-        assert cited(ask(library, "search", **arguments))[0] == "new.md:1-3", "a long-lived server sees what is new"
 
 
 def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
     for most in (300, 500, 1000, 4000):
         for name, arguments in (
+            ("search", {"question": "tomatoes", "top_k": 2.0, "path": None, "cursor": None}),
             ("search", {"question": "a long story on ships", "top_k": 10}),
             ("search", {"question": "tomatoes and letters", "top_k": 10}),
             ("read", {"place": "long.md"}),
@@ -334,17 +315,16 @@ def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) 
         ("search", {"question": ""}, "the question is empty; ask something"),
         ("search", {"question": "\0"}, "the question is empty; ask something, such as: how do I configure logging?"),
         ("search", {"question": 7}, "question: Input should be a valid string"),
-        ("search", {"question": "x" * 8001}, "question: String should have at most 8000 characters"),
         ("search", {"question": "a", "top_k": float("nan")}, "top_k: Input should be a"),
         ("search", {"question": "a", "max_tokens": 10_001}, "max_tokens: Input should be less than or equal to 10000"),
-        ("search", {"question": "a", "cursor": "x"}, "this cursor belongs to another call; repeat the call that gave"),
+        ("search", {"question": "a", "cursor": "x"}, "cursor: Input should be a valid integer"),
         ("search", {"top_k": 0, "topk": 2}, "question: Field required; top_k: Input should be greater than or equal"),
         ("read", {"place": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
         ("read", {"place": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
-        ("read", {"node": "mail.md"}, "place: Field required; node: Extra inputs are not permitted; the arguments"),
+        ("read", {"node": "mail.md"}, "place: Field required; node: Extra inputs are not permitted; there are: "),
         ("outline", {"place": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
         ("related", {"place": "garden/"}, "'garden/' is not in the index; outline() shows what is"),
-        ("status", {"verbose": True}, "verbose: Extra inputs are not permitted; the arguments are: none"),
+        ("status", {"verbose": True}, "verbose: Extra inputs are not permitted; there are: index"),
         ("forget", {}, "there is no tool 'forget'; there are: search, outline, read"),
     ],
 )
@@ -352,19 +332,6 @@ def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: d
     result = call_tool(library, name, arguments)
     assert result.is_error
     assert text_of(result).startswith(message)
-
-
-def test_what_json_calls_whole_or_absent(library: ServedIndex) -> None:
-    assert len(cited(ask(library, "search", question="tomatoes", top_k=2.0, path=None, cursor=None))) == 2
-
-
-def test_an_error_says_nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    damaged = describe_error(IndexDamagedError("/home/me/index: malformed"))
-    assert damaged == "the index cannot be read; ask the user to run: python -m retriever status"
-    monkeypatch.setattr("sys.argv", ["/home/me/bin/hybrid-retrieve"])
-    assert "to run: hybrid-retrieve index FOLDER" in describe_error(NoIndexError("nothing in /home/me"))
-    assert "/" not in describe_error(ValueError("/home/me"))
-    assert all("/" not in step for step in NEXT_STEPS.values())
 
 
 def test_a_language_model_takes_part_and_its_inventions_are_not_told(index: Path, ollama: ScriptedServer) -> None:

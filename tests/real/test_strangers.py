@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from retriever.indexing.request import named_file
-from retriever.served.speed import FILE_NAME as SPEED_NAME
-from retriever.served.speed import Speed, SpeedFile
+from retriever.served import speed
 from retriever.store.store import open_store
 from retriever.upkeep.archive import export_index
 from tests.program import Cli
@@ -213,13 +212,11 @@ def test_a_file_or_a_link_in_the_place_of_what_a_command_writes(
     assert (place / "new" / name).is_file()
 
 
-def test_in_the_place_of_the_file_of_speeds(tmp_path: Path, strangers: Strangers) -> None:
-    taken = SpeedFile(strangers.file(tmp_path / "e" / SPEED_NAME))
-    taken.write("model", Speed(1.0, 1.0))
-    speeds = tmp_path / "d" / SPEED_NAME
-    strangers.link(speeds.with_suffix(".new"), folder=False)
-    SpeedFile(speeds).write("model", Speed(1.0, 1.0))
-    assert SpeedFile(speeds).read("model") == Speed(1.0, 1.0)
+def test_in_the_place_of_measured_speeds(tmp_path: Path, strangers: Strangers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "find_cache_file", lambda name: tmp_path / name)
+    strangers.file(tmp_path / speed.FILE_NAME)
+    speed.write_speed("model", speed.Speed(1.0, 1.0))
+    assert speed.read_speed("model") is None
 
 
 def test_what_this_user_named_is_not_written_through_links(

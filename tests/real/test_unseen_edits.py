@@ -4,14 +4,14 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import pageindex.corpus
 from retriever.api import watch_folders
-from retriever.indexing.watch import WatchEvent
+from retriever.indexing.report import IndexReport
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf, wait_until_trusted
 
@@ -107,7 +107,7 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
     answer = shelf.ask("nobody pays for the journey")
     assert (answer.index.refreshed_files, answer.hits[0].citation_state) == (1, "exact")
 
-    def wakes(_: Sequence[Path]) -> Iterator[bool]:
+    def wakes(*_: object) -> Iterator[bool]:
         yield True  # nothing has changed since the first run
         (shelf.docs / "mail.md").write_text(PAGES["mail.md"], encoding="utf-8")
         os.utime(shelf.docs / "mail.md", ns=(0, 0))
@@ -117,7 +117,7 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
 
     monkeypatch.setattr("retriever.indexing.watch.wait_for_changes", wakes)
     runs = list(watch_folders([shelf.docs], shelf.place / "followed", settings=WORDS_ALONE))
-    assert [run.report.changed for run in runs if isinstance(run, WatchEvent)] == [0, 1, 1]
+    assert [run.changed for run in runs if isinstance(run, IndexReport)] == [0, 1, 1]
 
 
 def test_the_command_line_notices_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:

@@ -6,23 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import anyio
 import httpx
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, assume, given, settings
-from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
 from retriever.query import AskRequest
-from retriever.serving.http import MAX_HEADER_BYTES
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
-from tests.program import Cli, slow
+from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import index_pages, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
@@ -80,13 +75,12 @@ def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("address", "status", "advice"),
     [
-        ("/api/search", 422, "question is missing"),
         ("/api/search?question=", 422, "the question is empty"),
-        ("/api/search?questin=x", 422, "did you mean question?"),
-        ("/api/search?question=x&profile=recal", 422, "did you mean recall?"),
-        ("/api/search?question=x&full=perhaps", 422, "full must be a valid boolean"),
-        ("/api/search?question=" + "x" * 8001, 422, "must have at most 8,000 characters"),
-        ("/api/tree?depth=-1&limit=one", 422, "depth must be greater than or equal to 0; limit must be"),
+        ("/api/search?questin=x", 422, "questin: Extra inputs are not permitted; there are: question, profile, after"),
+        ("/api/search?question=x&profile=recal", 404, "there is no profile 'recal'; there are: balanced, "),
+        ("/api/search?question=x&full=perhaps", 422, "full: Input should be a valid boolean"),
+        ("/api/tree?depth=-1&limit=one", 422, "depth: Input should be greater than or equal to 0; limit: Input should"),
+        ("/api/node", 422, "reference: Field required"),
         ("/api/tree?reference=nowhere.md", 404, "is not in the index"),
         ("/api/node?reference=mail.md:1-9999", 404, "has the lines 1-"),
         ("/api/node?reference=../../../../etc/passwd", 404, "is not in the index"),
@@ -110,25 +104,7 @@ def test_other_methods_and_pages_of_other_places_are_refused(client: httpx.Clien
     assert client.post("/", headers={"origin": "https://evil.example"}).status_code == 403
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
-@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/answer", "/api/tree", "/api/node", "/api/similar"])])
-@pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
-def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
-    operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]
-
-    @settings(max_examples=12, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(case=operation.as_strategy(generation_mode=mode))
-    def check(case: schemathesis.Case[Any]) -> None:
-        # A longer address is refused while it is still being sent, and whether the refusal arrives is left to chance.
-        assume(len(urlencode(case.query or {}, doseq=True)) < MAX_HEADER_BYTES // 2)
-        case.call_and_validate(base_url=str(client.base_url))
-
-    check()
-
-
-@pytest.mark.parametrize(
-    "address", ["/", f"/?question={QUESTION}", "/nowhere", "/api/progress", "/api/node", "/read?node=x"]
-)
+@pytest.mark.parametrize("address", ["/", f"/?question={QUESTION}", "/nowhere", "/api/node", "/read?node=x"])
 def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str) -> None:
     headers = client.get(address).headers
     policy = headers["content-security-policy"]
@@ -227,7 +203,7 @@ class SlowIndex(ServedIndex):
         super().__init__(profile="balanced")
         self.began, self.may_end = threading.Event(), threading.Event()
 
-    def retriever(self, profile: str = "", settings: object = None, wait_s: float | None = None) -> Any:  # noqa: ANN401 - what a retriever does
+    def open(self, profile: str = "", settings: object = None, wait_s: float | None = None) -> Any:  # noqa: ANN401 - what a retriever does
         return self
 
     def search(self, request: AskRequest) -> Answer:
@@ -251,7 +227,7 @@ def test_slow_searches_do_not_hold_up_what_needs_none() -> None:
                 for _ in range(50):
                     group.start_soon(ask)
                 assert await anyio.to_thread.run_sync(library.began.wait, 20)
-                assert (await client.get("/api/progress")).json()["is_indexing"] is False
+                assert (await client.get("/static/page.css")).status_code == 200
                 assert statuses == [], "they are still waiting"
                 library.may_end.set()
             return statuses

@@ -24,9 +24,3 @@ def make_bert(place: Path, kind: str, **config: int) -> Path:
         weights.data.mul_(8)
     model.save_pretrained(place)
     return place
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cross-encoder."""
-    return make_bert(tmp_path_factory.mktemp("tiny"), "BertForSequenceClassification", num_labels=1)

@@ -1,33 +1,8 @@
-"""How much of an answer fits, and how its pages follow one another."""
+"""How much of an answer fits."""
 
 import pytest
 
-from retriever.errors import UsageError
-from retriever.serving.mcp_answers import Pagination, count_fitting, estimate_tokens, fit_text
-
-PAGES = Pagination(("read", "mail.md"), snapshot=7)
-
-
-def test_a_cursor_goes_on_where_it_was_made() -> None:
-    assert PAGES.offset("") == 0
-    assert PAGES.offset(PAGES.cursor(1200)) == 1200
-
-
-@pytest.mark.parametrize(
-    ("cursor", "message"),
-    [
-        ("x", "belongs to another call"),
-        ("7-1200-000000000000", "belongs to another call"),
-        (PAGES.cursor(1200).replace("1200", "1201"), "belongs to another call"),
-        (PAGES.cursor(1200).replace("7-", "8-", 1), "belongs to another call"),
-        (Pagination(("read", "other.md"), snapshot=7).cursor(1200), "belongs to another call"),
-        (Pagination(("read", "mail.md"), snapshot=6).cursor(1200), "the documents changed"),
-        ("\u0667-\u0661-000000000000", "belongs to another call"),
-    ],
-)
-def test_a_cursor_of_something_else_is_refused(cursor: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        PAGES.offset(cursor)
+from retriever.serving.mcp_answers import count_fitting, estimate_tokens, fit_text
 
 
 def test_an_estimate_counts_letters_of_other_scripts_as_more() -> None:

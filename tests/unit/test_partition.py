@@ -12,7 +12,7 @@ from pageindex.front_matter import read_front_matter
 from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
 from pageindex.outline import outline
 from pageindex.units import split_text
-from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
+from retriever.display.sanitize import sanitize, sanitize_line
 
 # fmt: off
 LINES = st.sampled_from([
@@ -136,7 +136,6 @@ def test_what_is_shown_is_inert_and_on_one_line(raw: bytes) -> None:
         assert "\n" not in unit.in_full
     for safe in sanitize(text), sanitize_line(text):
         assert safe.encode("utf-8").decode("utf-8") == safe
-        assert "\u0301" * (MAX_MARKS + 1) not in safe
 
 
 def test_a_list_is_one_block_until_another_sign_begins_another() -> None:

@@ -1,23 +1,15 @@
 """Orders and blends of the reranking, worked out by hand, and what holds for all of them."""
 
-import json
-import sys
 from itertools import permutations
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.errors import RerankerError
-from retriever.rerank.cross_encoder import CrossEncoderReranker
-from retriever.rerank.pairs import check_scores
-from retriever.rerank.reranker import RerankInput, rank_value
+from retriever.rerank.reranker import rank_value
 from retriever.rerank.stage import (
     RerankScore,
-    add_context,
     blend_orders,
     choose_pool,
     count_named,
@@ -152,34 +144,3 @@ def test_the_passage_lies_around_the_chunk_that_matched() -> None:
     assert find_matched_chunk(dense, chunks, {"red"}) == chunks[1]
     assert find_matched_chunk(candidate(NODE.id, Source.KEYWORD), chunks, {"red"}) == chunks[0]
     assert find_matched_chunk(dense, [], {"red"}) is None
-
-
-def section(number: int, text: str) -> Node:
-    return Node(f"a.md#{number}", NodeKind.SECTION, "a.md", f"S{number}", 2, (), Span(number, number), text)
-
-
-def test_a_short_section_is_read_with_the_sentences_around_it() -> None:
-    sections = [section(1, "## S1\n\nOne. Two.\n"), section(2, "## S2\n\nThree.\n"), section(3, "## S3\n\nMe.\n")]
-    sections += [section(4, "## S4\n\n```\ncode\n```\n"), section(5, "## S5\n\nFour. Five. Six.\n")]
-    assert add_context("Me.", sections, 2, 2) == "Two. Three.\nMe.\nFour. Five."
-    assert add_context("Me.", sections, 2, 5) == "One. Two. Three.\nMe.\nFour. Five. Six."
-    assert add_context("Me.", sections, 2, 0) == "Me."
-
-
-SHOWN = [RerankInput("A", "text")]
-
-
-def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    for package in ("sentence_transformers", "torch"):
-        monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(RerankerError, match="needs the extra `models`; run: uv sync --extra models"):
-        CrossEncoderReranker(RerankSettings(model=str(tmp_path))).score("question", SHOWN)
-
-
-def test_scores_are_believed_when_they_are_one_for_each_and_from_0_to_1() -> None:
-    assert check_scores(np.array([0.5, 1.0], np.float32), 2, "m") == [0.5, 1.0]
-    for rows in ([0.5], [[0.5], [0.5]], [0.5, np.nan], [0.5, 1.5], [-0.1, 0.5]):
-        with pytest.raises(RerankerError, match="m gave no score from 0 to 1 for each of 2 texts"):
-            check_scores(np.array(rows), 2, "m")

@@ -1,6 +1,9 @@
 """Rounds of a language model: which actions are granted, and how what they find becomes one list."""
 
+from typing import Literal
+
 import pytest
+from pydantic import ValidationError
 
 from retriever.searching.rounds import MAX_ACTIONS, MAX_SEARCHES, Action, Plan, Rounds, check_actions
 from retriever.types import Candidate, Evidence, Source
@@ -10,15 +13,13 @@ def search(question: str) -> Action:
     return Action(action="search", question=question)
 
 
-def walk(kind: str, section: int) -> Action:
+def walk(kind: Literal["children", "related", "outline"], section: int) -> Action:
     return Action(action=kind, section=section)
 
 
 @pytest.mark.parametrize(
     ("action", "reason"),
     [
-        (Action(action="delete", section=1), "delete 1: there is no such action"),
-        (Action(), " 0: there is no such action"),
         (walk("children", 0), "children 0: there is no section of that number"),
         (walk("outline", 4), "outline 4: there is no section of that number"),
         (search("  "), "search : no question, or a long one"),
@@ -49,18 +50,13 @@ def test_the_budget_is_of_all_rounds_together() -> None:
     assert (MAX_SEARCHES, MAX_ACTIONS) == (2, 4)
 
 
-@pytest.mark.parametrize(
-    ("written", "actions"),
-    [
-        ("{}", []),
-        ('{"actions": null}', []),
-        ('{"actions": ["search", 3, {"action": "search", "question": "x", "section": null, "why": 1}]}', [search("x")]),
-        ('{"actions": [{"action": "outline", "section": "2", "question": null}]}', [walk("outline", 2)]),
-        ('{"actions": [{"action": ["x"], "section": -1e400}]}', [Action()]),
-    ],
-)
-def test_what_models_write_is_read(written: str, actions: list[Action]) -> None:
-    assert Plan.model_validate_json(written).actions == actions
+def test_what_models_write_is_read() -> None:
+    assert Plan.model_validate_json("{}").actions == []
+    written = '{"actions": [{"action": "search", "question": "x", "why": 1}, {"action": "outline", "section": "2"}]}'
+    assert Plan.model_validate_json(written).actions == [search("x"), walk("outline", 2)]
+    for wrong in ('{"actions": ["search"]}', '{"actions": [{"action": "delete", "section": 1}]}'):
+        with pytest.raises(ValidationError):
+            Plan.model_validate_json(wrong)
 
 
 def candidate(node_id: str, score: float) -> Candidate:

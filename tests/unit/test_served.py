@@ -3,9 +3,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
+from retriever.errors import WrongAnswerError
 from retriever.served.address import ollama_url
-from retriever.served.generator import CircuitBreaker
 from retriever.served.speed import size
 from retriever.served.task import drop_thoughts, find_object, read_answer
 
@@ -64,28 +63,6 @@ def test_thoughts_end_where_they_end() -> None:
     assert drop_thoughts("<think>a</think>b<think>c") == "b"
     assert drop_thoughts("no thoughts, 1 < 2") == "no thoughts, 1 < 2"
     assert find_object('x {"a": "}"} y') == '{"a": "}"}'
-
-
-def test_a_breaker_rests_after_two_failures_in_a_row_and_after_each_that_follows() -> None:
-    now = [100.0]
-    breaker = CircuitBreaker(lambda: now[0])
-    breaker.record_failure(NoGeneratorError("first"))
-    breaker.record_success()
-    breaker.record_failure(NoGeneratorError("second"))
-    breaker.check()
-    breaker.record_failure(CutAnswerError("third"))
-    now[0] += 20
-    with pytest.raises(CutAnswerError, match=r"^third \(failed 2 times; asked again in 40 s\)$"):
-        breaker.check()
-    now[0] += 60 - 20
-    breaker.check()
-    breaker.record_failure(NoGeneratorError("fourth"))
-    with pytest.raises(NoGeneratorError, match="fourth"):
-        breaker.check()
-    now[0] += 60
-    breaker.record_success()
-    breaker.record_failure(NoGeneratorError("fifth"))
-    breaker.check()
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
-"""The application: its addresses, how errors look, and the headers of every answer.
-
-Searches run in threads of their own, few at a time; what needs no index is answered beside them at once.
-"""
+"""The application: its addresses, how errors look, and the headers of every answer."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -27,10 +24,10 @@ from retriever.errors import (
     UnknownReferenceError,
     UsageError,
 )
-from retriever.serving.web.json_api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
+from retriever.serving.web.json_api import list_endpoints
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
-from retriever.serving.web.site import STATIC, Site
+from retriever.serving.web.site import STATIC, Site, read_query
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,7 +36,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Threads that wait for a retriever, or work for one; further requests wait without a thread.
+# Threads that wait for a retriever, or work for one; further requests wait without a thread, and what needs no index is
+# answered beside them at once.
 SEARCHES_AT_ONCE = 4
 PICTURE_SECONDS = 60  # a document and its pictures are edited together
 
@@ -57,26 +55,55 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describes the API"
+NO_SUCH_PAGE = "there is no such page; / asks a question"
 
 
 def make_web_app(library: "ServedIndex") -> Starlette:
-    handlers = Handlers(Site(library))
-    pages = handlers.pages
-    routes = [
-        handlers.route_page("/", pages.ask),
-        handlers.route_page("/read", pages.read),
-        Route("/answer", handlers.answer_in_pieces),
-        *map(handlers.route_endpoint, handlers.endpoints),
-        Mount("/static", StaticFiles(directory=STATIC)),
-        Route("/picture", handlers.answer_picture),
-        Route("/api/progress", handlers.answer_progress),
-        Route("/openapi.json", handlers.answer_description),
-    ]
+    """Return the application of one index: its pages, its JSON API, and the pictures of its documents."""
+    site = Site(library)
+    pages, searches = Pages(site), CapacityLimiter(SEARCHES_AT_ONCE)
+
+    async def run(work: Callable[..., Result], *arguments: object) -> Result:
+        return await to_thread.run_sync(work, *arguments, limiter=searches)
+
+    def route_page(path: str, make: Callable[[bytes], str]) -> Route:
+        async def answer(request: Request) -> Response:
+            return HTMLResponse(await run(make, request.scope["query_string"]))
+
+        return Route(path, answer)
+
+    def route_json(path: str, model: type[Any], find: Callable[[Any], dict[str, Any]]) -> Route:
+        async def answer(request: Request) -> Response:
+            return AsciiJson(add_version(await run(find, read_query(request.scope["query_string"], model))))
+
+        return Route(path, answer)
+
+    async def answer_in_pieces(request: Request) -> Response:
+        pieces = await run(pages.answer, request.scope["query_string"])
+        return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
+
+    async def answer_picture(request: Request) -> Response:
+        picture = await run(pages.picture, request.scope["query_string"])
+        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
+        if picture.media_type == SVG_TYPE:
+            headers["Content-Security-Policy"] = SVG_POLICY
+        return Response(picture.content, media_type=picture.media_type, headers=headers)
+
+    async def answer_failure(request: Request, error: Exception) -> Response:
+        return await run(describe_failure, pages, request, error)
+
     failures: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-        RetrieverError: handlers.answer_failure,
-        HTTPException: handlers.answer_failure,
+        RetrieverError: answer_failure,
+        HTTPException: answer_failure,
     }
+    routes = [
+        route_page("/", pages.ask),
+        route_page("/read", pages.read),
+        Route("/answer", answer_in_pieces),
+        *(route_json(*endpoint) for endpoint in list_endpoints(site)),
+        Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/picture", answer_picture),
+    ]
     return Starlette(routes=routes, exception_handlers=failures, middleware=[Middleware(_WithHeaders)])
 
 
@@ -87,80 +114,25 @@ class AsciiJson(JSONResponse):
         return json.dumps(content, allow_nan=False).encode("ascii")
 
 
-class Handlers:
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self.pages = Pages(site)
-        self.endpoints = list_endpoints(site)
-        self._description = describe_api(self.endpoints, site.profiles)
-        # Threads of their own for searches: what needs no index is answered beside them.
-        self._searches = CapacityLimiter(SEARCHES_AT_ONCE)
-
-    async def _run(self, work: Callable[..., Result], *arguments: object) -> Result:
-        return await to_thread.run_sync(work, *arguments, limiter=self._searches)
-
-    def route_page(self, path: str, make: Callable[[bytes], str]) -> Route:
-        async def answer(request: Request) -> Response:
-            return HTMLResponse(await self._run(make, request.scope["query_string"]))
-
-        return Route(path, answer)
-
-    async def answer_in_pieces(self, request: Request) -> Response:
-        pieces = await self._run(self.pages.answer, request.scope["query_string"])
-        return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
-
-    def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
-        async def answer(request: Request) -> Response:
-            given = read_parameters(request.scope["query_string"], endpoint.parameters, self._site.profiles)
-            return AsciiJson(add_version(await self._run(endpoint.answer, given)))
-
-        return Route(endpoint.path, answer)
-
-    async def answer_picture(self, request: Request) -> Response:
-        picture = await self._run(self.pages.picture, request.scope["query_string"])
-        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
-        if picture.media_type == SVG_TYPE:
-            headers["Content-Security-Policy"] = SVG_POLICY
-        return Response(picture.content, media_type=picture.media_type, headers=headers)
-
-    async def answer_progress(self, request: Request) -> Response:
-        read_parameters(request.scope["query_string"], Parameters)
-        progress, last = self._site.library.progress, self._site.library.progress.last
-        counts = {"done": last.done, "total": last.total, "unit": last.unit}
-        return AsciiJson({"is_indexing": progress.is_indexing, "stage": last.stage, **counts})
-
-    async def answer_description(self, request: Request) -> Response:
-        return AsciiJson(self._description)
-
-    async def answer_failure(self, request: Request, error: Exception) -> Response:
-        """What went wrong, as JSON below /api and as a page elsewhere."""
-        if isinstance(error, HTTPException):
-            status = error.status_code
-        elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
-            status = 422
-        else:
-            status = 404 if isinstance(error, UsageError) else 503
-        message, headers = str(error), dict[str, str]()
-        if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
-            headers = dict(error.headers or {})
-            message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
-        response: Response
-        if request.url.path.startswith("/api/") or request.url.path == "/openapi.json":
-            given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
-            response = AsciiJson({"error": message, **given}, status)
-        else:
-            query = request.scope["query_string"]
-            if isinstance(error, NotReadyError):
-                page = self.pages.waiting(query)
-            else:
-                near = error.near if isinstance(error, UnknownReferenceError) else ()
-                message = message.partition("; did you mean")[0] + "; did you mean:" if near else message
-                page = self.pages.failure(message, status, near, query)
-            response = HTMLResponse(page, status)
-        if isinstance(error, NotReadyError):
-            headers["Retry-After"] = "1"
-        response.headers.update(headers)
-        return response
+def describe_failure(pages: Pages, request: Request, error: Exception) -> Response:
+    """Return what went wrong, as JSON below /api and as a page elsewhere."""
+    message, near = str(error), tuple[str, ...]()
+    headers: Mapping[str, str] | None = None
+    if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
+        status, headers = error.status_code, error.headers
+        message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
+    elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
+        status = 422
+    else:
+        status = 404 if isinstance(error, UsageError) else 503
+    if request.url.path.startswith("/api/"):
+        return AsciiJson({"error": message}, status, headers)
+    query = request.scope["query_string"]
+    if isinstance(error, NotReadyError):
+        return HTMLResponse(pages.waiting(query), status)
+    if isinstance(error, UnknownReferenceError) and error.near:
+        message, near = f"{error.message}; did you mean:", error.near
+    return HTMLResponse(pages.failure(message, status, near, query), status, headers)
 
 
 class _WithHeaders:
@@ -172,8 +144,7 @@ class _WithHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    if name not in headers:  # an SVG has a stricter policy of its own
-                        headers[name] = value
+                    headers.setdefault(name, value)  # a picture has a stricter policy of its own
                 # A browser keeps what only a new version changes, and asks whether there is one.
                 headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
             await send(message)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import parse_qs
 
 from markupsafe import Markup
 from pydantic import BeforeValidator, SkipValidation
@@ -23,29 +23,21 @@ from retriever.errors import UsageError
 from retriever.indexing.consent import FolderAccess
 from retriever.invocation import name_program
 from retriever.lexical.tokens import tokenize
-from retriever.looking.browse import Excerpt
+from retriever.looking.browse import Excerpt, read_excerpt
+from retriever.looking.overview import read_overview
 from retriever.looking.similar import find_similar
-from retriever.query import Scope
 from retriever.searching.open_index import View
-from retriever.searching.question import MAX_QUESTION_CHARS
-from retriever.served.task import new_nonce
+from retriever.serving.arguments import Arguments
 from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section
-from retriever.serving.web.json_api import (
-    AnswerParameters,
-    Parameters,
-    QuestionParameters,
-    ScopedParameters,
-    ShortText,
-    read_parameters,
-)
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.pictures import Picture, locate_picture, read_picture
 from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
-from retriever.serving.web.site import PAGE_WAIT_S, Site, Timed, Visit, address, link_editor
+from retriever.serving.web.site import Site, Text, Visit, address, link_editor, read_query
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import listing, reading
 from retriever.store.reading import link_ids, link_sources
-from retriever.types import CitedSentence, Hit
+from retriever.trace import milliseconds_since
+from retriever.types import Answer, CitedSentence, Hit
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -58,39 +50,35 @@ MAX_NAMED_FILES = 20  # changed and skipped ones, on the first page: long lists 
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
 MAX_LINES_ABOVE = 1_000  # that are read to know what a text is in the middle of
+WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
 
 
-class AskPageParameters(ScopedParameters):
+class AskVisit(Visit):
     """Of /."""
 
     typing: bool = False
     """Whether the question is still being typed: the list of what is found is enough."""
 
 
-class ReadPageParameters(QuestionParameters):
-    """Of a page that shows what a node id, a path or a name stands for."""
-
-    node: ShortText
-
-
 def _read_lines(given: object) -> Span | None:
     lines = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(given), re.ASCII)
     first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
     if given and not 1 <= first <= last:
-        raise ValueError("must be lines as first-last")
+        raise ValueError("it must be lines as first-last")
     return Span(first, last) if given else None
 
 
-class PassagePageParameters(ReadPageParameters):
-    """Of /read."""
+class ReadVisit(Visit):
+    """Of /read: what a node id, a path or a name stands for."""
 
+    node: Text
     passage: Annotated[SkipValidation[Span | None], BeforeValidator(_read_lines)] = None  # where the page opens
 
 
-class PictureParameters(Parameters):
+class PictureArguments(Arguments):
     """Of /picture."""
 
-    name: ShortText
+    name: Text
     """The folder's prefix and the path in it, as in a node id."""
 
 
@@ -119,53 +107,53 @@ class Pages:
 
     def ask(self, query: bytes) -> str:
         """The page without a question, or the answer to one: quoted, for that takes no time."""
-        given = read_parameters(query, AskPageParameters, self._site.profiles)
-        visit = self._visit(given)
+        visit = read_query(query, AskVisit)
         if not visit.question.strip():
             return self._home(visit)
-        # While somebody types, the list alone is sent: the rest of the page stays as it is.
-        if given.typing:
-            answer = self._site.search(given.request, visit.profile, typing=True, wait_s=PAGE_WAIT_S).answer
+        begun = time.perf_counter()
+        retriever = self._site.open(visit.profile)
+        if visit.typing:
+            # The question may not be whole yet; the rest of the page stays as it is, so the list alone is sent.
+            if retriever.profile.use_llm or retriever.profile.rerank.kind != "none":
+                retriever = self._site.open(visit.profile, WHILE_TYPING)
+            answer = retriever.search(visit.request)
             words = frozenset(answer.matched_words)
             return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=words))
-        short, spent = self._site.answer(given.request, visit.profile, wait_s=PAGE_WAIT_S, quoted=True)
-        return self._render(
-            "answer.html", visit, **self._show_answer(Timed(short.answer, spent), visit, short.sentences)
-        )
+        short = retriever.answer(visit.request, quoted=True)
+        shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
+        return self._render("answer.html", visit, **shown)
 
     def answer(self, query: bytes) -> Iterator[str]:
         """The answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
-        given = read_parameters(query, AnswerParameters, self._site.profiles)
-        visit = self._visit(given)
+        visit = read_query(query, Visit)
+        begun = time.perf_counter()
+        retriever = self._site.open(visit.profile)
         # The search and the model run beside the page, which begins as soon as the sections are known.
-        events: SimpleQueue[Timed | CitedSentence | None] = SimpleQueue()
+        events: SimpleQueue[Answer | CitedSentence | None] = SimpleQueue()
         worker = ThreadPoolExecutor(1)
-        written = worker.submit(self._site.answer, given.request, visit.profile, events.put, events.put, PAGE_WAIT_S)
+        written = worker.submit(retriever.answer, visit.request, on_found=events.put, on_sentence=events.put)
         written.add_done_callback(lambda _: events.put(None))
         worker.shutdown(wait=False)
-        timed = events.get()
-        if not isinstance(timed, Timed):
+        answer = events.get()
+        if not isinstance(answer, Answer):
             written.result()  # raises what stood in the way
             raise AssertionError("the sections come before the sentences")
-        place = new_nonce()  # where the sentences come
-        page = self._render("answer.html", visit, place=place, **self._show_answer(timed, visit))
-        # One page in three parts, so that it works without a script: what is above the sentences, they, the rest.
-        before, _, after = page.partition(place)
+        shown = self._show_answer(retriever, answer, visit, begun)
+        context = self._context(visit, sentences=iter(events.get, None), written=written, **shown)
+        return self._templates.get_template("answer.html").generate(context)
 
-        def write() -> Iterator[str]:
-            yield before
-            for sentence in iter(events.get, None):
-                yield self._render("sentence.html", visit, sentence=sentence)
-            yield self._render("sentence.html", visit, short=written.result()[0]) + after
-
-        return write()
-
-    def _show_answer(self, timed: Timed, visit: Visit, sentences: Sequence[CitedSentence] = ()) -> dict[str, Any]:
+    def _show_answer(
+        self,
+        retriever: "Retriever",
+        answer: Answer,
+        visit: Visit,
+        begun: float,
+        sentences: Sequence[CitedSentence] = (),
+    ) -> dict[str, Any]:
         """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage."""
-        answer = timed.answer
         hits = {hit.node_id: hit for hit in answer.hits}
         words = frozenset(answer.matched_words)
-        with self._site.open(visit.profile) as retriever, retriever.view() as view:
+        with retriever.view() as view:
 
             def show(hit: Hit, lines: Span, name: str) -> Markup:
                 options = RenderOptions(words=words, title=hit.title, top_level=3, name=name)
@@ -186,89 +174,59 @@ class Pages:
                 hit.node_id: show(hit, hit.passage, f"{hit.rank}-") for hit in answer.hits if hit.node_id not in quoted
             }
             tree = draw_tree(self._site.outline(view), {hit.node_id: hit.rank for hit in answer.hits})
-            can_write = retriever.profile.answer.kind != "extractive"
-        shown = {"timed": timed, "quotes": quotes, "quoted": quoted, "excerpts": excerpts, "can_write": can_write}
-        return shown | {"title": answer.question, "tree": tree, "highlight": partial(highlight, words=words)}
+        return {
+            "answer": answer,
+            "milliseconds": milliseconds_since(begun),
+            "quotes": quotes,
+            "quoted": quoted,
+            "excerpts": excerpts,
+            "can_write": retriever.profile.answer.kind != "extractive",
+            "title": answer.question,
+            "tree": tree,
+            "highlight": partial(highlight, words=words),
+        }
 
     def _home(self, visit: Visit) -> str:
-        with self._site.open(visit.profile) as retriever:
-            status = retriever.status()
-            with retriever.view() as view:
-                self._site.outline(view)  # what may be chosen as a filter
-                overview, examples = self._site.overview(view)
-        return self._render(
-            "home.html",
-            visit,
-            status=status,
-            changed=[(path, "") for path in status.changed_files],
-            overview=overview,
-            examples=examples,
-        )
+        retriever = self._site.open(visit.profile)
+        status = retriever.status()
+        with retriever.view() as view:
+            self._site.outline(view)  # what may be chosen as a filter
+            overview = read_overview(view.connection)
+        changed = [(path, "") for path in status.changed_files]
+        return self._render("home.html", visit, status=status, changed=changed, overview=overview)
 
     def read(self, query: bytes) -> str:
         """What a node id, a path or a name stands for: its text, or a list of what is below it."""
-        given = read_parameters(query, PassagePageParameters, self._site.profiles)
-        visit = self._visit(given)
-        with self._site.open(visit.profile) as retriever:
-            with retriever.view() as view:
-                outline = self._site.outline(view)
-                named = outline.find(given.node)
-                # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
-                if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
-                    return self._list(outline, named, visit)
-            excerpt = retriever.read(given.node)
+        visit = read_query(query, ReadVisit)
+        retriever = self._site.open(visit.profile)
+        with retriever.view() as view:
+            outline = self._site.outline(view)
+            named = outline.find(visit.node)
+            # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
+            if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
+                return self._list(outline, named, visit)
+            excerpt = read_excerpt(view.connection, visit.node, retriever.access)
             # Lines that begin inside a block are read with what is above them in their section.
-            section = excerpt if named else retriever.read(excerpt.node_id)
+            section = excerpt if named else read_excerpt(view.connection, excerpt.node_id, retriever.access)
             above = section.text.split("\n")[: max(0, excerpt.span.first - section.span.first)]
-            with retriever.view() as view:
-                outline = self._site.outline(view)
-                node = outline.find(named.id if named else excerpt.node_id)
-                if node is None:
-                    raise UsageError("the documents have just changed; ask again")
-                return self._show_excerpt(retriever, view, outline, node, excerpt, above, given.passage, visit)
-
-    def _show_excerpt(
-        self,
-        retriever: "Retriever",
-        view: View,
-        outline: Outline,
-        node: Node,
-        excerpt: Excerpt,
-        above: Sequence[str],
-        passage: Span | None,
-        visit: Visit,
-    ) -> str:
-        """Show an excerpt, whose section has the lines `above` it, with its neighbors in the tree and its links."""
-        label, shown = outline.label(node.id), _cut(excerpt, passage)
-        above = [*above, *excerpt.text.split("\n")[: shown.span.first - excerpt.span.first]]
-        options = RenderOptions(
-            words=frozenset(tokenize(visit.question)), title=label, passage=passage, passage_id="passage"
-        )
-        front_matter, text, first = "", shown.text, shown.span.first
-        if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
-            pieces = text.split("\n", lines)
-            front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], 1 + lines
-        above = above[-MAX_LINES_ABOVE:]
-        options = replace(options, first_line=first - len(above), shown=(len(above), None))
-        page = _render_text(view, shown.node_id, "\n".join([*above, text]), options, visit, retriever.access)
-        following = ""
-        if shown.span.last < excerpt.span.last:
-            file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
-            following = f"{file.id}:{shown.span.last + 1}-{excerpt.span.last}"
-        family = outline.family(node.id)
-        place = family.index(node)
-        leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
-        leads_here = [node_id for node_id, _ in link_sources(view.connection, node.id)[: MAX_SHOWN_LINKS + 1]]
-        around = {
-            "Before": [sibling.id for sibling in family[max(0, place - 1) : place]],
-            "After": [sibling.id for sibling in family[place + 1 : place + 2]],
-            "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
-            "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
-        }
-        # What is similar is an extra of the page, which is shown without it.
-        with contextlib.suppress(UsageError):  # it has no text, or the index no vectors
-            found = find_similar(view, node.id, retriever.access, MAX_SIMILAR).sections
-            around["Similar"] = [item.node_id for item in found]
+            node = named or outline.tree.node(excerpt.node_id)
+            label, shown = outline.label(node.id), _cut(excerpt, visit.passage)
+            above = [*above, *excerpt.text.split("\n")[: shown.span.first - excerpt.span.first]][-MAX_LINES_ABOVE:]
+            front_matter, text, first = _split_front_matter(shown)
+            options = RenderOptions(
+                words=frozenset(tokenize(visit.question)),
+                title=label,
+                passage=visit.passage,
+                passage_id="passage",
+                first_line=first - len(above),
+                shown=(len(above), None),
+            )
+            page = _render_text(view, shown.node_id, "\n".join([*above, text]), options, visit, retriever.access)
+            following = ""
+            if shown.span.last < excerpt.span.last:
+                file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
+                following = f"{file.id}:{shown.span.last + 1}-{excerpt.span.last}"
+            around = _find_around(view, outline, node, retriever.access)
         return self._render(
             "document.html",
             visit,
@@ -298,37 +256,54 @@ class Pages:
 
     def picture(self, query: bytes) -> Picture:
         """A picture of a document."""
-        given = read_parameters(query, PictureParameters)
-        with self._site.open() as retriever, retriever.view() as view:
-            folders, access = reading.folders(view.connection), retriever.access
-        return read_picture(folders, given.name, access)
+        given = read_query(query, PictureArguments)
+        retriever = self._site.open("")
+        with retriever.view() as view:
+            folders = reading.folders(view.connection)
+        return read_picture(folders, given.name, retriever.access)
 
     def failure(self, message: str, status: int, near: Sequence[str], query: bytes) -> str:
         """What went wrong, and what to do."""
-        visit = self._repeat_visit(query)
+        visit = Visit.repeat(query)
         return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
 
     def waiting(self, query: bytes) -> str:
         """How far the first reading of the documents is: the page that was wanted takes its place by itself."""
-        last = self._site.library.progress.last
-        return self._render("waiting.html", self._repeat_visit(query), title="Reading", last=last)
+        return self._render("waiting.html", Visit.repeat(query), title="Reading", last=self._site.library.progress)
 
-    def _repeat_visit(self, query: bytes) -> Visit:
-        """Of a page that cannot be shown: what was asked, right or wrong, stays in the form."""
-        given = parse_qs(query.decode("latin-1"), errors="surrogateescape")
-        folders, tags, where = (tuple(given.get(name, ())) for name in ("in", "tag", "where"))
-        question, since, until = (given.get(name, [""])[0] for name in ("question", "since", "until"))
-        return Visit(question[:MAX_QUESTION_CHARS], scope=Scope(folders, tags, since, until, where))
+    def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
+        return self._templates.get_template(template).render(self._context(visit, **values))
 
-    def _visit(self, given: QuestionParameters) -> Visit:
-        """The profile is named in addresses where it is not the library's own."""
-        profile = "" if given.profile == self._site.library.profile else given.profile
-        return Visit(given.question, profile, given.after, getattr(given, "scope", Scope()))
+    def _context(self, visit: Visit, **values: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
+        return {"visit": visit, "title": "", "tree": [], "choices": self._site.choices, **values}
 
-    def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
-        return self._templates.get_template(template).render(
-            {"visit": visit, "title": title, "tree": [], "choices": self._site.choices, **values}
-        )
+
+def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:
+    """Return a file's front matter, which is shown as it is written, the text below it, and the line of that."""
+    lines = read_front_matter(shown.text).lines if shown.span.first == 1 else 0
+    if not lines:
+        return "", shown.text, shown.span.first
+    pieces = shown.text.split("\n", lines)
+    return "\n".join(pieces[:lines]), pieces[-1], 1 + lines
+
+
+def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess) -> dict[str, Sequence[str]]:
+    """Return the ids of what is around a node, by how."""
+    family = outline.family(node.id)
+    place = family.index(node)
+    leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
+    leads_here = [node_id for node_id, _ in link_sources(view.connection, node.id)[: MAX_SHOWN_LINKS + 1]]
+    around: dict[str, Sequence[str]] = {
+        "Before": [sibling.id for sibling in family[max(0, place - 1) : place]],
+        "After": [sibling.id for sibling in family[place + 1 : place + 2]],
+        "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
+        "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
+    }
+    # What is similar is an extra of the page, which is shown without it.
+    with contextlib.suppress(UsageError):  # it has no text, or the index no vectors
+        found = find_similar(view, node.id, access, MAX_SIMILAR).sections
+        around["Similar"] = [item.node_id for item in found]
+    return around
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:

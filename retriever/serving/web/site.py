@@ -1,47 +1,68 @@
-"""What the pages and the API share: one library, the outline of its index, the addresses of its pages."""
+"""What the pages and the API share: one library, what a question may be given, the addresses of the pages."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, quote, urlencode
+
+from pydantic import Field, SkipValidation
 
 from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt
-from retriever.looking.overview import Overview, read_overview
 from retriever.query import AskRequest, Scope
+from retriever.retriever import Retriever
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices, list_choices
+from retriever.serving.arguments import Arguments, Model, read_arguments
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.drawn_tree import Outline, read_outline
-from retriever.serving.web.examples import suggest_questions
 from retriever.settings.layers import profile_names
 from retriever.store.reading import StoredState
 from retriever.store.store import Store
-from retriever.trace import Spent, milliseconds_since
-from retriever.types import Answer, CitedSentence, Hit, ShortAnswer
+from retriever.types import CitedSentence, Hit
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from retriever.retriever import Retriever
-
-WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
-PAGE_WAIT_S = 0.5
-"""How long a page waits for the documents to be read before it says how far that is."""
+PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
 STATIC = Path(__file__).parent / "static"
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+# A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
+Text: TypeAlias = SkipValidation[str]
+Texts: TypeAlias = tuple[Text, ...]  # of a parameter that may be given several times
+
+
+class AskArguments(Arguments):
+    """A question and what may be found; the question may hold the same filters (docs/guide/scope.md)."""
+
+    question: Text = ""
+    profile: Text = ""
+    after: Texts = ()
+    folders: Texts = Field((), alias="in")
+    tags: Texts = Field((), alias="tag")
+    since: Text = ""
+    until: Text = ""
+    where: Texts = ()
+
+    @property
+    def scope(self) -> Scope:
+        """What may be found, beside the filters in the question."""
+        folders, tags, where = (tuple(filter(None, names)) for names in (self.folders, self.tags, self.where))
+        return Scope(folders, tags, self.since, self.until, where)
+
+    @property
+    def request(self) -> AskRequest:
+        """The question with what belongs to it."""
+        return AskRequest(self.question, self.after, self.scope)
+
+
+class Visit(AskArguments):
     """One request for a page; its methods give the addresses of other pages, which keep the question."""
 
-    question: str = ""
-    profile: str = ""  # as it was chosen; empty for the library's own
-    after: tuple[str, ...] = ()  # the questions before it, oldest first
-    scope: Scope = field(default_factory=Scope)  # the filters of the form, beside those in the question
+    @classmethod
+    def repeat(cls, query: bytes) -> "Visit":
+        """Return what was asked of a page that cannot be shown: right or wrong, it stays in the form."""
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        return cls.model_validate({name: value for name, value in parse_query(query, cls).items() if name in known})
 
     @property
     def turns(self) -> tuple[str, ...]:
@@ -96,17 +117,18 @@ def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
     return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
-    answer: Answer
-    spent: Spent
+def read_query(query: bytes, model: type[Model]) -> Model:
+    """Return the arguments in a percent-encoded query string; ParametersError names every mistake."""
+    return read_arguments(model, parse_query(query, model))
 
 
-MAX_READ = 20_000  # headings that a question is looked for in
-_BEGINNINGS = (
-    "SELECT nodes.title, summary, document_key FROM nodes JOIN documents USING (document_key)"
-    " WHERE kind = 'section' AND boilerplate < .5 ORDER BY node_key LIMIT ?"
-)
+def parse_query(query: bytes, model: type[Arguments]) -> dict[str, Any]:
+    """Return the values of a query string by their names; of those that may come several times, all."""
+    several = {field.alias or name for name, field in model.model_fields.items() if field.annotation == Texts}
+    given: dict[str, Any] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
+        given[name] = (*given.get(name, ()), value) if name in several else value
+    return given
 
 
 class Site:
@@ -118,65 +140,13 @@ class Site:
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
         self.choices = Choices()  # of the state whose outline was read last
-        self._overview: tuple[tuple[Store, StoredState], tuple[Overview, tuple[str, ...]]] | None = None
 
-    def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
-        """The open retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
-        return self.library.retriever(profile, wait_s=PAGE_WAIT_S)
-
-    def search(self, request: AskRequest, profile: str, *, typing: bool = False, wait_s: float | None = None) -> Timed:
-        """Return an answer; the first one of a profile opens what it needs.
-
-        With `typing` the question may not be whole yet: no language model is asked, nothing is reranked.
-        `wait_s` is as in `ServedIndex.retriever`.
-        """
-        begun = time.perf_counter()
-        settings: Mapping[str, Any] = {}
-        if typing:
-            with self.library.retriever(profile, wait_s=wait_s) as retriever:
-                chosen = retriever.profile
-            if chosen.use_llm or chosen.rerank.kind != "none":
-                settings = WHILE_TYPING
-        with self.library.retriever(profile, settings, wait_s) as retriever:
-            opening = milliseconds_since(begun)
-            answer = retriever.search(request)
-        return Timed(answer, Spent(opening, milliseconds_since(begun)))
-
-    def answer(
-        self,
-        request: AskRequest,
-        profile: str,
-        on_found: Callable[[Timed], None] = lambda _: None,
-        on_sentence: Callable[[CitedSentence], None] | None = None,
-        wait_s: float | None = None,
-        *,
-        quoted: bool = False,
-    ) -> tuple[ShortAnswer, Spent]:
-        """Return a short answer; `on_found` is given the sections before it is written, `on_sentence` each sentence.
-
-        Where it is to be `quoted`, no language model writes it.
-        """
-        begun = time.perf_counter()
-        with self.library.retriever(profile, wait_s=wait_s) as retriever:
-            opening = milliseconds_since(begun)
-
-            def tell(answer: Answer) -> None:
-                on_found(Timed(answer, Spent(opening, milliseconds_since(begun))))
-
-            short = retriever.answer(request, on_found=tell, on_sentence=on_sentence, quoted=quoted)
-        return short, Spent(opening, milliseconds_since(begun))
-
-    def overview(self, view: View) -> tuple[Overview, tuple[str, ...]]:
-        """Return what the index is about, and questions that it answers, read once for each state of it."""
-        wanted = view.store, view.state
-        known = self._overview
-        if known is None or known[0] != wanted:
-            rows = view.connection.execute(_BEGINNINGS, (MAX_READ,)).fetchall()
-            known = self._overview = wanted, (read_overview(view.connection), suggest_questions(rows))
-        return known[1]
+    def open(self, profile: str, settings: Mapping[str, Any] | None = None) -> Retriever:
+        """Return the retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
+        return self.library.open(profile, settings, PAGE_WAIT_S)
 
     def outline(self, view: View) -> Outline:
-        """The outline of a state of the index, read once."""
+        """Return the outline of a state of the index, read once."""
         wanted = view.store, view.state
         known = self._outline
         if known is None or known[0] != wanted:
