@@ -1,4 +1,4 @@
-"""The command line as its users run it: a process, with the bundled model and ChromaDB."""
+"""The command line as its users run it: a process, with the bundled model."""
 
 import json
 import subprocess
@@ -19,9 +19,6 @@ PAGES = {
     "and\x08\x08\x08 a caf\xe9.\n",
     "guide/na\nme\x1b[1m.md": "# Newline\n\nA walrus lives in a strange file name.\n",
 }
-
-FAST = {"HYBRID_RETRIEVE_VECTOR_SEARCH": "exact"}
-"""For tests of the streams alone: answers without loading ChromaDB."""
 
 QUESTION = "send an email once the answer is on its way"
 
@@ -62,28 +59,6 @@ def test_the_index_used_last_answers(place: Path) -> None:
     assert content["timings_ms"]["total"] >= content["timings_ms"]["semantic"] > 0
 
 
-def test_a_changed_file_is_found_at_once(place: Path) -> None:
-    page = place / "docs" / "new.md"
-    page.write_text("# Otters\n\nAn otter holds hands while asleep.\n", encoding="utf-8")
-    try:
-        result = run(place, "otters asleep", "--top-k", "1")
-        assert result.stdout.startswith(" 1  docs/new.md:1-3\n")
-        assert "1 file re-indexed first" in result.stderr
-    finally:
-        page.unlink()
-        assert run(place, "index", "docs").returncode == 0
-
-
-def test_settings_reach_the_search(place: Path) -> None:
-    plain = "--neighbor-depth 0 --candidate-file-roots 0 --rrf-k 10 --rank-weighting constant"
-    result = run(place, "--json", "--explain", *plain.split(), QUESTION)
-    content = json.loads(result.stdout)
-    assert [ranking["source"] for ranking in content["trace"]["rankings"]] == ["semantic", "keyword"]
-    for hit in content["hits"]:
-        dense = [item for item in hit["evidence"] if item["source"] == "semantic"]
-        assert [item["share"] for item in dense] == pytest.approx([1 / (10 + item["rank"]) for item in dense])
-
-
 @pytest.mark.parametrize(
     "variables",
     [
@@ -94,10 +69,10 @@ def test_settings_reach_the_search(place: Path) -> None:
 )
 def test_odd_surroundings(place: Path, variables: dict[str, str]) -> None:
     for arguments in (["caf\xe9 zebra"], ["tree"], ["caf\xe9 zebra", "--json"], ["--help"]):
-        result = run(place, *arguments, **FAST, **variables)
+        result = run(place, *arguments, **variables)
         assert result.returncode == 0, result.stderr
         assert "Traceback" not in result.stderr
-    assert "caf\xe9" in json.loads(run(place, "zebra", "--json", **FAST, **variables).stdout)["hits"][0]["snippet"]
+    assert "caf\xe9" in json.loads(run(place, "zebra", "--json", **variables).stdout)["hits"][0]["snippet"]
 
 
 def test_a_closed_pipe_is_quiet(place: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from retriever.command_line.console import Console, format_json
 from retriever.command_line.render import Page, show_answer
 from retriever.display.editors import EDITOR_TEMPLATES, EDITOR_VARIABLE, make_editor_link
-from retriever.display.json import dump, dump_answer, dump_expansion, load
+from retriever.display.json import dump_answer, dump_expansion, load
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import UsageError
@@ -22,7 +22,7 @@ from retriever.query import Dropped, ExpansionReport, Query
 from retriever.retriever import Retriever
 from retriever.trace import Spent
 from retriever.types import Answer, DroppedSentence, Evidence, Hit, Relation, RelationKind, Source
-from tests.answers import HIT, STATE, answer, hit
+from tests.answers import HIT, answer, hit
 from tests.program import Cli, Terminal
 from tests.sample_library import Sample
 
@@ -139,15 +139,6 @@ def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> 
     assert whole["expansion"]["passages"] == ["invented"]
 
 
-def test_stale_and_skipped_files_are_said_with_what_to_do(library: Sample, cli: Cli) -> None:
-    state = replace(STATE, folders=("/my docs", "/b"), stale_files=3, skipped_files=1)
-    library.answers = [answer(HIT, index=state)]
-    assert cli("q", "--json", "--index", "i").err.splitlines() == [
-        "note: 3 files changed, not in this answer; run: python -m retriever index --index i '/my docs' /b",
-        "note: 1 file could not be read; `status` names them",
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "stems", "marked"),
     [
@@ -209,11 +200,6 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
     written = stream.buffer.getvalue()
     assert json.loads(written) == content
     assert ("\u6771\u4eac".encode() in written) == (encoding == "utf-8")
-
-
-def test_a_name_that_is_not_utf8_stays_as_it_is() -> None:
-    content = dump(replace(HIT, file="a\udcff.md", breadcrumb=("\udcfe",)))
-    assert (content["file"], content["breadcrumb"]) == ("a\udcff.md", ["\udcfe"])
 
 
 def test_what_a_model_made_up_is_shown_where_it_is_asked_for() -> None:
