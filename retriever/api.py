@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.arguments import check_arguments
 from retriever.errors import IndexUnusableError, RetrieverError
 from retriever.indexes import find_holder, find_several, index_request, split_reference
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest, remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE
+from retriever.text import as_tuple
 from retriever.trace import NoProgress
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from retriever.several import SeveralRetrievers
 
 
-@check_arguments
 def open_retriever(
     docs: Sequence[str | Path] = (),
     index: str | Path | None = None,
@@ -79,7 +78,6 @@ def open_retriever(
     return Retriever(request, profile)
 
 
-@check_arguments
 def index_folders(
     docs: Sequence[str | Path],
     index: str | Path | None = None,
@@ -110,7 +108,6 @@ def index_folders(
     return report
 
 
-@check_arguments
 def watch_folders(
     docs: Sequence[str | Path],
     index: str | Path | None = None,
@@ -134,7 +131,6 @@ def watch_folders(
     return follow_folders(request.docs, f"{place}{os.sep}", update)
 
 
-@check_arguments
 def forget_documents(
     references: Sequence[str], index: str | Path | None = None, *, undo: bool = False
 ) -> "ForgetReport":
@@ -152,6 +148,7 @@ def forget_documents(
     """
     from retriever.indexing.forget import forget, take_back
 
+    references = as_tuple(references)
     named = [split_reference(reference) for reference in references]
     store = next((own for own, _ in named if own is not None), None)
     request = note_choice(index_request((), index or store or find_holder(references[0]), DEFAULT_PROFILE, None))
@@ -161,7 +158,6 @@ def forget_documents(
     return take_back(request, inside) if undo else forget(request, inside)
 
 
-@check_arguments
 def open_several(
     indexes: Sequence[str | Path] = (),
     profile: str = DEFAULT_PROFILE,

@@ -21,7 +21,6 @@ from typing import Any
 
 from pageindex.corpus import UnreadableDocumentError, count_documents, find_document, list_files, read_file
 from pageindex.ignore import CorpusError
-from retriever.arguments import check_arguments
 from retriever.errors import CommandHint, NoIndexError, NotIndexedError, RetrieverError, UsageError
 from retriever.files import is_folder, writing_to
 from retriever.indexing.consent import (
@@ -50,7 +49,7 @@ from retriever.store.locks import writer_lock
 from retriever.store.own_files import remove_files, require_own
 from retriever.store.reading import StoredFolder
 from retriever.store.store import FolderStore, Store, open_store
-from retriever.text import suggest_among
+from retriever.text import as_tuple, suggest_among
 
 MAX_LAST_BYTES = 4096
 MAX_LISTED = 5  # indexes that a message names
@@ -158,7 +157,7 @@ def index_request(
     everything: bool = False,
 ) -> IndexRequest:
     """Return what `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
-    folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
+    folders = tuple(dict.fromkeys(map(absolute, as_tuple(docs))))
     choice = choose_index(folders, index)
     place, folders = choice.index, choice.docs
     remembered: dict[str, object] = {}
@@ -215,7 +214,7 @@ def find_several(named: Sequence[str | Path]) -> dict[str, Store]:
     """Return the named indexes, each once, by the names that people know them by; all of them for none."""
     indexes = list_indexes()
     known = {index.store: index.name for index in indexes}
-    stores = [resolve_name(one, is_asked=True) for one in named]
+    stores = [resolve_name(one, is_asked=True) for one in as_tuple(named)]
     stores = stores or [index.store for index in indexes if not index.trouble]
     if not stores:
         raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
@@ -430,7 +429,6 @@ def list_indexes() -> tuple[ListedIndex, ...]:
     return tuple(sorted(listed, key=lambda index: index.name))
 
 
-@check_arguments
 def drop_index(name: str) -> Path:
     """Delete an index with everything in it; the documents stay as they are.
 

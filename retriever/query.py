@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from retriever.arguments import check_value, is_texts
-from retriever.errors import UsageError
+from retriever.text import as_tuple
 
 TextKind = Literal["question", "rewording", "passage", "answer"]
 
@@ -35,12 +34,10 @@ class Scope:
     """Not in documents that have one of these tags."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a field of another type, such as one text where several belong."""
+        """Take one text for a list of it, and lists for tuples: a list is no key of what is kept of a scope."""
         for part in fields(self):
-            value = getattr(self, part.name)
-            check_value(part.name, value)
-            if not isinstance(value, str):
-                object.__setattr__(self, part.name, tuple(value))  # a list is no key of what is kept of a scope
+            if isinstance(part.default, tuple):
+                object.__setattr__(self, part.name, as_tuple(getattr(self, part.name)))
 
     def __bool__(self) -> bool:
         """Whether it leaves anything out."""
@@ -150,17 +147,9 @@ class AskRequest:
     """Words that are no slips, though the documents may lack them."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a field of another type."""
-        for name, value, is_right, kind in (
-            ("question", self.question, isinstance(self.question, str), "a text"),
-            ("conversation", self.conversation, is_texts(self.conversation, Turn), "a list of texts or Turns"),
-            ("scope", self.scope, isinstance(self.scope, Scope), "a Scope"),
-            ("expansion", self.expansion, isinstance(self.expansion, Expansion | None), "an Expansion or None"),
-            ("focus", self.focus, is_texts(self.focus), "a list of texts"),
-            ("right", self.right, is_texts(self.right), "a list of texts"),
-        ):
-            if not is_right:
-                raise UsageError(f"{name} takes {kind}; it was given {value!r:.100}")
+        """Take one text for a list of it."""
+        for name in ("conversation", "focus", "right"):
+            object.__setattr__(self, name, as_tuple(getattr(self, name)))
 
     @classmethod
     def of(cls, asked: "AskRequest | str") -> "AskRequest":

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pageindex.node import Node
-from retriever.arguments import check_arguments
 from retriever.context.gather import ask_for_context
 from retriever.errors import ClosedError, CommandHint, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
@@ -95,7 +94,6 @@ class Retriever(Closing):
         with self._use() as index:
             return self._answer(index, asked, fresh, recorder)
 
-    @check_arguments
     def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
         """Return the sections that answer the question as context for a prompt.
 
@@ -177,7 +175,6 @@ class Retriever(Closing):
         """
         self.store.check()
 
-    @check_arguments
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
 
@@ -192,7 +189,6 @@ class Retriever(Closing):
             tree, top = load_tree_at(view.connection, self._own(reference))
             return tree.pretty(top, depth)
 
-    @check_arguments
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         """What `tree` draws, as values: parents before their children, in document order."""
         with self.view() as view:
@@ -204,7 +200,6 @@ class Retriever(Closing):
         with self.view() as view:
             return load_tree(view.connection).count_folders()
 
-    @check_arguments
     def read(self, reference: str) -> "Excerpt":
         """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
@@ -214,7 +209,6 @@ class Retriever(Closing):
         with self.view() as view:
             return read_excerpt(view.connection, self._own(reference), self.access)
 
-    @check_arguments
     def similar(self, reference: str, count: int = 10, *, same_file: bool = False) -> SimilarSections:
         """The sections that are nearest in meaning to a section, with all below it, or to a file.
 
@@ -231,11 +225,10 @@ class Retriever(Closing):
                 view, self._own(reference), self.access, count, same_file=same_file, how=self.profile.vector_search
             )
 
-    @check_arguments
-    def status(self, *, details: bool = False) -> "Status":
-        """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
+    def status(self) -> "Status":
+        """What is indexed, which files changed since, and what is not as it should be."""
         with self.view() as view:
-            status = read_status(view, self._watch, self.profile, details=details)
+            status = read_status(view, self._watch, self.profile)
         return replace(status, index=replace(status.index, note=self.note))
 
     @property

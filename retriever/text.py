@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
 
 SNIPPET_CHARS = 300
 MAX_NAMED = 8  # of what there is, in a message
 MAX_NAME_CHARS = 60
+
+
+def as_tuple(items: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the items as a tuple; one text or path alone, which would be read letter by letter, as the only item."""
+    return (items,) if isinstance(items, str | Path) else tuple(items)
 
 
 def cut(text: str, max_chars: int) -> str:

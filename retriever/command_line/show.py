@@ -23,8 +23,7 @@ from retriever.looking.references import refuse_two_files
 from retriever.store.store import open_store
 
 if TYPE_CHECKING:
-    from retriever.looking.status import Status, StatusDetails
-    from retriever.looking.survey import TextSurvey
+    from retriever.looking.status import Status
     from retriever.retriever import Retriever
 
 
@@ -139,16 +138,16 @@ def similar(
 def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read.
 
-    With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
+    With -v also which links are broken, which files are duplicates, and remarks on files that are read.
     """
     with opening.open(console) as retriever:
-        state = retriever.status(details=console.verbose or as_json)
+        state = retriever.status()
     queue = read_queue(open_store(state.index.path))
     if as_json:
         more = {"queue": dump_queue(queue)} if queue else {}
         print_json(dump(state) | more)
         return ExitCode.OK
-    print_status(state, opening.index)
+    print_status(state, opening.index, is_verbose=console.verbose)
     if queue:
         print_queue(queue)
     return ExitCode.OK
@@ -165,7 +164,7 @@ def print_queue(queue: "Queue") -> None:
         print_line(f"  failed      {sanitize_line(path)}: {sanitize_line(reason)}")
 
 
-def print_status(status: "Status", index: str | None) -> None:
+def print_status(status: "Status", index: str | None, *, is_verbose: bool) -> None:
     state = status.index
     freshness = "up to date"
     if status.changed_files:
@@ -177,11 +176,12 @@ def print_status(status: "Status", index: str | None) -> None:
     print_line(f"index         {sanitize_line(state.path)}")
     for folder in state.folders:
         print_line(f"folder        {sanitize_line(folder)}")
-    chunks = f"{pluralize(state.chunks, 'chunk')} ({status.coverage:.0%} with a vector)"
+    chunks = pluralize(state.chunks, "chunk")
+    if state.embedded_share < 1:
+        chunks += f" ({state.embedded_share:.0%} with a vector)"
     print_line(f"holds         {pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}")
     encoder = "; prefixes ".join(filter(None, (status.encoder, status.prefixes)))
     print_line(f"encoder       {sanitize_line(encoder)}")
-    print_survey(status.survey)
     print_line(f"size          {format_size(status.size_bytes)}, snapshot {state.snapshot}")
     print_line(f"freshness     {freshness}")
     for file in status.changed_files:
@@ -195,29 +195,19 @@ def print_status(status: "Status", index: str | None) -> None:
         )
         for path, _ in status.forgotten:
             print_line(f"  forgotten   {sanitize_line(path)}")
-    if status.details is None:
-        more = " (with -v: which)" if status.broken_links else ""
-        print_line(f"broken links  {status.broken_links:,}{more}")
-        if status.remarks:
-            print_line(
-                f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read (with -v: which)"
-            )
-    else:
-        print_details(status, status.details)
+    print_remarks(status, is_verbose=is_verbose)
 
 
-def print_survey(survey: "TextSurvey | None") -> None:
-    if survey is not None and survey.is_worth_a_note:
-        print_line(f"languages     {survey.describe()}; docs/internals/languages.md names models that know more")
-
-
-def print_details(status: "Status", details: "StatusDetails") -> None:
-    print_line(f"broken links  {status.broken_links:,}")
-    for file, line, target, why in details.broken_links:
+def print_remarks(status: "Status", *, is_verbose: bool) -> None:
+    more = "" if is_verbose else " (with -v: which)"
+    print_line(f"broken links  {len(status.broken_links):,}{more if status.broken_links else ''}")
+    for file, line, target, why in status.broken_links if is_verbose else ():
         print_line(f"  broken      {sanitize_line(file)}:{line} to {sanitize_line(target)}: {sanitize_line(why)}")
-    print_line(f"duplicates    {pluralize(len(details.duplicates), 'text')} in more than one file")
-    for files in details.duplicates:
-        print_line(f"  same        {', '.join(map(sanitize_line, files))}")
-    print_line(f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read")
-    for path, remark in status.remarks:
+    if status.remarks:
+        print_line(f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read{more}")
+    for path, remark in status.remarks if is_verbose else ():
         print_line(f"  remark      {sanitize_line(path)}: {sanitize_line(remark)}")
+    if is_verbose:
+        print_line(f"duplicates    {pluralize(len(status.duplicates), 'text')} in more than one file")
+        for files in status.duplicates:
+            print_line(f"  same        {', '.join(map(sanitize_line, files))}")

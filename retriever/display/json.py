@@ -40,8 +40,6 @@ ROWS = {
     "forgotten": ("file", "reason"),
     "broken_links": ("file", "line", "target", "reason"),
 }
-# Fields that are tuples of (key, value).
-TABLES = frozenset({"languages"})
 TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 
@@ -82,8 +80,6 @@ def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, An
             yield from _list_items(part, ())
         elif key in ROWS and isinstance(part, tuple):
             yield key, [dict(zip(ROWS[key], row, strict=True)) for row in part]
-        elif key in TABLES:
-            yield key, dict(part)
         else:
             yield key, round(part, 3) if key in TIMES and part is not None else dump(part)
 

@@ -199,8 +199,6 @@ def write_status(status: "Status", profile: str) -> str:
             for path, why in status.skipped[:MAX_FILES]
         ),
     ]
-    if status.survey is not None and status.survey.is_worth_a_note:
-        lines.append(f"{status.survey.describe()}: ask in the documents' own words")
     return "\n".join(lines)
 
 

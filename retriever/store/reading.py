@@ -139,7 +139,6 @@ def read_state(connection: Connection) -> StoredState:
         " WHERE key IN ('snapshot', 'manifest_hash', 'fingerprint', 'index_config')"
         " UNION ALL SELECT 'pending', CAST(count(*) AS text), 0 FROM pending"
         " UNION ALL SELECT 'skipped', CAST(count(*) AS text), 0 FROM skipped"
-        " WHERE path <> '.gitignore' AND path NOT LIKE '%/.gitignore'"  # which are no documents
         " UNION ALL SELECT 'folder', path, folder_key FROM folders ORDER BY place"
     ).fetchall()
     known = {name: value for name, value, _ in rows}

@@ -15,7 +15,6 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
 
-from retriever.arguments import check_arguments
 from retriever.errors import ArchiveError, CommandHint, DocumentsError, IndexVersionError, RetrieverError, UsageError
 from retriever.files import check_new, sync, writing_to
 from retriever.indexes import find_index, resolve_name
@@ -37,6 +36,7 @@ from retriever.store.copying import copy_rows, remove_rows
 from retriever.store.database import FILE_NAME, create_file, read_transaction, transaction
 from retriever.store.reading import StoredFolder
 from retriever.store.store import FolderStore, Store
+from retriever.text import as_tuple
 
 # Packing makes an index about four times smaller; what unpacks to more than this is a bomb. A small index may have
 # SLACK_BYTES above that: empty tables pack well.
@@ -53,7 +53,6 @@ class ExportReport:
     bytes: int  # of index.sqlite
 
 
-@check_arguments
 def export_index(file: str | Path, index: str | Path | None = None) -> ExportReport:
     """Write an index into one file, in the state of this moment, whatever a writer does meanwhile.
 
@@ -88,7 +87,6 @@ def export_index(file: str | Path, index: str | Path | None = None) -> ExportRep
     return ExportReport(folders, documents, size)
 
 
-@check_arguments
 def import_index(
     file: str | Path,
     index: str | Path | None = None,
@@ -114,7 +112,7 @@ def import_index(
         IndexVersionError: a version with another format made it.
         UsageError: there is an index already; its folders are others; it names a server on another machine.
     """
-    archive, wanted = absolute(file), tuple(map(absolute, docs))
+    archive, wanted = absolute(file), tuple(map(absolute, as_tuple(docs)))
     for folder in wanted:
         if not folder.is_dir():
             raise DocumentsError(f"{folder} is no folder; leave it out to import without it")

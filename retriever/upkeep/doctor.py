@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from retriever.arguments import check_arguments
 from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import ModelCard, RerankerCard
@@ -64,7 +63,6 @@ class CheckUp:
     repairs: tuple[str, ...] = ()  # what was repaired, a sentence each
 
 
-@check_arguments
 def check_up(
     index: str | Path | None = None,
     *,

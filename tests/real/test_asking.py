@@ -68,7 +68,6 @@ def test_an_index_without_vectors(tmp_path: Path) -> None:
     with open_retriever((), shelf.index) as retriever:  # the index remembers that it has none
         answer = retriever.search("stamp for a letter")
         assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
-        assert retriever.status().coverage == 0.0
     assert "no vectors" in str(shelf.ask("stamp for a letter").degraded[0])
     assert shelf.update().embedded == 8
     assert shelf.ask("stamp for a letter").degraded == ()
@@ -133,7 +132,7 @@ def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> No
             assert first.degraded == ()
             assert all(np.isfinite(hit.score) for hit in first.hits)
         assert len(retriever.tree().splitlines()) >= len(pages) + 1
-        assert retriever.status().coverage == 1.0
+        assert retriever.status().index.embedded_share == 1.0
     shelf.write("new.md", "# Another\n\nwalrus\n")  # and the next state grows out of it
     assert shelf.ask("walrus").hits[0].node_id == "new.md#another"
 
@@ -166,7 +165,7 @@ def test_one_text_in_many_files_hides_no_other(tmp_path: Path) -> None:
             (shelf.docs / f"copies/{first:03}.md").unlink()  # the one that stood for all
         shelf.write("copies/000.md", same["copies/000.md"])
         assert dense("is all free?")[:2] == ["copies/000.md#licence", "copies/002.md#licence"]
-        assert retriever.status().coverage == 1.0
+        assert retriever.status().index.embedded_share == 1.0
 
 
 def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> None:

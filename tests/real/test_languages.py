@@ -71,20 +71,6 @@ def test_what_it_knows_in_part_weighs_in_part(languages: Path) -> None:
     assert 0 < weights["API 密码"] < weights["was sagt das Gesetz"]
 
 
-def test_status_says_what_the_model_does_not_know(languages: Path, cli: Cli) -> None:
-    said = next(line for line in cli("status", "--index", languages).out.splitlines() if line.startswith("languages"))
-    assert "of the text is unknown to the embedding model (" in said
-    assert "German" in said
-    assert "Chinese" in said
-    survey = json.loads(cli("status", "--index", languages, "--json").out)["survey"]
-    assert 0.4 < survey["unknown"] < 0.8
-    assert sum(survey["languages"].values()) == pytest.approx(1)
-
-
-def test_of_english_there_is_nothing_to_say(index: Path, cli: Cli) -> None:
-    assert "languages" not in cli("status", "--index", index).out
-
-
 def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: Path) -> None:
     docs, index = tmp_path / "docs", tmp_path / "index"
     docs.mkdir()

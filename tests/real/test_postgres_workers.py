@@ -112,7 +112,7 @@ def compare(cli: Cli, places: Sequence[str | Path], questions: Sequence[str]) ->
         assert one
     one, other = (json.loads(cli("status", "--index", place, "--json").out) for place in places)
     assert one["broken_links"] == other["broken_links"]
-    assert one["coverage"] == other["coverage"] == 1
+    assert one["index"]["embedded_share"] == other["index"]["embedded_share"] == 1
 
 
 @pytest.mark.timeout(300)

@@ -113,7 +113,7 @@ LAYERS = {
         "document tree",
     ],
     "retriever": [
-        "invocation errors arguments types protocols query text trace files",
+        "invocation errors types protocols query text trace files",
         "settings",
         "store",
         "served",
