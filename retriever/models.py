@@ -7,7 +7,7 @@ from retriever.embedding import open_encoder
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.protocols import Encoder
-from retriever.searching.encode import LastQuestion, explain_pending
+from retriever.searching.encode import explain_pending
 from retriever.searching.open_index import View
 from retriever.settings.schema import ExpansionSettings
 from retriever.trace import Recorder
@@ -30,7 +30,6 @@ class OpenModels:
         self._profile = request.profile
         self._encoder: Encoder | None = None
         self._dimension: int | None = None  # of the vectors for which it was opened
-        self.last_question: LastQuestion = {}
         self._generator: ServedGenerator | None = None  # opened when a stage asks it
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:

@@ -10,22 +10,20 @@ from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, encode
-from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
-from retriever.searching.hits import HitSettings, build_hits
-from retriever.searching.known_items import NameSettings, rank_names
-from retriever.searching.neighbors import Neighborhood, add_neighbors
+from retriever.searching.fusion import cap_candidates, fuse, weigh_rankings
+from retriever.searching.hits import build_hits
+from retriever.searching.known_items import rank_names
+from retriever.searching.neighbors import add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, weigh_queries
 from retriever.searching.sources import (
     KeywordResult,
-    KeywordSettings,
     SemanticResult,
-    SemanticSettings,
     rank_keyword,
     rank_recency,
     rank_semantic,
 )
-from retriever.settings.schema import Profile, QueryWeights, RerankStageSettings
+from retriever.settings.schema import Profile, RerankStageSettings
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Signals, Source, StageName
 
@@ -71,8 +69,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             candidates = rerank(view, models.reranker, request, candidates, settings, recorder, note)
     with recorder.stage(StageName.HITS) as note:
         read = partial(read_units, view, models.reader, expanded.question, recorder) if models.reader else None
-        first, shown = candidates[: profile.top_k], profile.part(HitSettings)
-        hits = build_hits(view, first, expanded.question, words, shown, read)
+        hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile, read)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched)
@@ -128,7 +125,6 @@ def find_candidates(
     view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
     """What all sources find, fused, and the question's words as BM25 reads them."""
-    fusion = profile.part(Fusion)
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
 
@@ -138,23 +134,20 @@ def find_candidates(
         if encoded is None:
             note.skip()
         else:
-            settings = profile.part(SemanticSettings)
             try:
-                semantic = rank_semantic(view, encoded, queries, settings)
+                semantic = rank_semantic(view, encoded, queries, profile)
             except SnapshotError as error:  # of ChromaDB; the database has the same vectors
                 recorder.degrade(StageName.SEMANTIC, f"{error}; answered without it, by a scan of all vectors")
-                semantic = rank_semantic(view, encoded, queries, replace(settings, vector_search="exact"))
+                semantic = rank_semantic(view, encoded, queries, replace(profile, vector_search="exact"))
             note.text = f"{len(semantic.ranking.items)} sections"
     with recorder.stage(StageName.KEYWORD) as note:
-        keyword = rank_keyword(view, queries, profile.part(KeywordSettings))
+        keyword = rank_keyword(view, queries, profile)
         note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, encoded, semantic, keyword)
 
     direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
     with recorder.stage(StageName.NAME) as note:
-        named = rank_names(
-            view, queries[0].text, expanded.half_typed, keyword.ranking.items, profile.part(NameSettings)
-        )
+        named = rank_names(view, queries[0].text, expanded.half_typed, keyword.ranking.items, profile.name_weight)
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
@@ -163,12 +156,12 @@ def find_candidates(
         direct.append(rank_recency(view, direct))
     # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
-        rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
+        rankings = add_neighbors(view, direct, profile, cap)
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
-        candidates = cap_candidates(fuse(rankings, fusion), cap)
+        candidates = cap_candidates(fuse(rankings, profile), cap)
         note.text = f"{len(candidates)} candidates"
-    recorder.rankings.extend(weigh_rankings(rankings, fusion))
+    recorder.rankings.extend(weigh_rankings(rankings, profile))
     return candidates, keyword.words
 
 
@@ -198,20 +191,19 @@ def look_further(
         if not rounds.found:
             return candidates
         recorder.notes.append(f"the language model also looked for: {note.text}")
-        fusion = profile.part(Fusion)
-        recorder.rankings.extend(weigh_rankings([rounds.rank()], fusion))
-        return cap_candidates(fuse(recorder.rankings, fusion), len(candidates))
+        recorder.rankings.extend(weigh_rankings([rounds.rank()], profile))
+        return cap_candidates(fuse(recorder.rankings, profile), len(candidates))
 
 
 def encode_queries(
     view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Query, ...], EncodedQueries | None]:
     """The texts to search with, the question first, and their vectors; of its expansion, those that are about it."""
-    queries = weigh_queries(expanded.question, expanded.expansion, profile.part(QueryWeights))
+    queries = weigh_queries(expanded.question, expanded.expansion, profile)
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
         in_english = not view.lexical.detect_question(expanded.question)
-        encoded = encode(encoder, queries, recorder, models.last_question, in_english=in_english) if encoder else None
+        encoded = encode(encoder, queries, recorder, in_english=in_english) if encoder else None
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
             note.skip()

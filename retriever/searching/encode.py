@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class EncodedQueries:
 
     encoder: Encoder
     vectors: FloatMatrix
-    """(n, d); a row of zeros for a query without weight in the semantic search."""
+    """(n, d)"""
     known: float = 1.0
     """Which share of the question the encoder knows, 0 to 1."""
 
@@ -48,21 +47,16 @@ class EncodedQueries:
         return replace(self, vectors=self.vectors[list(are_kept)])
 
 
-# The question that was embedded last, by the model's fingerprint and its text: its vector, and the tokens not read.
-LastQuestion: TypeAlias = dict[tuple[str, str], tuple[FloatMatrix, int]]
-
-
 def encode(
-    encoder: Encoder, queries: Sequence[Query], recorder: Recorder, last: LastQuestion, *, in_english: bool = True
+    encoder: Encoder, queries: Sequence[Query], recorder: Recorder, *, in_english: bool = True
 ) -> EncodedQueries | None:
-    """Encode the question, whatever it weighs, and the other questions in one batch, and passages in another.
+    """Encode the questions in one batch, and passages in another.
 
     Args:
         encoder: of the vectors in force.
         queries: the question first.
         recorder: learns what is not read of a long text, or why there are no vectors: then the result is None, as for a
             question of which the encoder knows next to nothing.
-        last: read, and written: a question is searched again when a language model has written other words for it.
         in_english: whether the question may be.
     """
     known = measure_known(encoder, queries[0].text, in_english=in_english)
@@ -70,29 +64,20 @@ def encode(
         text = f"the embedding model knows {known:.0%} of the question, which was searched for by its words alone"
         recorder.degrade(StageName.EMBED, text)
         return None
-    weighing = [place for place, query in enumerate(queries) if place and query.semantic_weight]
-    questions = [place for place in weighing if not queries[place].is_hypothetical]
-    passages = [place for place in weighing if queries[place].is_hypothetical]
+    vectors = np.zeros((len(queries), encoder.dimension), np.float32)
     try:
-        vectors = np.zeros((len(queries), encoder.dimension), np.float32)
-        unread = {}
-        key = (encoder.fingerprint, queries[0].text)
-        if key in last:
-            vectors[:1], unread[0] = last[key]
-        else:
-            questions.insert(0, 0)
-        for places, encode_texts in ((questions, encoder.encode_queries), (passages, encoder.encode_documents)):
-            if places:
-                texts = [queries[place].text for place in places]
-                unread |= dict(zip(places, unread_tokens(encoder, texts), strict=True))
-                vectors[places] = checked_rows(encode_texts(texts), len(places), encoder.dimension)
-        last.clear()
-        last[key] = vectors[:1].copy(), unread[0]
+        for is_hypothetical, encode_texts in ((False, encoder.encode_queries), (True, encoder.encode_documents)):
+            places = [place for place, query in enumerate(queries) if query.is_hypothetical is is_hypothetical]
+            if not places:
+                continue
+            texts = [queries[place].text for place in places]
+            for place, count in zip(places, unread_tokens(encoder, texts), strict=True):
+                if count:
+                    text = f"expanded text {place}" if place else "question"
+                    reason = f"the last {count} tokens of the {text} are more than the model reads"
+                    recorder.degrade(StageName.EMBED, reason)
+            vectors[places] = checked_rows(encode_texts(texts), len(places), encoder.dimension)
     except EncoderError as error:
         recorder.degrade(StageName.SEMANTIC, error)
         return None
-    for place, count in sorted(unread.items()):
-        if count:
-            text = f"expanded text {place}" if place else "question"
-            recorder.degrade(StageName.EMBED, f"the last {count} tokens of the {text} are more than the model reads")
     return EncodedQueries(encoder, vectors, known)

@@ -1,9 +1,9 @@
 """Several rankings become one, by their ranks or by their scores. Pure: values in, values out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from retriever.settings.schema import FusionSettings
+from retriever.settings.schema import Profile
 from retriever.types import Candidate, Evidence, Ranked, Ranking, Source
 
 # Of each score in blended; the neighbors' is that of their ranking in each method.
@@ -14,19 +14,11 @@ MIN_COSINE = 0.25  # a lower one does not count in blended
 _Share = tuple[float, Ranking, int, Ranked]
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
-    """How rankings become one: the fields of a profile that say it, by their names there."""
-
-    rrf_k: float
-    fusion: FusionSettings
-
-
-def fuse(rankings: Sequence[Ranking], settings: Fusion, limit: int | None = None) -> tuple[Candidate, ...]:
+def fuse(rankings: Sequence[Ranking], profile: Profile, limit: int | None = None) -> tuple[Candidate, ...]:
     """The nodes of the rankings, best first: the first `limit`, or all of them."""
-    if settings.fusion.method == "rrf":
-        return reciprocal_rank_fusion(rankings, settings.rrf_k, limit)
-    return score_fusion(weigh_rankings(rankings, settings), limit)
+    if profile.fusion.method == "rrf":
+        return reciprocal_rank_fusion(rankings, profile.rrf_k, limit)
+    return score_fusion(weigh_rankings(rankings, profile), limit)
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | None = None) -> tuple[Candidate, ...]:
@@ -111,9 +103,9 @@ def scale_over_list(ranking: Ranking) -> list[float]:
     return [(score - low) / (high - low) if high > low else 1.0 for score in scores]
 
 
-def weigh_rankings(rankings: Sequence[Ranking], settings: Fusion) -> tuple[Ranking, ...]:
+def weigh_rankings(rankings: Sequence[Ranking], profile: Profile) -> tuple[Ranking, ...]:
     """The rankings with the weights that the fusion adds them by; one of weight 0 keeps that. Again changes nothing."""
-    if settings.fusion.method == "rrf":
+    if profile.fusion.method == "rrf":
         return tuple(rankings)
     weights = {
         Source.SEMANTIC: SEMANTIC_WEIGHT,

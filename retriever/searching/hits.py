@@ -6,7 +6,6 @@ are in the hit's evidence.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
@@ -20,7 +19,7 @@ from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
-from retriever.settings.schema import DocumentSettings, FusionSettings
+from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredChunk
@@ -39,23 +38,12 @@ _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of
 ReadUnits: TypeAlias = Callable[[Sequence[tuple[Sequence[str], str]]], Sequence[float]]
 
 
-@dataclass(frozen=True, slots=True)
-class HitSettings:
-    """How hits are shown: fields of a profile, by their names there."""
-
-    final_text_chars: int
-    final_summary_chars: int
-    read_passages: int
-    documents: DocumentSettings
-    fusion: FusionSettings
-
-
 def build_hits(
     view: View,
     candidates: Sequence[Candidate],
     question: str,
     words: Collection[str],
-    settings: HitSettings,
+    profile: Profile,
     read_units: ReadUnits | None = None,
 ) -> tuple[Hit, ...]:
     """Return the hits of the candidates, in their order.
@@ -65,7 +53,7 @@ def build_hits(
         candidates: best first.
         question: as it was asked.
         words: the question's, as BM25 reads them.
-        settings: how much of a section is shown.
+        profile: how much of a section is shown.
         read_units: reads the best units of the first sections; None where nothing reads them.
     """
     ids = [candidate.node_id for candidate in candidates]
@@ -75,7 +63,7 @@ def build_hits(
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
     # All is asked for before the first answer is read: a database is waited for once.
-    anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, settings.documents))
+    anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
     read = reading.nodes(view.connection, ids)
     field_rows = reading.field_rows(view.connection, set(keys.values()))
     nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
@@ -88,7 +76,7 @@ def build_hits(
     }
     scored = {item.node_id: score_node(nodes[item.node_id], asked, spans[item.node_id]) for item in candidates}
     if read_units is not None:
-        first = [candidate.node_id for candidate in candidates[: settings.read_passages]]
+        first = [candidate.node_id for candidate in candidates[: profile.read_passages]]
         scored |= read_first(read_units, {node_id: (nodes[node_id], scored[node_id]) for node_id in first})
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
@@ -97,7 +85,7 @@ def build_hits(
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], spans[node.id])
-        text = cut_to_passage(node, passage.span, settings.final_text_chars)
+        text = cut_to_passage(node, passage.span, profile.final_text_chars)
         hits.append(
             Hit(
                 rank=rank,
@@ -109,11 +97,11 @@ def build_hits(
                 title=node.title,
                 breadcrumb=node.breadcrumb,
                 snippet=cut(passage.snippet or node.summary, SNIPPET_CHARS),
-                summary=cut(node.summary, settings.final_summary_chars),
+                summary=cut(node.summary, profile.final_summary_chars),
                 text=text,
                 text_cut=text != node.body,
                 score=candidate.score,
-                scale=candidate.scale or settings.fusion.method,
+                scale=candidate.scale or profile.fusion.method,
                 evidence=candidate.evidence,
                 matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
                 words=find_question_words(question, words, node.titled_body, languages),

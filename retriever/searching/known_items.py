@@ -6,7 +6,6 @@ sections bear it: `Installation` stands above forty of them, `Splatting` above o
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import compress
 
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name
@@ -20,16 +19,7 @@ IN_QUESTION = 0.25  # the share of a name that a question has among its words
 MOST_READ = 60  # sections of the keyword search that are looked through for an identifier
 
 
-@dataclass(frozen=True, slots=True)
-class NameSettings:
-    """A field of a profile, by its name there."""
-
-    name_weight: float
-
-
-def rank_names(
-    view: View, question: str, half_typed: str, found: Sequence[Ranked], settings: NameSettings
-) -> Ranking | None:
+def rank_names(view: View, question: str, half_typed: str, found: Sequence[Ranked], weight: float) -> Ranking | None:
     """The sections that the question names; None where it names none, or names are switched off.
 
     Args:
@@ -37,9 +27,9 @@ def rank_names(
         question: as it is searched for.
         half_typed: the question as it was typed, where its last word may be half typed; else empty.
         found: by keywords, best first: where an identifier is looked for.
-        settings: what the ranking weighs.
+        weight: of the ranking; 0 switches it off.
     """
-    if not settings.name_weight:
+    if not weight:
         return None
     code = spell_code(question)
     named = find_code(view, question) or find_named(view, spell_name(question))
@@ -61,7 +51,7 @@ def rank_names(
         items += [Ranked(item.node_id, 0.5, 0.5) for item in holding if item.node_id not in named]
     if not items:
         return None
-    return Ranking(Source.NAME, "share of the name", settings.name_weight, tuple(items))
+    return Ranking(Source.NAME, "share of the name", weight, tuple(items))
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:

@@ -1,14 +1,15 @@
 """The tree around the hits: parents, children, siblings and linked sections, each with a decayed score."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import TypeAlias
 
 from pageindex.node import Node, NodeKind
 from pageindex.tree import DocumentTree
-from retriever.searching.fusion import NEIGHBOR_WEIGHT, Fusion, fuse
+from retriever.searching.fusion import NEIGHBOR_WEIGHT, fuse
 from retriever.searching.mapping import best_of_each, first_of_each, sort_ranked
 from retriever.searching.open_index import StoredTree, View
+from retriever.settings.schema import Profile
 from retriever.store.reading import OutlineNode
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
@@ -18,68 +19,42 @@ Tree: TypeAlias = StoredTree | DocumentTree
 LINK_DECAY = 0.5  # of a score, over a link: it says less of what stands at its end than the tree does
 
 
-@dataclass(frozen=True, slots=True)
-class Neighborhood:
-    """How far to look and what is left of a score on the way: fields of a profile, by their names there.
-
-    Each decay is in [0, 1] and applies once a step.
-    """
-
-    neighbor_depth: int
-    parent_decay: float
-    child_decay: float
-    sibling_decay: float
-    siblings_per_node: int
-    """How many of the nearest siblings."""
-    links_per_node: int
-    """How many of the first link targets."""
-    candidate_file_roots: int = 0
-    """From how many of the best files the top section comes in."""
-    candidate_cap: int = 30
-    """From how many of the best fused hits to look around."""
-    neighbors: Literal["ranking", "merged"] = "ranking"
-    """Whether neighbors are a list of their own, or join the semantic one."""
-
-
-def add_neighbors(
-    view: View, rankings: Sequence[Ranking], settings: Neighborhood, fusion: Fusion, limit: int
-) -> list[Ranking]:
+def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile, limit: int) -> list[Ranking]:
     """The rankings and what the tree adds to them: a list of its own, or more of each semantic list.
 
     Args:
         view: the index.
         rankings: what was found directly.
-        settings: how far to look.
-        fusion: how the rankings become one; the neighbors of its best have decayed scores of it.
+        profile: how far to look, and how the rankings become one: neighbors have decayed scores of the fusion.
         limit: how many neighbors their own list may hold.
     """
-    if not settings.neighbor_depth and not settings.candidate_file_roots:
+    if not profile.neighbor_depth and not profile.candidate_file_roots:
         return list(rankings)
 
     def look_around(hits: Sequence[Ranked]) -> tuple[Ranked, ...]:
         view.tree.load_links(hit.node_id for hit in hits)
-        roots = find_file_roots(hits, view.tree, settings.candidate_file_roots, settings.parent_decay)
-        found = best_of_each([*find_neighbors(hits, view.tree, settings), *roots])
+        roots = find_file_roots(hits, view.tree, profile.candidate_file_roots, profile.parent_decay)
+        found = best_of_each([*find_neighbors(hits, view.tree, profile), *roots])
         shown = (replace(item, node_id=view.tree.holder(item.node_id)) for item in found)
         taken = {hit.node_id for hit in hits}
         return view.keep_allowed([item for item in first_of_each(shown) if item.node_id not in taken])
 
-    if settings.neighbors == "merged":
+    if profile.neighbors == "merged":
         return [
             replace(item, items=best_of_each([*item.items, *look_around(item.items)]))
             if item.source is Source.SEMANTIC
             else item
             for item in rankings
         ]
-    best = [Ranked(candidate.node_id, candidate.score) for candidate in fuse(rankings, fusion, settings.candidate_cap)]
+    best = [Ranked(candidate.node_id, candidate.score) for candidate in fuse(rankings, profile, profile.candidate_cap)]
     known = {item.node_id for ranking in rankings for item in ranking.items}
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
     # may have ten thousand children.
     items = tuple(item for item in look_around(best) if item.node_id not in known)[:limit]
-    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {fusion.fusion.method}", NEIGHBOR_WEIGHT, items)]
+    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {profile.fusion.method}", NEIGHBOR_WEIGHT, items)]
 
 
-def find_neighbors(hits: Sequence[Ranked], tree: Tree, settings: Neighborhood) -> tuple[Ranked, ...]:
+def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tuple[Ranked, ...]:
     """The nodes around the hits, the hits themselves left out; best first, ties by node id. Pure.
 
     A node that several hits bring in has the largest of the scores that they give it. Only nodes with lines of their
@@ -87,19 +62,19 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, settings: Neighborhood) -
     """
     best = {hit.node_id: hit for hit in hits}
     frontier = list(hits)
-    for _ in range(settings.neighbor_depth):
+    for _ in range(profile.neighbor_depth):
         reached: list[Ranked] = []
         for hit in frontier:
             parent = tree.parent(hit.node_id)
             steps: tuple[tuple[RelationKind, float, Sequence[OutlineNode | Node]], ...] = (
-                (RelationKind.PARENT, settings.parent_decay, [parent] if parent else []),
-                (RelationKind.CHILD, settings.child_decay, tree.children(hit.node_id)),
+                (RelationKind.PARENT, profile.parent_decay, [parent] if parent else []),
+                (RelationKind.CHILD, profile.child_decay, tree.children(hit.node_id)),
                 (
                     RelationKind.SIBLING,
-                    settings.sibling_decay,
-                    tree.siblings(hit.node_id, settings.siblings_per_node),
+                    profile.sibling_decay,
+                    tree.siblings(hit.node_id, profile.siblings_per_node),
                 ),
-                (RelationKind.LINK, LINK_DECAY, tree.links(hit.node_id)[: settings.links_per_node]),
+                (RelationKind.LINK, LINK_DECAY, tree.links(hit.node_id)[: profile.links_per_node]),
             )
             reached += [
                 Ranked(node.id, hit.score * decay, via=Relation(kind, hit.node_id))

@@ -15,7 +15,7 @@ import numpy as np
 
 from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.open_index import View
-from retriever.settings.schema import QueryWeights
+from retriever.settings.schema import Profile
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
@@ -40,12 +40,12 @@ def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
     return {term.term: term.rarity for term in found if term.documents}
 
 
-def weigh_queries(question: str, expansion: Expansion, weights: QueryWeights) -> tuple[Query, ...]:
+def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tuple[Query, ...]:
     """The question first, then the texts of its expansion, with the weights that the settings give them.
 
     Each of the others weighs at most as much as the question; all of them together more.
     """
-    passage_weights = (weights.hyde_variant_weight, weights.passage_keyword_weight)
+    passage_weights = (profile.hyde_variant_weight, profile.passage_keyword_weight)
     others = [
         Query(text, *((1.0, 1.0) if kind == "rewording" else passage_weights), kind) for kind, text in expansion.texts
     ]

@@ -16,7 +16,7 @@ from retriever.searching.mapping import first_of_each, rank_by_distance_and_rank
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
-from retriever.settings.schema import FusionSettings, VectorChoice
+from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.text_vectors import NearText
 from retriever.types import QuestionForm, Ranked, Ranking, Source
@@ -34,19 +34,6 @@ KeywordSearch = Literal["bm25", "tsvector"]
 
 
 @dataclass(frozen=True, slots=True)
-class SemanticSettings:
-    """How vectors rank: fields of a profile, by their names there."""
-
-    vector_top_n: int
-    semantic_weight: float
-    vector_search: VectorChoice
-    node_evidence: Literal["two_chunks", "distance_and_rank"]
-    rank_weighting: RankWeighting
-    page_prior: float
-    fusion: FusionSettings
-
-
-@dataclass(frozen=True, slots=True)
 class SemanticResult:
     """What the vectors of the queries found."""
 
@@ -55,33 +42,31 @@ class SemanticResult:
     """Of the chunk that is nearest, without any prior; None when there is none."""
 
 
-def rank_semantic(
-    view: View, encoded: EncodedQueries, queries: Sequence[Query], settings: SemanticSettings
-) -> SemanticResult:
+def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query], profile: Profile) -> SemanticResult:
     """The sections of the chunks nearest to the mean of all texts; the evidence of each is its score beside the best.
 
     Args:
         view: the index.
         encoded: the vectors of the queries.
         queries: the question first.
-        settings: how many chunks, and how a section's score is made of theirs.
+        profile: how many chunks, and how a section's score is made of theirs.
 
     Raises:
         SnapshotError: the vectors are not those of the index.
     """
     vector = average_vectors(encoded.vectors, [query.semantic_weight for query in queries])
-    nearest = view.find_nearest(vector, settings.vector_top_n, settings.vector_search)
+    nearest = view.find_nearest(vector, profile.vector_top_n, profile.vector_search)
     # Where scores are scaled over the list, its last is worth nothing: only those that are near may be in it.
-    min_cosine = MIN_COSINE if settings.fusion.method == "blended" else -math.inf
+    min_cosine = MIN_COSINE if profile.fusion.method == "blended" else -math.inf
     near = [text for text in nearest if text.cosine >= min_cosine]
-    hits, shares = _map_to_nodes(view, near, settings.vector_top_n)
-    by_rank = settings.node_evidence == "distance_and_rank"
+    hits, shares = _map_to_nodes(view, near, profile.vector_top_n)
+    by_rank = profile.node_evidence == "distance_and_rank"
     items = rank_by_distance_and_rank(hits) if by_rank else rank_by_two_chunks(hits)
-    items = penalize_boilerplate(items, shares, settings.page_prior)
-    items = weigh_evidence(items, settings.rank_weighting)
+    items = penalize_boilerplate(items, shares, profile.page_prior)
+    items = weigh_evidence(items, profile.rank_weighting)
     scale = "cosine / log2(1 + rank)" if by_rank else "cosine of two chunks"
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
-    weight = settings.semantic_weight * encoded.trust * view.embedded_share
+    weight = profile.semantic_weight * encoded.trust * view.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
 
 
@@ -109,17 +94,6 @@ def _map_to_nodes(view: View, nearest: Sequence[NearText], limit: int) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class KeywordSettings:
-    """How words rank: fields of a profile, by their names there."""
-
-    keyword: KeywordSearch
-    keyword_top_n: int
-    keyword_weight: float
-    rank_weighting: RankWeighting
-    page_prior: float
-
-
-@dataclass(frozen=True, slots=True)
 class KeywordResult:
     """What the words of the queries found, and what the question's own words say about an answer."""
 
@@ -136,7 +110,7 @@ class KeywordResult:
     """What the question is made of."""
 
 
-def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings) -> KeywordResult:
+def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:
     """The sections that share words with the queries, by BM25 or `ts_rank_cd`, with what of the queries each covers.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
@@ -146,7 +120,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     Args:
         view: the index.
         queries: the question first.
-        settings: how many sections the list holds, and what it weighs.
+        profile: how many sections the list holds, and what it weighs.
 
     Raises:
         UsageError: `tsvector` was asked of an index in a folder.
@@ -156,25 +130,25 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     typed = cut_words(question, languages)
     words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
     words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
-    result, coverage, shown = search_words(view, queries, words, settings.keyword_top_n, settings.keyword)
+    result, coverage, shown = search_words(view, queries, words, profile.keyword_top_n, profile.keyword)
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
     power = 1.0 if form == "unspaced" else COVERAGE_POWER
-    is_weighed = settings.rank_weighting == "evidence"
+    is_weighed = profile.rank_weighting == "evidence"
     items = first_of_each(
         Ranked(shown[key][0], score, own**power if is_weighed else 1.0)
         for (key, score), own in zip(result.ranking, coverage, strict=True)
     )
-    ranked = penalize_boilerplate(items, dict(shown.values()), settings.page_prior)
-    scale = "bm25" if settings.keyword == "bm25" else "ts_rank_cd"
+    ranked = penalize_boilerplate(items, dict(shown.values()), profile.page_prior)
+    scale = "bm25" if profile.keyword == "bm25" else "ts_rank_cd"
 
     # What the verdict needs to know of the words, while the sections are at hand.
     asked = choose_telling(typed)
     first = [item.node_id for item in ranked[:TOGETHER_IN]]
     read = view.tree.read(first)
     return KeywordResult(
-        ranking=Ranking(Source.KEYWORD, scale, settings.keyword_weight, ranked),
+        ranking=Ranking(Source.KEYWORD, scale, profile.keyword_weight, ranked),
         words=tuple(dict.fromkeys(words[question])),
         coverage=max(coverage, default=0.0),
         known=measure_known(asked, {term.term: term for term in result.terms}, view.spellings),

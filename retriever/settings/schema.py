@@ -174,14 +174,6 @@ class ExpansionSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryWeights:
-    """What the weighing of a question's texts reads of a profile, likewise."""
-
-    hyde_variant_weight: float
-    passage_keyword_weight: float
-
-
-@dataclass(frozen=True, slots=True)
 class RerankSettings:
     """Who puts the candidates into their last order."""
 

@@ -22,7 +22,7 @@ from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.queries import average_vectors, normalize_weights, weigh_queries, weigh_words
-from retriever.settings.schema import ExpansionSettings, Profile, QueryWeights
+from retriever.settings.schema import ExpansionSettings, Profile
 
 QUESTION = "how do I send an email after the response?"
 SETTINGS = Profile().part(ExpansionSettings)
@@ -186,18 +186,18 @@ def test_the_key_knows_model_question_and_grounding() -> None:
     assert cache.cache_key("m", grounded) != key()
 
 
-WEIGHTS = Profile().part(QueryWeights)
+PROFILE = Profile()
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
 
 
 def test_weights_are_shares_by_the_profile_and_no_text_outweighs_the_question() -> None:
-    assert weigh_queries("a", Expansion(), WEIGHTS) == (Query("a", 1.0, 1.0),)
-    shares = replace(WEIGHTS, hyde_variant_weight=0.25, passage_keyword_weight=0.0)
+    assert weigh_queries("a", Expansion(), PROFILE) == (Query("a", 1.0, 1.0),)
+    shares = replace(PROFILE, hyde_variant_weight=0.25, passage_keyword_weight=0.0)
     queries = weigh_queries("a", EXPANSION, shares)
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
     assert [query.semantic_weight for query in queries] == pytest.approx([1 / 3.25, 1 / 3.25, 1 / 3.25, 0.25 / 3.25])
     assert [query.keyword_weight for query in queries] == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0.0])
-    queries = weigh_queries("a", EXPANSION, WEIGHTS)
+    queries = weigh_queries("a", EXPANSION, PROFILE)
     assert max(query.semantic_weight for query in queries) == queries[0].semantic_weight
     assert max(query.keyword_weight for query in queries) == queries[0].keyword_weight
 
@@ -230,7 +230,7 @@ def test_bm25_counts_a_word_as_often_as_its_weight_says(tmp_path: Path) -> None:
 
 
 def test_a_hypothetical_answer_weighs_as_a_passage_and_what_is_dropped_leaves_its_weight() -> None:
-    half = QueryWeights(0.5, 0.5)
+    half = Profile(hyde_variant_weight=0.5, passage_keyword_weight=0.5)
     question, answer = weigh_queries("a", Expansion(answer="whole"), half)
     assert (answer.text, answer.kind, answer.is_hypothetical) == ("whole", "answer", True)
     assert (question.semantic_weight, answer.semantic_weight) == pytest.approx((2 / 3, 1 / 3))

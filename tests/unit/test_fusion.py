@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from pageindex.front_matter import read_front_matter
 from retriever.searching.fusion import (
     NEIGHBOR_WEIGHT,
-    Fusion,
     fuse,
     reciprocal_rank_fusion,
     scale_over_list,
@@ -32,8 +31,8 @@ def scores_of(candidates: Sequence[Candidate]) -> dict[str, float]:
     return {candidate.node_id: round(candidate.score, 9) for candidate in candidates}
 
 
-def with_method(method: str) -> Fusion:
-    return Profile(fusion=FusionSettings(method=method)).part(Fusion)  # type: ignore[arg-type]  # a Literal
+def with_method(method: str) -> Profile:
+    return Profile(fusion=FusionSettings(method=method))  # type: ignore[arg-type]  # a Literal
 
 
 RRF, BLENDED = with_method("rrf"), with_method("blended")
@@ -96,7 +95,7 @@ some_ranking = st.builds(
 
 @pytest.mark.parametrize("settings", [RRF, BLENDED], ids=["rrf", "blended"])
 @given(st.lists(some_ranking, max_size=5, unique_by=lambda item: item.source))
-def test_scores_are_finite_sums_of_their_shares(settings: Fusion, rankings: list[Ranking]) -> None:
+def test_scores_are_finite_sums_of_their_shares(settings: Profile, rankings: list[Ranking]) -> None:
     found = fuse(rankings, settings)
     assert all(math.isfinite(candidate.score) for candidate in found)
     assert all(candidate.score == sum(piece.share for piece in candidate.evidence) for candidate in found)

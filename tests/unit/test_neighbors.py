@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from pageindex.document import parse_document
 from pageindex.tree import DocumentTree
-from retriever.searching.neighbors import Neighborhood, find_file_roots, find_neighbors
+from retriever.searching.neighbors import find_file_roots, find_neighbors
+from retriever.settings.schema import Profile
 from retriever.types import Ranked
 
 GUIDE = """# Guide
@@ -19,10 +22,6 @@ c
 d
 """
 FAQ = "# FAQ\nx\n## Why\ny\n"
-NEAR = Neighborhood(
-    neighbor_depth=1, parent_decay=0.75, child_decay=0.7, sibling_decay=0.6, siblings_per_node=2,
-    links_per_node=2,
-)  # fmt: skip
 G = "guide.md#guide"
 
 
@@ -31,9 +30,9 @@ def tree() -> DocumentTree:
     return DocumentTree.from_documents([parse_document("guide.md", GUIDE), parse_document("faq.md", FAQ)])
 
 
-def around(tree: DocumentTree, *hits: Ranked, **changes: float) -> dict[str, float]:
-    settings = {name: changes.get(name, getattr(NEAR, name)) for name in NEAR.__slots__}
-    return {item.node_id: round(item.score, 6) for item in find_neighbors(hits, tree, Neighborhood(**settings))}
+def around(tree: DocumentTree, *hits: Ranked, **changes: int) -> dict[str, float]:
+    found = find_neighbors(hits, tree, replace(Profile(), **changes))  # type: ignore[arg-type]  # counts
+    return {item.node_id: round(item.score, 6) for item in found}
 
 
 def test_one_step_in_each_direction(tree: DocumentTree) -> None:
