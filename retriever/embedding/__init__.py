@@ -11,19 +11,6 @@ from retriever.settings.schema import EncoderSettings
 if TYPE_CHECKING:
     from retriever.embedding.tokenizer import Tokens
 
-__all__ = [
-    "BUNDLED_MODEL",
-    "CARD_NAME",
-    "MAX_CARD_BYTES",
-    "EncoderSettings",
-    "bundled_counter",
-    "is_english_word",
-    "measure_known",
-    "model_folder",
-    "open_encoder",
-    "unread_tokens",
-]
-
 CARD_NAME = "encoder.json"  # stands beside an ONNX model: how it is to be used, and which files it is
 MAX_CARD_BYTES = 1_000_000
 BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"

@@ -59,7 +59,7 @@ class TokenEncoder(ABC):
             EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
         """
         prefixed = [self._prefixes.document + text for text in texts]
-        read = [CutText(text, ids, 0) for text, ids in zip(prefixed, self._tokens.ids(prefixed), strict=True)]
+        read = [CutText(*pair) for pair in zip(prefixed, self._tokens.ids(prefixed), strict=True)]
         for position, text in enumerate(read):  # nothing of a document is cut in silence
             if (length := len(text.ids)) > self._limit:
                 what = f"text {position} has {length} tokens and the encoder reads {self._limit}"

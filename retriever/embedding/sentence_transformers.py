@@ -56,7 +56,7 @@ class SentenceTransformersEncoder(TokenEncoder):
     @cached_property
     def dimension(self) -> int:
         """The length of a vector."""
-        return len(self._embed([CutText("", (), 0)], are_questions=True)[0])
+        return len(self._embed([CutText("", ())], are_questions=True)[0])
 
     @cached_property
     def _model(self) -> "SentenceTransformer":

@@ -42,8 +42,6 @@ class CutText:
     text: str
     ids: Sequence[int]
     """Its tokens, special ones included."""
-    unread: int
-    """How many tokens were cut off its end."""
 
 
 class Tokens:
@@ -139,7 +137,6 @@ class Tokens:
             ValueError: `max_tokens` leaves no room beside the special tokens.
         """
         (encoding,) = self._encodings([text])
-        unread = max(0, len(encoding) - max_tokens)
         room = max_tokens - sum(encoding.special_tokens_mask)
         if room < 1:
             raise ValueError(f"no text fits into {max_tokens} tokens")
@@ -150,7 +147,7 @@ class Tokens:
             text = text[: ends[room - 1]]
             (encoding,) = self._encodings([text])
             room -= 1
-        return CutText(text, encoding.ids, unread)
+        return CutText(text, encoding.ids)
 
     def _encodings(self, texts: Sequence[str]) -> "Iterator[Encoding]":
         for start in range(0, len(texts), _TEXTS_AT_ONCE):

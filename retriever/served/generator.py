@@ -79,16 +79,11 @@ class ServedGenerator:
         return open_server(self._settings)
 
     @property
-    def own_name(self) -> str:
-        """The model, as its server names it: that is asked where the settings name none; LanguageModelError."""
+    def identity(self) -> str:
+        """As `Generator.identity`; the server is asked for its model where the settings name none."""
         if self._settings.kind == "openai" and self._settings.model == LlmSettings().model:
             self.look_up()
-        return self.name
-
-    @property
-    def identity(self) -> str:
-        """As `Generator.identity`."""
-        return f"{self.server.url} {self.own_name}"
+        return f"{self.server.url} {self.name}"
 
     @property
     def billions(self) -> float | None:

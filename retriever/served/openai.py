@@ -111,13 +111,7 @@ class OpenAIServer(ModelServer):
         return ModelInfo(self.model, True if self._has_answered else None, True, length, billions)
 
     def _list_models(self, limits: Limits) -> list[dict[str, Any]]:
-        """Return the models that the server lists; none where it has no such list."""
-        try:
-            models = request_json(f"{self.url}/models", limits, key=self._key).get("data")
-        except RefusedError as error:
-            if error.status in {404, 405, 501}:
-                return []
-            raise
+        models = request_json(f"{self.url}/models", limits, key=self._key).get("data")
         if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
             raise StrangeAnswerError("no list of models")
         return [model for model in models if isinstance(model.get("id"), str)]

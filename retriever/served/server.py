@@ -63,7 +63,6 @@ class Reply:
 
     text: str  # all of it; its thoughts, when it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
-    first_token_s: float  # from the request to the first piece of the answer
     measured: Measured  # how long the server says that it took, else by the clock
     cut: LanguageModelError | None = None  # why it is not whole; what is whole of it may be enough
 
@@ -246,7 +245,6 @@ class ModelServer(ABC):
         return Reply(
             text=text or thoughts,
             prompt_tokens=prompt_tokens,
-            first_token_s=first,
             measured=measured or Measured(0, 0.0, 0, 0.0),
             cut=self.explain(late) if late else self._explain_end(reason, text, thoughts),
         )

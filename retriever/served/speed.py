@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import os
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ FILE_NAME = "speeds.json"
 BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 NEW_SHARE = 0.4  # of what was measured last in what is kept
-MAX_AGE_S = 30 * 86_400.0
 
 
 def size(text: str) -> int:
@@ -105,22 +103,19 @@ class Measured:
 
 
 def read_speed(key: str) -> Speed | None:
-    """Return the speed of a model, by server and name; None where it is unknown or a month old."""
-    entry = _read_file(find_cache_file(FILE_NAME)).get(key)
-    if not isinstance(entry, list) or not all(isinstance(number, int | float) for number in entry) or len(entry) < 3:
-        return None
-    reads, writes, measured_at = entry[:3]
-    is_young = time.time() - measured_at < MAX_AGE_S
-    return Speed(reads, writes) if is_young and 0 < reads < 1e6 and 0 < writes < 1e6 else None
+    """Return the speed of a model, by server and name; None where it is unknown."""
+    match _read_file(find_cache_file(FILE_NAME)).get(key):
+        case [int() | float() as reads, int() | float() as writes] if 0 < reads < 1e6 and 0 < writes < 1e6:
+            return Speed(reads, writes)
+    return None
 
 
 def write_speed(key: str, speed: Speed) -> None:
-    """Keep the speed of a model, beside those of the last fifty."""
+    """Keep the speed of a model."""
     path = find_cache_file(FILE_NAME)
     if path is None or (os.path.lexists(path) and not _read_file(path)):  # it is not ours
         return
-    entries = dict(list(_read_file(path).items())[-50:])
-    entries[key] = [round(speed.reads, 1), round(speed.writes, 1), round(time.time())]
+    entries = _read_file(path) | {key: [round(speed.reads, 1), round(speed.writes, 1)]}
     try:
         make_private_folder(path.parent)
         write_file(path, json.dumps(entries))

@@ -4,13 +4,11 @@ Without one, or without a chat model, the tests are skipped and say so. `LLM_TES
 """
 
 import os
-from dataclasses import replace
 
 import pytest
 from pydantic import BaseModel
 
-from retriever.errors import LanguageModelError, NoModelError
-from retriever.served.check import check_llm
+from retriever.errors import LanguageModelError
 from retriever.served.generator import ServedGenerator, open_server
 from retriever.served.task import Task
 from retriever.served.transport import Limits, ServedError, request_json
@@ -38,10 +36,6 @@ class Rewordings(BaseModel):
     queries: list[str]
 
 
-def test_the_check_finds_nothing_amiss(settings: LlmSettings) -> None:
-    assert [finding for finding in check_llm(settings) if not finding.is_well] == []
-
-
 def test_an_object_of_the_shape_is_written_and_written_again(settings: LlmSettings) -> None:
     task = Task(
         instructions='Write the question in two other ways, as JSON: {"queries": ["...", "..."]}.',
@@ -63,10 +57,3 @@ def test_material_that_fills_the_room_is_read_whole(settings: LlmSettings) -> No
     room = generator.room(instructions, 50) - len(secret)
     task = Task(instructions=instructions, material=filling[:room] + secret, answer=Rewordings, max_tokens=50)
     assert generator.write(task).queries
-
-
-def test_a_model_that_is_not_there(settings: LlmSettings) -> None:
-    with pytest.raises(NoModelError, match="ollama pull no-such-model"):
-        ServedGenerator(replace(settings, model="no-such-model:1b")).write(
-            Task(instructions="x", material="y", answer=Rewordings, max_tokens=5)
-        )

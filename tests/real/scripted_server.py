@@ -138,19 +138,14 @@ class ScriptedServer:
     )
     """As Ollama has them."""
     loaded: set[str] = field(default_factory=lambda: {"llama3.2:latest"})
-    listed: list[Any] | None = field(
-        default_factory=lambda: [{"id": "llama3.2", "object": "model", "max_model_len": 131_072}]
-    )
-    """The models of OpenAI's API; None: it has no list of them."""
+    listed: list[Any] = field(default_factory=lambda: [{"id": "llama3.2", "object": "model", "max_model_len": 131_072}])
+    """The models of OpenAI's API."""
     described: dict[str, Any] = field(default_factory=dict)
     """What it says of itself besides, by path."""
-    version: str = "0.13.5"
     key: str = ""
     """What it wants to see; empty: nothing."""
     refuses: Sequence[str] = ()
     """Fields of a request that it does not know, as strict servers say."""
-    says_nothing: bool = False
-    """Whether it refuses without a word of the field."""
     timings: Mapping[str, float] | None = None
     """As llama.cpp measures."""
     reads: float = 0.0
@@ -256,7 +251,7 @@ class ModelHandler(LoopbackHandler):
             sent = self.headers.get("authorization", "").removeprefix("Bearer ")
             self.reply(401, {"error": {"message": f"Incorrect API key provided: {sent}"}})
         elif unknown:
-            said = "Bad Request" if script.says_nothing else f"Unrecognized request argument supplied: {unknown[0]}"
+            said = f"Unrecognized request argument supplied: {unknown[0]}"
             self.reply(400, {"error": {"message": said, "type": "invalid_request_error"}})
         elif not asked.kind:
             script.health.do(self, asked) if script.health else self._describe(asked)
@@ -282,11 +277,9 @@ class ModelHandler(LoopbackHandler):
         listed = [{"name": name, "model": name, "digest": f"digest of {name}", "size": 9} for name in sorted(names)]
         if self.path in script.described:
             self.reply(200, script.described[self.path])
-        elif self.path == "/api/version":
-            self.reply(200, {"version": script.version})
         elif self.path in {"/api/tags", "/api/ps"}:
             self.reply(200, {"models": listed})
-        elif self.path == "/v1/models" and script.listed is not None:
+        elif self.path == "/v1/models":
             self.reply(200, {"object": "list", "data": script.listed})
         elif self.path == "/api/show" and (name := script.find(asked.model)):
             model = script.models[name]
@@ -465,13 +458,6 @@ def trickle(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
     """One byte of an answer after another, for ever."""
     handler.begin(asked)
     _for_ever(handler, lambda: handler.send(b" "), every_s)
-
-
-@fault
-def trickled_headers(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
-    """One byte of a header after another, for ever."""
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
-    _for_ever(handler, lambda: handler.wfile.write(b"x"), every_s)
 
 
 def _for_ever(handler: ModelHandler, act: Callable[[], object], every_s: float) -> None:

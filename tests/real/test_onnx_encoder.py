@@ -9,7 +9,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
-from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256, write_card
+from retriever.embedding.onnx import ModelCard, OnnxEncoder, write_card
 from retriever.embedding.tokenizer import Tokens
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -28,24 +28,26 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(BUNDLED_MODEL, tmp_path / "model"))
 
 
+def opened(**settings: object) -> OnnxEncoder:
+    return OnnxEncoder(settings=EncoderSettings(**settings))  # type: ignore[arg-type] # the tests' own names
+
+
 def test_the_files_are_the_ones_that_readme_and_card_name() -> None:
-    model = BUNDLED_MODEL
-    card = ModelCard.read(model)
-    assert file_sha256(model / "model.onnx") == card.model_sha256
-    assert file_sha256(model / "tokenizer.json") == card.tokenizer_sha256
-    readme = (model / "README.md").read_text(encoding="utf-8")
+    card = ModelCard.read(BUNDLED_MODEL)
+    card.verify(BUNDLED_MODEL)
+    readme = (BUNDLED_MODEL / "README.md").read_text(encoding="utf-8")
     assert re.search(r"SHA-256: model\.onnx ([0-9a-f]{64})", readme)[1] == card.model_sha256  # type: ignore[index] # must match
-    assert "Apache License" in (model / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in (BUNDLED_MODEL / "LICENSE").read_text(encoding="utf-8")
 
 
-def test_the_bundled_model_is_found_by_its_name() -> None:
-    assert open_fingerprint("sections-minilm-1") == open_fingerprint("")
-
-
-def open_fingerprint(model: str) -> str:
-    encoder = open_encoder(EncoderSettings(model=model))
-    assert encoder is not None
-    return encoder.fingerprint
+def test_the_bundled_model_is_opened_once_by_its_name_or_none() -> None:
+    named, default = open_encoder(EncoderSettings(model="sections-minilm-1")), open_encoder(EncoderSettings())
+    assert named
+    assert default
+    assert named.fingerprint == default.fingerprint
+    assert open_encoder(EncoderSettings()) is default
+    assert open_encoder(EncoderSettings(max_tokens=32)) is not default
+    assert open_encoder(EncoderSettings(kind="none")) is None
 
 
 def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) ->
     with open_retriever(index=shelf.index, settings=settings) as retriever:
         assert retriever.search("where does the otter sleep?").hits[0].file == "otter.md"
         with retriever.view() as view:
-            assert view.fingerprint == open_fingerprint(str(folder)) != open_fingerprint("")
+            assert view.fingerprint == OnnxEncoder(folder).fingerprint != OnnxEncoder().fingerprint
 
 
 def test_a_text_has_as_many_tokens_as_its_words_together() -> None:
@@ -73,10 +75,8 @@ def test_a_text_has_as_many_tokens_as_its_words_together() -> None:
 
 def test_a_text_has_one_vector_whatever_is_beside_it_and_however_many_threads_there_are(encoder: OnnxEncoder) -> None:
     alone = np.concatenate([encoder.encode_documents([text]) for text in TEXTS])
-    one_thread = OnnxEncoder(threads=1).encode_documents(TEXTS)
-    three_threads = OnnxEncoder(threads=3).encode_documents(TEXTS[::-1])[::-1]
-    assert np.array_equal(alone, one_thread)
-    assert np.array_equal(alone, three_threads)
+    assert np.array_equal(alone, OnnxEncoder(threads=1).encode_documents(TEXTS))
+    assert np.array_equal(alone, OnnxEncoder(threads=3).encode_documents(TEXTS[::-1])[::-1])
     assert np.array_equal(alone, encoder.encode_queries(TEXTS))
     np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-6)
 
@@ -90,35 +90,29 @@ def test_a_long_question_is_cut_and_says_so_a_long_document_is_refused(encoder: 
 
 
 def test_prefixes_are_read_and_leave_less_room(encoder: OnnxEncoder) -> None:
-    prefixed = OnnxEncoder(settings=EncoderSettings(query_prefix="query: ", document_prefix="a longer passage: "))
+    prefixed = opened(query_prefix="query: ", document_prefix="a longer passage: ")
     assert prefixed.max_tokens == 256 - 4
     assert np.array_equal(prefixed.encode_queries(["x"]), encoder.encode_queries(["query: x"]))
     assert np.array_equal(prefixed.encode_documents(["x"]), encoder.encode_documents(["a longer passage: x"]))
     with pytest.raises(EncoderError, match="prefixes take"):
-        OnnxEncoder(settings=EncoderSettings(query_prefix="word " * 200)).max_tokens  # noqa: B018 - it counts
+        opened(query_prefix="word " * 200).max_tokens  # noqa: B018 - it counts
 
 
 def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEncoder, folder: Path) -> None:
     assert re.fullmatch("[0-9a-f]{16}", encoder.fingerprint)
     assert OnnxEncoder(folder).fingerprint == encoder.fingerprint
-    changed = [
-        OnnxEncoder(settings=EncoderSettings(max_tokens=128)),
-        OnnxEncoder(settings=EncoderSettings(query_prefix="q ")),
-        OnnxEncoder(settings=EncoderSettings(document_prefix="q ")),
-    ]
+    changed = [opened(max_tokens=128), opened(query_prefix="q "), opened(document_prefix="q ")]
     card = ModelCard.read(folder)
-    write_card(ModelCard("0" * 64, card.tokenizer_sha256, 384, 256, "mean", "", ""), folder)
-    changed.append(OnnxEncoder(folder))
-    write_card(ModelCard(card.model_sha256, card.tokenizer_sha256, 384, 256, "cls", "", ""), folder)
-    changed.append(OnnxEncoder(folder))
-    assert len({encoder.fingerprint, *(other.fingerprint for other in changed)}) == 6
+    for other in (replace(card, model_sha256="0" * 64), replace(card, pooling="cls")):
+        write_card(other, folder)
+        changed.append(OnnxEncoder(folder))
+    assert len({encoder.fingerprint, *(one.fingerprint for one in changed)}) == 6
 
 
 def test_opening_reads_neither_model_nor_tokenizer(folder: Path) -> None:
     (folder / "model.onnx").unlink()
     (folder / "tokenizer.json").unlink()
-    encoder = open_encoder(EncoderSettings(model=str(folder)))
-    assert encoder
+    encoder = OnnxEncoder(folder)
     assert (encoder.dimension, encoder.max_tokens) == (384, 256)
     with pytest.raises(EncoderError, match="tokenizer cannot be read"):
         encoder.count_tokens(["x"])
@@ -141,20 +135,11 @@ def test_a_damaged_model_is_named(folder: Path) -> None:
         ("{", "is no card of a model"),
         ("[]", "is no card of a model"),
         ('{"pooling": "mean", "dim": 1}', "is no card of a model .*dim"),
+        ("", r"is no model folder .*scripts/export_model\.py"),
     ],
 )
-def test_a_card_that_says_nothing_usable(folder: Path, content: str, message: str) -> None:
-    (folder / "encoder.json").write_text(content)
+def test_a_folder_that_is_no_model(folder: Path, content: str, message: str) -> None:
+    card = folder / "encoder.json"
+    card.write_text(content) if content else card.unlink()
     with pytest.raises(EncoderError, match=message):
-        OnnxEncoder(folder)
-
-
-def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"scripts/export_model\.py"):
-        open_encoder(EncoderSettings(model=str(tmp_path)))
-
-
-def test_no_encoder_is_a_kind_too_and_a_process_has_the_bundled_model_once() -> None:
-    assert open_encoder(EncoderSettings(kind="none")) is None
-    assert open_encoder(EncoderSettings()) is open_encoder(EncoderSettings())
-    assert open_encoder(EncoderSettings()) is not open_encoder(EncoderSettings(max_tokens=32))
+        open_encoder(EncoderSettings(model=str(folder)))
