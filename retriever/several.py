@@ -89,9 +89,8 @@ class SeveralRetrievers(Closing):
                 if hits and view.number != snapshots[str(retriever.store)]:
                     raise IndexLockedError(f"{name} changed while it was read; try again when indexing has finished")
                 for section in gather_sections(view, replace(answer, hits=hits), retriever.access):
-                    node_id, heading_id = f"{name}::{section.node_id}", f"{name}::{section.heading_id}"
-                    cited_as = f"{name}::{section.cited_as}"
-                    sections.append(replace(section, node_id=node_id, heading_id=heading_id, cited_as=cited_as))
+                    node_id, cited_as = f"{name}::{section.node_id}", f"{name}::{section.cited_as}"
+                    sections.append(replace(section, node_id=node_id, cited_as=cited_as))
         sections.sort(key=lambda section: section.rank or math.inf)  # then those that complete a family
         most = max_tokens or max(retriever.profile.context_tokens for retriever in self._retrievers.values())
         return AnswerInContext(answer, build_context(sections, answer.verdict, most, load_token_counter()))

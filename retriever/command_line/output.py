@@ -131,9 +131,8 @@ def dump_context(found: "AnswerInContext", spent: Spent) -> dict[str, Any]:
             for piece in group.pieces
         ],
         "left_out": [
-            dump(item.section, "text", "chunk_spans", "heading_id", "span", "file")
-            | {"tokens": item.tokens, "same_as": item.same_as or None}
-            for item in context.left_out
+            dump(section, "text", "chunk_spans", "span", "file") | {"tokens": section.tokens}
+            for section in context.left_out
         ],
         "timings_ms": sum_timings(answer, spent),
     }

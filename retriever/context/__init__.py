@@ -1,7 +1,6 @@
 """An answer's sections as context for a prompt.
 
 gather    hits -> whole sections, with those that complete a family
-budget    which of their lines fit, and the page
-render    lines -> pieces below their common headings -> Markdown
+budget    which of their lines fit, and the page of Markdown that quotes them
 sections  the values
 """

@@ -9,14 +9,14 @@ reorder text, are replaced by marks; `Piece.text` has them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, takewhile
 from operator import attrgetter
 
 from pageindex.node import Span
-from retriever.context.sections import Group, LeftOut, Piece, Quotation, Section
+from retriever.context.sections import Group, Piece, Quotation, Section
 from retriever.display.phrases import CITATION_STATES, VERDICTS
 from retriever.display.sanitize import code, fence, sanitize
 from retriever.embedding import bundled_counter
@@ -36,7 +36,6 @@ OUTLINE_HEADING = "## Found, but not quoted here"
 # (measured in docs/guide/answers.md).
 CHUNKS_SHARE = 0.5
 OUTLINE_SHARE = 0.125  # of the budget, for the outline of what was left out
-COUNTED_CHARS = 100_000  # the tokens of a longer text are estimated from its beginning
 
 # The number of tokens of a text, special ones aside; of two texts with a line end between, the sum.
 TokenCount = Callable[[str], int]
@@ -47,7 +46,7 @@ class Context:
     """Sections for a prompt, within a budget."""
 
     groups: tuple[Group, ...]  # by their best hit
-    left_out: tuple[LeftOut, ...]  # hits that are not quoted, best first; the outline in `markdown` may hold fewer
+    left_out: tuple[Section, ...]  # hits that are not quoted, best first; the outline in `markdown` may hold fewer
     markdown: str  # the whole page: what is quoted, where it stands, what was left out
     tokens: int  # of `markdown`, by the bundled model's tokenizer; at most `max_tokens`
     max_tokens: int
@@ -68,57 +67,44 @@ def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int
     """Build the context of these sections, hits first, within `max_tokens`; UsageError when so few hold nothing."""
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
-    distinct, repeats = drop_repeats(sections)
-    hits = [section for section in sections if section.rank is not None]
-    page = _Page(hits, repeats, verdict, max_tokens, count)
-    distinct_hits = [section for section in distinct if section.rank is not None]
+    first: dict[str, Section] = {}  # each text is quoted, and named, once
+    for section in sections:
+        first.setdefault(section.text.strip(), section)
+    hits = [section for section in first.values() if section.rank is not None]
+    page = _Page(hits, verdict, max_tokens, count)
     # First the chunk that matched of each hit.
-    for section in distinct_hits:
+    for section in hits:
         page.take(section, section.quote_chunks(1), CHUNKS_SHARE)
     # Then each hit whole where that fits, or else as many chunks around the one that matched as fit.
-    for section in distinct_hits:
+    for section in hits:
         if not page.take(section, [Quotation(section, section.span)]):
             for number in range(1, len(section.chunk_spans) + 1):
                 if not page.take(section, section.quote_chunks(number)):
                     break
     # Then the sections that complete families, whole or not at all.
-    for section in distinct:
+    for section in first.values():
         if section.rank is None:
             page.take(section, [Quotation(section, section.span)])
     return page.context()
 
 
-def drop_repeats(sections: Sequence[Section]) -> tuple[list[Section], dict[str, Section]]:
-    """Return the sections, each text once; and for the dropped ones, by node id, the first section with their text."""
-    first: dict[str, Section] = {}
-    repeats = {}
-    for section in sections:
-        kept = first.setdefault(section.text.strip(), section)
-        if kept is not section:
-            repeats[section.node_id] = kept
-    return [section for section in sections if section.node_id not in repeats], repeats
-
-
 class _Page:
     """The quotations that were taken so far, and how long the page with them is."""
 
-    def __init__(
-        self, hits: Sequence[Section], repeats: dict[str, Section], verdict: Verdict, max_tokens: int, count: TokenCount
-    ) -> None:
+    def __init__(self, hits: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> None:
         self._hits = hits
-        self._repeats = repeats
         self._verdict: Verdict = verdict
         self._max_tokens = max_tokens
         self._count = cache(count)  # lines come again with every trial
         self._taken: dict[str, Sequence[Quotation]] = {}
 
     def take(self, section: Section, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
-        """Take quotations in place of those of the section: as many of the first as a share of the budget holds."""
+        """Take quotations in place of those of the section, where they fit in a share of the budget."""
         if not quotations:
             return False
         room = self._max_tokens * share
         trial = {**self._taken, section.node_id: quotations}
-        for line in self._lines(tuple(chain.from_iterable(trial.values()))):
+        for line in self._render(trial):
             room -= self._count(line)
             if room < 0:
                 return False
@@ -126,51 +112,38 @@ class _Page:
         return True
 
     def context(self) -> Context:
-        quotations = tuple(chain.from_iterable(self._taken.values()))
-        markdown = self._markdown(quotations)
-        while quotations and self._count(markdown) > self._max_tokens:  # a tokenizer whose counts do not add up
-            quotations = quotations[:-1]
-            markdown = self._markdown(quotations)
-        left_out = tuple(self._left_out(quotations))
-        return Context(group_quotations(quotations), left_out, markdown, self._count(markdown), self._max_tokens)
+        markdown = "".join(f"{line}\n" for line in self._render(self._taken))
+        groups = group_quotations(chain.from_iterable(self._taken.values()))
+        left_out = tuple(self._left_out(self._taken))
+        return Context(groups, left_out, markdown, self._count(markdown), self._max_tokens)
 
-    def _markdown(self, quotations: Sequence[Quotation]) -> str:
-        return "".join(f"{line}\n" for line in self._lines(quotations))
+    def _render(self, taken: Mapping[str, Sequence[Quotation]]) -> Iterator[str]:
+        groups = group_quotations(chain.from_iterable(taken.values()))
+        return render_page(groups, self._outline(self._left_out(taken)), self._verdict)
 
-    def _lines(self, quotations: Sequence[Quotation]) -> Iterator[str]:
-        return render_page(group_quotations(quotations), self._outline(quotations), self._verdict)
+    def _left_out(self, taken: Mapping[str, Sequence[Quotation]]) -> list[Section]:
+        return [section for section in self._hits if section.node_id not in taken]
 
-    def _outline(self, quotations: Sequence[Quotation]) -> list[str]:
+    def _outline(self, left_out: Sequence[Section]) -> list[str]:
         """Return a line for each hit that is left out, as many as the outline may have."""
-        items = list(self._left_out(quotations))
         room, lines = int(self._max_tokens * OUTLINE_SHARE), list[str]()
-        for item in items:
-            line = outline_line(item)
+        for section in left_out:
+            line = outline_line(section)
             room -= self._count(line)
             if room < 0:
-                return [*lines, f"- and {len(items) - len(lines):,} more"]
+                return [*lines, f"- and {len(left_out) - len(lines):,} more"]
             lines.append(line)
         return lines
-
-    def _left_out(self, quotations: Sequence[Quotation]) -> Iterator[LeftOut]:
-        quoted = {quotation.section.node_id for quotation in quotations}
-        for section in self._hits:
-            if section.node_id not in quoted:
-                kept = self._repeats.get(section.node_id)
-                same_as = kept.citation if kept and kept.node_id in quoted else ""
-                counted = section.text[:COUNTED_CHARS]
-                tokens = round(self._count(counted) * len(section.text) / len(counted)) if counted else 0
-                yield LeftOut(section, tokens, same_as)
 
 
 # The page.
 
 
 def group_quotations(quotations: Iterable[Quotation]) -> tuple[Group, ...]:
-    """Quotations below their headings: groups by their best hit, in document order inside a group, no line twice."""
+    """Quotations by document: groups by their best hit, in document order inside a group, no line twice."""
     families: dict[tuple[str, str], list[Quotation]] = {}
     for quotation in quotations:
-        families.setdefault((quotation.section.folder, quotation.section.heading_id), []).append(quotation)
+        families.setdefault((quotation.section.folder, quotation.section.file), []).append(quotation)
     groups = []
     for family in families.values():
         pieces = tuple(sorted(_join_quotations(family), key=attrgetter("span")))
@@ -243,11 +216,10 @@ def render_page(groups: Sequence[Group], outline: Sequence[str], verdict: Verdic
         yield from ("", OUTLINE_HEADING, "", *outline)
 
 
-def outline_line(item: LeftOut) -> str:
-    """Return one hit that is not quoted: its lines, its titles, and its length or the citation of the same text."""
-    reason = f"the same text as {code(item.same_as)}" if item.same_as else f"about {item.tokens:,} tokens"
-    doubt = _describe_state(item.section.citation_state)
-    return f"- {code(item.section.citation)} {code(' > '.join(item.section.titles))}, {reason}{doubt}"
+def outline_line(section: Section) -> str:
+    """Return one hit that is not quoted: its lines, its titles and its length."""
+    doubt = _describe_state(section.citation_state)
+    return f"- {code(section.citation)} {code(' > '.join(section.titles))}, about {section.tokens:,} tokens{doubt}"
 
 
 def _describe_state(state: CitationState) -> str:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import compress
 
-from pageindex.node import Node, Span
+from pageindex.node import Span
 from retriever.context.budget import Context, build_context, load_token_counter
 from retriever.context.sections import Section
 from retriever.errors import IndexLockedError
@@ -14,7 +14,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.searching.citations import open_anchors
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.neighbors import Tree
-from retriever.searching.open_index import StoredTree, View
+from retriever.searching.open_index import View
 from retriever.types import Answer
 
 
@@ -78,7 +78,6 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
                 span=anchor.span,
                 titles=(*node.breadcrumb, node.title),
                 text=node.body,
-                heading_id=_top_heading(node, tree),
                 rank=hit.rank if hit else None,
                 chunk_spans=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
                 citation_state=anchor.state,
@@ -86,16 +85,6 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
             )
         )
     return tuple(sections)
-
-
-def _top_heading(node: Node, tree: StoredTree) -> str:
-    """Return the outermost heading above a node; its file where that has one such heading at most."""
-    outermost, above = node.id, tree.parent(node.id)
-    if above is None:
-        return node.id
-    while (higher := tree.parent(above.id)) is not None:
-        outermost, above = above.id, higher
-    return outermost if len(tree.children(above.id)) > 1 else above.id
 
 
 def complete_families(found: Sequence[str], tree: Tree) -> tuple[str, ...]:

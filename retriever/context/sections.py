@@ -1,9 +1,11 @@
-"""The values of a context: the sections that it may quote, what it quotes, and what was left out."""
+"""The values of a context: the sections that it may quote, and what it quotes."""
 
 from dataclasses import dataclass
 
 from pageindex.node import Span
 from retriever.searching.citations import CitationState
+
+CHARS_PER_TOKEN = 4  # of prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +18,6 @@ class Section:
     span: Span  # the lines of `text` in the file: where it has moved, its new ones
     titles: tuple[str, ...]  # the titles above it, outermost first, and its own
     text: str  # exactly the lines of `span`
-    # The node that it is grouped by: the outermost heading above it, or its file where that has at most one.
-    heading_id: str
     rank: int | None  # of the hit, from 1; None for a section that only completes its family
     # The lines of its chunks: the one that matched, then the others, the nearest to it first.
     chunk_spans: tuple[Span, ...] = ()
@@ -28,6 +28,11 @@ class Section:
     @property
     def citation(self) -> str:
         return f"{self.cited_as or self.file}:{self.span}"
+
+    @property
+    def tokens(self) -> int:
+        """About how many it has."""
+        return len(self.text) // CHARS_PER_TOKEN
 
     @property
     def is_held(self) -> bool:
@@ -86,10 +91,3 @@ class Group:
     titles: tuple[str, ...]  # their common heading: titles, outermost first
     folder: str
     pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    section: Section
-    tokens: int  # of its text; for more than 100,000 characters an estimate from these
-    same_as: str = ""  # the citation of a section with the same text, which stands for it; empty: there was no room

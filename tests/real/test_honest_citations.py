@@ -95,7 +95,7 @@ def test_a_cut_of_a_moved_section_and_what_is_left_out_have_the_new_lines(tmp_pa
     assert (piece.citation_state, [str(span) for span in piece.cut_from]) == ("moved", ["3-244"])
     assert piece.text == on_disk(piece.folder, piece.file, piece.span.first, piece.span.last)
     (left_out,) = context.left_out
-    assert left_out.section.citation == "more.md:3-5"
+    assert left_out.citation == "more.md:3-5"
     assert context.markdown.count(CITATION_STATES["moved"]) == 2
 
 

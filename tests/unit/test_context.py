@@ -16,13 +16,11 @@ from pageindex.tree import DocumentTree
 from retriever.context.budget import (
     Context,
     build_context,
-    drop_repeats,
     group_quotations,
     load_token_counter,
-    outline_line,
 )
 from retriever.context.gather import complete_families
-from retriever.context.sections import LeftOut, Quotation, Section
+from retriever.context.sections import Quotation, Section
 from retriever.display import phrases
 from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError
@@ -60,7 +58,7 @@ def section_of(node: Node, rank: int | None) -> Section:
     matched = lines[len(lines) // 2]
     spans = tuple(Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line)))
     titles = (*node.breadcrumb, node.title)
-    return Section(node.id, "/docs", node.path, node.span, titles, node.text, node.path, rank, spans)
+    return Section(node.id, "/docs", node.path, node.span, titles, node.text, rank, spans)
 
 
 @st.composite
@@ -85,11 +83,6 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def words_and_line_ends(text: str) -> int:
-    """Counts that do not add up: of the whole page there are more than of its lines."""
-    return len(text.split()) + text.count("\n")
-
-
 @cache
 def bundled() -> Callable[[str], int]:
     return load_token_counter()
@@ -100,18 +93,18 @@ def quoted_lines(context: Context) -> list[tuple[str, int]]:
 
 
 @settings(max_examples=80)
-@given(founds(), st.integers(100, 900), st.sampled_from(VERDICTS), st.sampled_from([words, words_and_line_ends]))
+@given(founds(), st.integers(100, 900), st.sampled_from(VERDICTS))
 def test_the_page_is_within_its_budget_and_quotes_exact_lines_once(
-    found: Found, max_tokens: int, verdict: Verdict, count: Callable[[str], int]
+    found: Found, max_tokens: int, verdict: Verdict
 ) -> None:
-    context = build_context(found.sections, verdict, max_tokens, count)
-    assert context.tokens == count(context.markdown) <= max_tokens
+    context = build_context(found.sections, verdict, max_tokens, words)
+    assert context.tokens == words(context.markdown) <= max_tokens
     for piece in context.pieces:
         lines = found.texts[piece.file].split("\n")[piece.span.first - 1 : piece.span.last]
         assert piece.text == "".join(f"{line}\n" for line in lines)
     lines_of_all = quoted_lines(context)
     assert len(set(lines_of_all)) == len(lines_of_all)
-    assert build_context(found.sections, verdict, max_tokens, count) == context
+    assert build_context(found.sections, verdict, max_tokens, words) == context
 
 
 @settings(max_examples=40)
@@ -119,8 +112,9 @@ def test_the_page_is_within_its_budget_and_quotes_exact_lines_once(
 def test_every_hit_is_quoted_or_named_as_left_out(found: Found, max_tokens: int) -> None:
     context = build_context(found.sections, "answered", max_tokens, words)
     quoted = {node_id for piece in context.pieces for node_id in piece.node_ids}
-    left_out = [item.section.node_id for item in context.left_out]
-    assert set(found.hits) == (quoted & set(found.hits)) | set(left_out)
+    left_out = [section.node_id for section in context.left_out]
+    first = {section.text.strip(): section.node_id for section in reversed(found.sections)}  # each text once
+    assert set(found.hits) & set(first.values()) == (quoted & set(found.hits)) | set(left_out)
     assert quoted.isdisjoint(left_out)
     assert left_out == [node_id for node_id in found.hits if node_id in left_out]
 
@@ -186,7 +180,7 @@ def long_section(rank: int | None = 1) -> Section:
     around = sorted(range(96), key=lambda place: abs(place - 50))
     spans = tuple(Span(101 + 10 * place, 110 + 10 * place) for place in around)
     text = "".join(f"{line}\n" for line in lines)
-    return Section("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, "long.md", rank, spans)
+    return Section("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, rank, spans)
 
 
 def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
@@ -202,29 +196,27 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
 
 def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
-    section = Section("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, "a.md", 1, (Span(1, 1),))
+    section = Section("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, (Span(1, 1),))
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
-    assert context.left_out == (LeftOut(section, 500),)
-    assert "- `a.md:1` `A`, about 500 tokens" in context.markdown
+    assert context.left_out == (section,)
+    assert "- `a.md:1` `A`, about 625 tokens" in context.markdown
 
 
 def test_the_same_text_is_quoted_once() -> None:
     one, other = (
-        Section(file, "/d", file, Span(1, 1), (file,), "The same text.\n", file, rank, (Span(1, 1),))
+        Section(file, "/d", file, Span(1, 1), (file,), "The same text.\n", rank, (Span(1, 1),))
         for rank, file in enumerate(("a.md", "b.md"), start=1)
     )
-    assert drop_repeats([one, other]) == ([one], {"b.md": one})
     context = build_context([one, other], "answered", 400, words)
     assert [piece.citation for piece in context.pieces] == ["a.md:1"]
-    assert context.left_out == (LeftOut(other, 3, "a.md:1"),)
-    assert outline_line(context.left_out[0]) == "- `b.md:1` `b.md`, the same text as `a.md:1`"
+    assert context.left_out == ()
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> None:
     crowd = [
-        Section(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), "x " * 500, "x", number)
+        Section(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), f"{number} " * 500, number)
         for number in range(1, 1000)
     ]
     context = build_context(crowd, verdict, 100, bundled())
@@ -244,7 +236,7 @@ def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
 
 def test_two_folders_are_told_apart() -> None:
     pair = [
-        Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", "a.md", rank, (Span(1, 1),))
+        Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, (Span(1, 1),))
         for rank, folder in enumerate(("/x", "/y"), start=1)
     ]
     groups = group_quotations([Quotation(section, section.span) for section in pair])
