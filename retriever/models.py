@@ -9,7 +9,6 @@ from retriever.indexing.request import IndexRequest
 from retriever.protocols import Encoder
 from retriever.searching.encode import explain_pending
 from retriever.searching.open_index import View
-from retriever.settings.schema import ExpansionSettings
 from retriever.trace import Recorder
 from retriever.types import StageName
 
@@ -72,7 +71,7 @@ class OpenModels:
         """What writes the question in other words."""
         from retriever.expansion.expand import Expander
 
-        return Expander(self._profile.part(ExpansionSettings), self.generator)
+        return Expander(self._profile, self.generator)
 
     @cached_property
     def planner(self) -> "Generator | None":

@@ -141,14 +141,12 @@ class AskRequest:
     """What may be found, beside the filters in the question."""
     expansion: Expansion | None = None
     """Other wordings of the question, in place of those that a language model would write."""
-    focus: Sequence[str] = ()
-    """Kinds of things for a language model to write about."""
     right: Sequence[str] = ()
     """Words that are no slips, though the documents may lack them."""
 
     def __post_init__(self) -> None:
         """Take one text for a list of it."""
-        for name in ("conversation", "focus", "right"):
+        for name in ("conversation", "right"):
             object.__setattr__(self, name, as_tuple(getattr(self, name)))
 
     @classmethod
@@ -211,7 +209,7 @@ class ExpansionReport:
     dropped: tuple[Dropped, ...] = ()
     intent: str = ""
     entities: tuple[str, ...] = ()  # names that stand in the question
-    # How long the model took to write it, now or earlier (`cached`); None when no model was asked.
+    # How long the model took to write it; None when no model was asked.
     milliseconds: float | None = None
     cached: bool = False  # whether it came from the cache
     gated: bool = False  # whether the gate left the question as it is

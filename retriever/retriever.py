@@ -132,15 +132,11 @@ class Retriever(Closing):
         """
         from retriever.answering.write import AnswerWriter
 
-        budget_s = parse_duration(self.profile.budget)
         seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
         kind: Literal["auto", "llm", "extractive"] = "extractive" if quoted else self.profile.answer.kind
-        writer = AnswerWriter(
-            replace(self.profile.answer, kind=kind, seconds=seconds),
-            self._models.generator,
-            is_asked_for=self.profile.use_llm,
-            budget_s=budget_s,
-        )
+        settings = replace(self.profile.answer, kind=kind, seconds=seconds)
+        recorder = Recorder(deadline=Deadline(parse_duration(self.profile.budget), self.clock, self.clock()))
+        writer = AnswerWriter(settings, self._models.generator, recorder, is_asked_for=self.profile.use_llm)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
         if plan is None:

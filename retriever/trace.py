@@ -23,6 +23,7 @@ RESERVED_S: Mapping[StageName, float] = {
     StageName.ROUNDS: 0.02,
     StageName.RERANK: 0.02,
     StageName.READ: 0.0,
+    StageName.ANSWER: 0.0,
 }
 
 

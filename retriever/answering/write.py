@@ -4,10 +4,8 @@ The model reads what `--context` gives. Whatever it does, each sentence that is 
 where it fails, is too slow or writes nothing that holds, the documents are quoted, and `degraded` says so.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
@@ -15,12 +13,18 @@ from pydantic_core import from_json
 
 from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations, repeats
 from retriever.display.phrases import pluralize
-from retriever.errors import LanguageModelError, LanguageModelTimeoutError, NoGeneratorError, WrongAnswerError
+from retriever.errors import (
+    LanguageModelError,
+    LanguageModelTimeoutError,
+    NoGeneratorError,
+    OutOfTimeError,
+    WrongAnswerError,
+)
 from retriever.served.speed import BYTES_PER_TOKEN, USUAL, size
 from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
-from retriever.trace import milliseconds_since
-from retriever.types import Answer, CitedSentence, Degradation, DroppedSentence, Hit, ShortAnswer, Stage, StageName
+from retriever.trace import Recorder
+from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
 
 if TYPE_CHECKING:
     from retriever.context.sections import Piece
@@ -172,33 +176,31 @@ class AnswerWriter:
     Args:
         settings: who writes, and how long.
         open_generator: the language model.
+        recorder: has the deadline for everything, the search included.
         is_asked_for: whether a server that is not there is a fault.
-        budget_s: the seconds for everything, the search included; infinite without a limit.
     """
 
     def __init__(
         self,
         settings: AnswerSettings,
         open_generator: Callable[[], Generator],
+        recorder: Recorder,
         *,
         is_asked_for: bool,
-        budget_s: float = math.inf,
     ) -> None:
         self._settings = settings
         self._open_generator = open_generator
+        self._recorder = recorder
         self._is_asked_for = is_asked_for or settings.kind == "llm"
-        self._budget_s = budget_s
-        self._begun = perf_counter()
         self._note = ""
-        self._degraded: list[Degradation] = []
 
     def prepare(self, question: str) -> Plan | None:
         """Return what the model can do; None where it is not to write, or cannot."""
         if self._settings.kind == "extractive":
             return None
         try:
-            return plan_answer(question, self._open_generator(), min(self._settings.seconds, self._budget_s))
-        except LanguageModelError as error:
+            return plan_answer(question, self._open_generator(), self._seconds_left())
+        except (LanguageModelError, OutOfTimeError) as error:
             self._fail(error)
             return None
 
@@ -219,37 +221,37 @@ class AnswerWriter:
             languages: that the texts are read in beside English.
             on_sentence: given each sentence as soon as it is checked.
         """
-        started, tell = perf_counter(), on_sentence or (lambda sentence: None)
+        tell = on_sentence or (lambda sentence: None)
         searched = answer.scope or answer.follow_up  # without filters, and as it stands alone
         question = searched.question if searched else answer.question
         checker = Checker(question, answer.hits, languages, tell, plan.sentences if plan else 0)
         writer = ""
-        if plan is not None and pieces and answer.verdict != "none":
-            try:
-                writer = self._ask(checker, pieces, plan)
-            except LanguageModelError as error:
-                self._fail(error, f"cut off after {pluralize(len(checker.kept), 'sentence')}" if checker.kept else "")
+        with self._recorder.stage(StageName.ANSWER) as note:
+            if plan is not None and pieces and answer.verdict != "none":
+                try:
+                    self._ask(checker, pieces, plan)
+                except (LanguageModelError, OutOfTimeError) as error:
+                    self._fail(
+                        error, f"cut off after {pluralize(len(checker.kept), 'sentence')}" if checker.kept else ""
+                    )
                 writer = self._open_generator().name if checker.kept else ""
-        sentences = tuple(checker.kept)
-        if not sentences and answer.verdict != "none":
-            sentences = choose_sentences(answer.hits)
-            for sentence in sentences:
-                tell(sentence)
-        note = self._note or (f"written by {writer}" if writer else "quoted")
-        stage = Stage(StageName.ANSWER, milliseconds_since(started), note, skipped=not sentences)
+            sentences = tuple(checker.kept)
+            if not sentences and answer.verdict != "none":
+                sentences = choose_sentences(answer.hits)
+                for sentence in sentences:
+                    tell(sentence)
+            note.text = self._note or (f"written by {writer}" if writer else "quoted")
+            note.skipped = not sentences
         answer = replace(
             answer,
-            degraded=(*answer.degraded, *self._degraded),
-            trace=replace(answer.trace, stages=(*answer.trace.stages, stage)),
+            degraded=(*answer.degraded, *self._recorder.degraded),
+            trace=replace(answer.trace, stages=(*answer.trace.stages, *self._recorder.stages)),
         )
-        return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note)
+        return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
 
-    def _ask(self, checker: Checker, pieces: "Sequence[Piece]", plan: Plan) -> str:
-        """Let the model write into the checker, and return its name; LanguageModelError where nothing of it holds."""
-        left = self._budget_s - (perf_counter() - self._begun)
-        if left <= 0:
-            raise LanguageModelTimeoutError("skipped, the budget is used up")
-        generator = self._open_generator()
+    def _ask(self, checker: Checker, pieces: "Sequence[Piece]", plan: Plan) -> None:
+        """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
+        generator, left = self._open_generator(), self._seconds_left()
 
         fitting = replace(plan, seconds=min(plan.seconds, left))
         task, checker.blocks = build_task(checker.question, pieces, fitting)
@@ -258,12 +260,14 @@ class AnswerWriter:
         if not checker.kept:
             wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""
             raise WrongAnswerError(f"{generator.name} wrote nothing that stands in the lines that it cites{wrong}")
-        return generator.name
 
-    def _fail(self, error: LanguageModelError, but: str = "") -> None:
+    def _seconds_left(self) -> float:
+        left = self._recorder.deadline.seconds_for(StageName.ANSWER)
+        return self._settings.seconds if left is None else min(self._settings.seconds, left)
+
+    def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
         # Whoever has not asked for a model, and runs none, misses nothing.
         is_missed = self._is_asked_for or not isinstance(error, NoGeneratorError)
         self._note = f"{but or 'quoted'}: {error}" if is_missed else "quoted from the documents"
         if is_missed:
-            what = f"{but}; " if but else "the documents are quoted; "
-            self._degraded.append(Degradation(StageName.ANSWER, f"{what}{error}"))
+            self._recorder.degrade(StageName.ANSWER, f"{but or 'the documents are quoted'}; {error}")

@@ -46,9 +46,6 @@ LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
 @options.no_llm
 @options.as_json
 @options.conversation
-@click.option(
-    "--focus", multiple=True, metavar="TEXT", help="A kind of thing for the language model to write about. Repeatable."
-)
 @options.fail_on_none
 @click.option(
     "--server",
@@ -71,7 +68,6 @@ def ask(
     opening: Opening,
     words: tuple[str, ...],
     conversation: tuple[str, ...],
-    focus: tuple[str, ...],
     server: str,
     token: str,
     *,
@@ -88,7 +84,7 @@ def ask(
     """
     printer = Printer(console, opening.index, as_json=as_json, full=full, explain=explain)
     check_words(words, console)
-    request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope, focus=focus)
+    request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope)
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
 
@@ -140,7 +136,6 @@ def reach_server(server: str, token: str, opening: Opening, request: AskRequest,
     own = {
         "--docs": opening.docs,
         "--index and --all": opening.index or opening.several is not None,
-        "--focus": request.focus,
         "the settings": opening.settings,
     }
     if excluded := ", ".join(name for name, value in own.items() if value):

@@ -125,11 +125,7 @@ def dump_context(found: "AnswerInContext", spent: Spent) -> dict[str, Any]:
         "max_tokens": context.max_tokens,
         "tokens": context.tokens,
         "markdown": context.markdown,
-        "pieces": [
-            {"group": list(group.titles), **dump(piece), "cut_from": list(map(str, piece.cut_from))}
-            for group in context.groups
-            for piece in group.pieces
-        ],
+        "pieces": [{**dump(piece), "cut_from": list(map(str, piece.cut_from))} for piece in context.pieces],
         "left_out": [
             dump(section, "text", "chunk_spans", "span", "file") | {"tokens": section.tokens}
             for section in context.left_out

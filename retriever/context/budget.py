@@ -16,7 +16,7 @@ from itertools import chain, takewhile
 from operator import attrgetter
 
 from pageindex.node import Span
-from retriever.context.sections import Group, Piece, Quotation, Section
+from retriever.context.sections import Piece, Quotation, Section
 from retriever.display.phrases import CITATION_STATES, VERDICTS
 from retriever.display.sanitize import code, fence, sanitize
 from retriever.embedding import bundled_counter
@@ -45,15 +45,11 @@ TokenCount = Callable[[str], int]
 class Context:
     """Sections for a prompt, within a budget."""
 
-    groups: tuple[Group, ...]  # by their best hit
+    pieces: tuple[Piece, ...]  # by document, that of the best hit first; in each in its order
     left_out: tuple[Section, ...]  # hits that are not quoted, best first; the outline in `markdown` may hold fewer
     markdown: str  # the whole page: what is quoted, where it stands, what was left out
     tokens: int  # of `markdown`, by the bundled model's tokenizer; at most `max_tokens`
     max_tokens: int
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return tuple(piece for group in self.groups for piece in group.pieces)
 
 
 def load_token_counter() -> TokenCount:
@@ -113,13 +109,12 @@ class _Page:
 
     def context(self) -> Context:
         markdown = "".join(f"{line}\n" for line in self._render(self._taken))
-        groups = group_quotations(chain.from_iterable(self._taken.values()))
-        left_out = tuple(self._left_out(self._taken))
-        return Context(groups, left_out, markdown, self._count(markdown), self._max_tokens)
+        pieces = join_quotations(chain.from_iterable(self._taken.values()))
+        return Context(pieces, tuple(self._left_out(self._taken)), markdown, self._count(markdown), self._max_tokens)
 
     def _render(self, taken: Mapping[str, Sequence[Quotation]]) -> Iterator[str]:
-        groups = group_quotations(chain.from_iterable(taken.values()))
-        return render_page(groups, self._outline(self._left_out(taken)), self._verdict)
+        pieces = join_quotations(chain.from_iterable(taken.values()))
+        return render_page(pieces, self._outline(self._left_out(taken)), self._verdict)
 
     def _left_out(self, taken: Mapping[str, Sequence[Quotation]]) -> list[Section]:
         return [section for section in self._hits if section.node_id not in taken]
@@ -139,32 +134,25 @@ class _Page:
 # The page.
 
 
-def group_quotations(quotations: Iterable[Quotation]) -> tuple[Group, ...]:
-    """Quotations by document: groups by their best hit, in document order inside a group, no line twice."""
-    families: dict[tuple[str, str], list[Quotation]] = {}
+def join_quotations(quotations: Iterable[Quotation]) -> tuple[Piece, ...]:
+    """Return the quotations by document, that of the best hit first, in its order; those that touch are one piece."""
+    documents: dict[tuple[str, str], list[Quotation]] = {}
     for quotation in quotations:
-        families.setdefault((quotation.section.folder, quotation.section.file), []).append(quotation)
-    groups = []
-    for family in families.values():
-        pieces = tuple(sorted(_join_quotations(family), key=attrgetter("span")))
-        groups.append(Group(common_titles([piece.titles for piece in pieces]), pieces[0].folder, pieces))
+        documents.setdefault((quotation.section.folder, quotation.section.file), []).append(quotation)
+    joined = [sorted(_join_touching(of_one), key=attrgetter("span")) for of_one in documents.values()]
 
-    def order(group: Group) -> tuple[float, str, str]:
-        best = min((piece.rank for piece in group.pieces if piece.rank is not None), default=float("inf"))
-        return best, group.folder, group.pieces[0].citation
+    def order(pieces: list[Piece]) -> tuple[float, str, str]:
+        best = min((piece.rank for piece in pieces if piece.rank is not None), default=float("inf"))
+        return best, pieces[0].folder, pieces[0].citation
 
-    return tuple(sorted(groups, key=order))
+    joined.sort(key=order)
+    return tuple(chain.from_iterable(joined))
 
 
-def common_titles(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    same = takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))
-    return tuple(titles[0] for titles in same)
-
-
-def _join_quotations(family: Iterable[Quotation]) -> Iterator[Piece]:
-    """Quotations of one document as pieces: those that touch are one."""
+def _join_touching(quotations: Iterable[Quotation]) -> Iterator[Piece]:
+    """Yield the quotations of one document as pieces, no line twice."""
     runs: list[list[Quotation]] = []
-    for quotation in sorted(family, key=lambda item: (item.section.is_held, item.span)):
+    for quotation in sorted(quotations, key=lambda item: (item.section.is_held, item.span)):
         # Lines that the file holds and lines that it no longer holds are never in one piece.
         is_same_state = bool(runs) and quotation.section.is_held == runs[-1][-1].section.is_held
         if is_same_state and quotation.span.first <= max(other.span.last for other in runs[-1]) + 1:
@@ -177,11 +165,14 @@ def _join_quotations(family: Iterable[Quotation]) -> Iterator[Piece]:
             lines.update(enumerate(quotation.section.lines(quotation.span), start=quotation.span.first))
         sections = list({quotation.section.node_id: quotation.section for quotation in run}.values())
         span = Span(min(lines), max(lines))
+        same_titles = takewhile(
+            lambda titles: len(set(titles)) == 1, zip(*(item.titles for item in sections), strict=False)
+        )
         yield Piece(
             folder=sections[0].folder,
             file=sections[0].file,
             span=span,
-            titles=common_titles([section.titles for section in sections]),
+            titles=tuple(titles[0] for titles in same_titles),
             node_ids=tuple(section.node_id for section in sections),
             rank=min((section.rank for section in sections if section.rank is not None), default=None),
             text="".join(f"{lines[number]}\n" for number in sorted(lines)),
@@ -191,27 +182,20 @@ def _join_quotations(family: Iterable[Quotation]) -> Iterator[Piece]:
         )
 
 
-def render_page(groups: Sequence[Group], outline: Sequence[str], verdict: Verdict) -> Iterator[str]:
+def render_page(pieces: Sequence[Piece], outline: Sequence[str], verdict: Verdict) -> Iterator[str]:
     """Yield the lines of the page: what is quoted, then lines on what was left out (see `outline_line`)."""
-    yield INTRODUCTION if groups or outline else NOTHING_FOUND
-    if verdict != "answered" and (groups or outline):
+    yield INTRODUCTION if pieces or outline else NOTHING_FOUND
+    if verdict != "answered" and (pieces or outline):
         yield from ("", VERDICTS[verdict].sentence)
-    has_many_folders = len({group.folder for group in groups}) > 1
-    for group in groups:
-        # A piece alone has its place in the heading; of several, each has its own line below a common heading.
-        is_single = len(group.pieces) == 1
-        above = () if is_single else group.titles
-        folder = f" in {code(group.folder)}" if has_many_folders else ""
-        if not is_single:
-            yield from ("", f"## {code(' > '.join(group.titles))}{folder}")
-        for piece in group.pieces:
-            below = piece.titles[len(common_titles([piece.titles, above])) :]
-            titles = f" {code(' > '.join(below))}" if below else ""
-            cut = "".join(f", cut: the section has the lines {span}" for span in piece.cut_from)
-            place = f"{code(piece.citation)}{titles}{cut}{_describe_state(piece.citation_state)}"
-            text = sanitize(piece.text)
-            marks = fence(text)
-            yield from ("", f"## {place}{folder}" if is_single else place, marks, *text.split("\n")[:-1], marks)
+    has_many_folders = len({piece.folder for piece in pieces}) > 1
+    for piece in pieces:
+        titles = f" {code(' > '.join(piece.titles))}" if piece.titles else ""
+        folder = f" in {code(piece.folder)}" if has_many_folders else ""
+        cut = "".join(f", cut: the section has the lines {span}" for span in piece.cut_from)
+        text = sanitize(piece.text)
+        marks = fence(text)
+        heading = f"## {code(piece.citation)}{titles}{folder}{cut}{_describe_state(piece.citation_state)}"
+        yield from ("", heading, marks, *text.split("\n")[:-1], marks)
     if outline:
         yield from ("", OUTLINE_HEADING, "", *outline)
 

@@ -82,12 +82,3 @@ class Piece:
     @property
     def citation(self) -> str:
         return f"{self.cited_as or self.file}:{self.span}"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The pieces below one heading, in document order."""
-
-    titles: tuple[str, ...]  # their common heading: titles, outermost first
-    folder: str
-    pieces: tuple[Piece, ...]

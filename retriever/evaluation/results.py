@@ -64,8 +64,6 @@ class Comparison:
     second: str
     measure: str
     difference: Difference
-    won: tuple[str, ...]  # the ids where the first one is better
-    lost: tuple[str, ...]  # where the second one is
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,7 @@ def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterab
         for name in measures if shared else ():
             ours = [after.per_question[key][name] for key in shared]
             theirs = [before.per_question[key][name] for key in shared]
-            won = tuple(key for key, a, b in zip(shared, ours, theirs, strict=True) if a > b)
-            lost = tuple(key for key, a, b in zip(shared, ours, theirs, strict=True) if a < b)
-            yield Comparison(after.system, before.system, name, difference(ours, theirs), won, lost)
+            yield Comparison(after.system, before.system, name, difference(ours, theirs))
 
 
 def dump_summary(summary: Summary) -> dict[str, Any]:

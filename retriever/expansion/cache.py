@@ -11,7 +11,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from pageindex.corpus import read_file
 from retriever.expansion.prompt import WrittenExpansion
@@ -26,38 +26,31 @@ MAX_BYTES = 50_000  # of an entry; no question needs a longer answer
 _FILE_NAME = re.compile(r"[0-9a-f]{64}\.json")  # of ours: nothing else in the folder is removed
 
 
-class CachedExpansion(BaseModel):
-    """What a model wrote for one question."""
-
-    written: WrittenExpansion
-    milliseconds: float  # how long it took to write it
-
-
 def cache_key(model: str, task: Task[WrittenExpansion]) -> str:
     """Return a hash of the model, the prompt and its numbers, the question in any case and spacing, the grounding."""
     parts = [model, task.instructions, task.temperature, task.max_tokens, " ".join(task.material.casefold().split())]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def read_cached(key: str) -> CachedExpansion | None:
+def read_cached(key: str) -> WrittenExpansion | None:
     """Return what is kept for the key, if anything."""
     folder = find_cache_file(FOLDER_NAME)
     if folder is None:
         return None
     try:
-        return CachedExpansion.model_validate_json(read_file(folder / f"{key}.json", MAX_BYTES))
+        return WrittenExpansion.model_validate_json(read_file(folder / f"{key}.json", MAX_BYTES))
     except (OSError, ValidationError):  # there is none, or another version wrote it
         return None
 
 
-def keep_expansion(key: str, entry: CachedExpansion) -> None:
-    """Keep an expansion; the oldest ones go."""
+def keep_expansion(key: str, written: WrittenExpansion) -> None:
+    """Keep what a model wrote; the oldest ones go."""
     folder = find_cache_file(FOLDER_NAME)
     if folder is None:
         return
     try:
         make_private_folder(folder)
-        write_file(folder / f"{key}.json", entry.model_dump_json())
+        write_file(folder / f"{key}.json", written.model_dump_json())
         files = [path for path in folder.iterdir() if _FILE_NAME.fullmatch(path.name)]
         if len(files) > MAX_ENTRIES:
             for path in sorted(files, key=_modified_at)[:-MAX_ENTRIES]:

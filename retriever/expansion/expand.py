@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
-from retriever.expansion.cache import CachedExpansion, cache_key, keep_expansion, read_cached
+from retriever.expansion.cache import cache_key, keep_expansion, read_cached
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
 from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
 from retriever.expansion.prompt import (
@@ -22,7 +22,6 @@ from retriever.expansion.prompt import (
     WrittenExpansion,
     build_material,
     build_task,
-    limit_focus,
     plan_expansion,
     read_grounding,
 )
@@ -33,7 +32,7 @@ from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.speed import USUAL
 from retriever.served.task import Generator, Task
-from retriever.settings.schema import ExpansionSettings
+from retriever.settings.schema import Profile
 from retriever.store.reading import StoredState
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
@@ -49,7 +48,7 @@ FitTask = Callable[[Generator, float | None], Task[WrittenExpansion]]
 class Expander:
     """Expands questions to one index; safe to share between threads."""
 
-    def __init__(self, settings: ExpansionSettings, open_generator: Callable[[], Generator]) -> None:
+    def __init__(self, settings: Profile, open_generator: Callable[[], Generator]) -> None:
         self._settings = settings
         self._open_generator = open_generator
         self._grounding: tuple[StoredState | None, Grounding] = (None, Grounding())  # with the state of the index
@@ -79,8 +78,8 @@ class Expander:
             understood = FollowUp(" ".join((question, *words)), words)
             if self._settings.use_llm:
                 try:
-                    entry, _ = self._ask(build_rewriting(question, turns), recorder.deadline, StageName.FOLLOW_UP)
-                    written = " ".join(entry.written.standalone_question.split())
+                    answer, _ = self._ask(build_rewriting(question, turns), recorder.deadline, StageName.FOLLOW_UP)
+                    written = " ".join(answer.standalone_question.split())
                     if fault := find_fault(written, question, turns, languages):
                         recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
                     else:
@@ -114,18 +113,19 @@ class Expander:
         if reason:
             return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
         # The words of the documents stand in the prompt: a model writes a likely answer in their terms, not in its own.
-        grounding = replace(grounding, focus=limit_focus(request.focus))
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
             try:
-                entry, is_cached = self._write(request, grounding, recorder.deadline)
+                started = perf_counter()
+                written, is_cached = self._write(question, grounding, recorder.deadline)
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 note = "skipped" if isinstance(error, OutOfTimeError) else "failed"
                 return ExpandedQuery(question, report=ExpansionReport(note))
-            note = "cached" if is_cached else f"written in {entry.milliseconds:,.0f} ms"
-            expansion = entry.written.expansion()
-            report = ExpansionReport(note, milliseconds=entry.milliseconds, cached=is_cached)
+            milliseconds = None if is_cached else milliseconds_since(started)
+            note = "cached" if milliseconds is None else f"written in {milliseconds:,.0f} ms"
+            expansion = written.expansion()
+            report = ExpansionReport(note, milliseconds=milliseconds, cached=is_cached)
 
         # No more than was asked for, and of passages and the whole answer only what the mode searches with.
         is_answer = settings.hyde.mode == "answer"
@@ -158,9 +158,8 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
-    def _write(self, request: AskRequest, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
+    def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[WrittenExpansion, bool]:
         """Return what the model writes, or has written before, and whether it was cached. Failures are not cached."""
-        question = request.question
 
         def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
             target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
@@ -179,18 +178,16 @@ class Expander:
         deadline: Deadline,
         stage: StageName,
         fit: FitTask | None = None,
-    ) -> tuple[CachedExpansion, bool]:
+    ) -> tuple[WrittenExpansion, bool]:
         """Return what the model writes for a task, which `fit` cuts to the time there is, and whether it was cached."""
         generator = self._open_generator()
         key = cache_key(generator.identity, task)
-        if entry := read_cached(key):
-            return entry, True
-        started = perf_counter()
+        if cached := read_cached(key):
+            return cached, True
         seconds = deadline.seconds_for(stage)
         written = generator.write(replace(fit(generator, seconds) if fit else task, seconds=seconds))
-        entry = CachedExpansion(written=written, milliseconds=milliseconds_since(started))
-        keep_expansion(key, entry)
-        return entry, False
+        keep_expansion(key, written)
+        return written, False
 
 
 def drop_unrelated(

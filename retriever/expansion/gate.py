@@ -11,7 +11,7 @@ from retriever.expansion.prompt import MAX_ENTITIES
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
 from retriever.searching.question_words import cut_words, read_form
-from retriever.settings.schema import ExpansionSettings
+from retriever.settings.schema import Profile
 
 QUESTION_MAX_WORDS = 2  # questions proper of so few words are not expanded: `how does caching work?` is
 
@@ -55,7 +55,7 @@ def count_rare_names(question: str, view: View) -> dict[str, int]:
     return {name: count for name, count in counts.items() if 1 <= count < 20}
 
 
-def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings: ExpansionSettings) -> str:
+def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings: Profile) -> str:
     """Return why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
     if reason := reason_too_short(question, settings):
         return reason
@@ -73,7 +73,7 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
     return ""
 
 
-def reason_too_short(question: str, settings: ExpansionSettings) -> str:
+def reason_too_short(question: str, settings: Profile) -> str:
     """Return why a question is too short to expand: a few words name a thing; empty for a longer question.
 
     What is put as a question says more with as few words: `how does caching work?` is expanded, `caching` is not.

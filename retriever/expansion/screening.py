@@ -1,7 +1,6 @@
 """Which texts of a language model are searched with: first by their words, then by what they are about."""
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 FACTUAL_INTENT = "STUDY_DETAIL"  # a single fact is asked for: an invented one is a wrong one
 MIN_Z_SCORE = 2.0  # of normally distributed texts about something else, one in forty-four is higher
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
-_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
 
 
 def screen(
@@ -33,17 +31,13 @@ def screen(
     """
     seen = {tuple(sorted(tokenize(question)))}
     name_words = [frozenset(tokenize(name)) for name in names]
-    scripts = frozenset(map(_script, filter(str.isalpha, question)))
     kept, dropped = [], []
     for kind, text in expansion.texts:
         words = tokenize(text)
-        letters = [_script(sign) for sign in text if sign.isalpha()]
-        own_letters = sum(script in scripts for script in letters)
         checks = (
             (kind != "rewording" and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
             (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
             (not words, "it says nothing"),
-            (bool(scripts) and own_letters * 2 < len(letters), "it is in another script than the question"),
             (not all(name & set(words) for name in name_words), "it lost a name of the question"),
             (tuple(sorted(words)) in seen, "it repeats the question or another text"),
         )
@@ -69,12 +63,6 @@ def count_reasons(dropped: Sequence[Dropped]) -> Iterator[str]:
     """`3 dropped: it says nothing`, for each reason, in the order in which they first came."""
     for reason in dict.fromkeys(item.reason for item in dropped):
         yield f"{sum(item.reason == reason for item in dropped)} dropped: {reason}"
-
-
-def _script(letter: str) -> str:
-    """`LATIN`, `CYRILLIC` ...; the scripts that Chinese, Japanese and Korean mix are one."""
-    name = unicodedata.name(letter, "UNKNOWN").split()[0].partition("-")[0]
-    return "CJK" if name in _EAST_ASIAN else name
 
 
 def find_related(

@@ -41,7 +41,7 @@ def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
 
 
 def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tuple[Query, ...]:
-    """The question first, then the texts of its expansion, with the weights that the settings give them.
+    """The question first, then the texts of its expansion, with the weights that the profile gives them.
 
     Each of the others weighs at most as much as the question; all of them together more.
     """

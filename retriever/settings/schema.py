@@ -159,21 +159,6 @@ class HydeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpansionSettings:
-    """What the expansion of a question reads of a profile, whose fields have the same names."""
-
-    use_llm: bool
-    rewordings: int
-    hyde_variants: int
-    hyde_temperature: float
-    hyde_max_chars: int
-    hyde_skip_max_words: int
-    min_query_length: int
-    entity_boost: float
-    hyde: HydeSettings
-
-
-@dataclass(frozen=True, slots=True)
 class RerankSettings:
     """Who puts the candidates into their last order."""
 

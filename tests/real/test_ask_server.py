@@ -76,6 +76,6 @@ def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
             ServerClient(url)
 
 
-@pytest.mark.parametrize("flags", ["--docs docs", "--index x", "--all", "--top-k 3", "--focus names", "--context"])
+@pytest.mark.parametrize("flags", ["--docs docs", "--index x", "--all", "--top-k 3", "--context"])
 def test_what_only_an_index_opened_here_can_do(server: Served, cli: Cli, flags: str) -> None:
     assert flags.split()[0] in cli(QUESTION, "--server", server.url, *flags.split(), code=2).err or "--top-k" in flags

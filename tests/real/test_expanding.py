@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retriever.query import AskRequest, ExpansionReport
+from retriever.query import ExpansionReport
 from retriever.served.speed import Speed, write_speed
 from retriever.types import Answer
 from tests.program import Cli
@@ -57,10 +57,10 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
 ) -> None:
     write_speed(f"{ollama.url} llama3.2", Speed(2000, 80))
     with shelf.open(**settings(ollama)) as retriever:
-        retriever.search(AskRequest(QUESTION, focus=["prices"]))
+        retriever.search(QUESTION)
     (asked,) = ollama.asked
     assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
-    for text in (QUESTION, "Tomatoes", "prices"):
+    for text in (QUESTION, "Tomatoes"):
         assert text in asked.material
         assert text not in asked.instructions
     assert asked.prompt_tokens < asked.num_ctx

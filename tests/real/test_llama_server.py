@@ -37,7 +37,7 @@ from retriever.served.check import check_llm
 from retriever.served.generator import ServedGenerator
 from retriever.served.task import Task
 from retriever.settings.layers import load_profile
-from retriever.settings.schema import EncoderSettings, ExpansionSettings, LlmSettings, RerankSettings
+from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
 from scripts.llama_server import MissingServerError, running_server
 from tests.program import PROJECT, Cli
 from tests.shelf import Shelf, write_pages
@@ -108,7 +108,7 @@ def test_a_list_without_end_is_left_and_what_is_whole_of_it_is_kept(writer: str)
 
 @pytest.mark.parametrize("temperature", [0.0, 0.3])
 def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temperature: float) -> None:
-    settings = load_profile("full").part(ExpansionSettings)
+    settings = load_profile("full")
     tasks: list[Task[Any]] = [
         expansion.build_task("how are two rankings fused?", expansion.Grounding(), settings),
         build_rewriting("and the old ones?", [Turn("how are keys rotated?", "")]),

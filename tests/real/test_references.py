@@ -83,10 +83,9 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
 
 def test_context_and_sentences_are_cited_the_same_way(retriever: Retriever) -> None:
     found = retriever.context("otters sleep in the sun", 6_000)
-    for group in found.context.groups:
-        for piece in group.pieces:
-            assert retriever.read(piece.citation).text == piece.text
-            assert f"`{piece.citation}`" in found.context.markdown or "\n" in piece.citation
+    for piece in found.context.pieces:
+        assert retriever.read(piece.citation).text == piece.text
+        assert f"`{piece.citation}`" in found.context.markdown or "\n" in piece.citation
     short = retriever.answer("otters sleep in the sun")
     assert short.sentences
     for sentence in short.sentences:
@@ -290,9 +289,8 @@ def test_an_answer_of_several_indexes_names_the_index_in_each_reference(
             assert (passage.folder, passage.file, passage.span) == (hit.folder, hit.file, hit.passage)
         assert place_of(read_json(cli, hit.citation)) == expected
         assert place_of(read_json(cli, hit.node_id))[:3] == (hit.folder, hit.file, hit.span.first)
-    for group in context.groups:
-        for piece in group.pieces:
-            assert read_json(cli, piece.citation)["text"] == piece.text
+    for piece in context.pieces:
+        assert read_json(cli, piece.citation)["text"] == piece.text
     printed = re.findall(r"^ *\d+  (.+?:\d+-\d+)(?:  |$)", cli("ask", "--all", question).out, re.MULTILINE)
     assert len(printed) == 5
     for shown in printed:

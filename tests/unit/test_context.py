@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from pageindex.tree import DocumentTree
 from retriever.context.budget import (
     Context,
     build_context,
-    group_quotations,
+    join_quotations,
     load_token_counter,
 )
 from retriever.context.gather import complete_families
@@ -130,15 +131,14 @@ def test_what_is_quoted_stands_in_fences_and_nothing_else_does(found: Found, max
 
 @settings(max_examples=40)
 @given(founds())
-def test_groups_stand_by_their_best_hit_and_pieces_in_document_order(found: Found) -> None:
-    context = build_context(found.sections, "answered", 100_000, words)
-    best = [min((piece.rank for piece in group.pieces if piece.rank), default=10**9) for group in context.groups]
+def test_documents_stand_by_their_best_hit_and_pieces_in_document_order(found: Found) -> None:
+    pieces = build_context(found.sections, "answered", 100_000, words).pieces
+    documents = [list(of_one) for _, of_one in groupby(pieces, key=attrgetter("file"))]
+    assert len({of_one[0].file for of_one in documents}) == len(documents)
+    best = [min((piece.rank for piece in of_one if piece.rank), default=10**9) for of_one in documents]
     assert best == sorted(best)
-    for group in context.groups:
-        spans = [piece.span for piece in group.pieces]
-        assert spans == sorted(spans)
-        assert all(one.last + 1 < other.first for one, other in pairwise(spans))
-        assert all(piece.titles[: len(group.titles)] == group.titles for piece in group.pieces)
+    for of_one in documents:
+        assert all(one.span.last + 1 < other.span.first for one, other in pairwise(of_one))
 
 
 @settings(max_examples=40)
@@ -239,8 +239,8 @@ def test_two_folders_are_told_apart() -> None:
         Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, (Span(1, 1),))
         for rank, folder in enumerate(("/x", "/y"), start=1)
     ]
-    groups = group_quotations([Quotation(section, section.span) for section in pair])
-    assert [group.folder for group in groups] == ["/x", "/y"]
+    pieces = join_quotations([Quotation(section, section.span) for section in pair])
+    assert [piece.folder for piece in pieces] == ["/x", "/y"]
     assert "## `a.md:1` `A` in `/y`" in build_context(pair, "answered", 400, words).markdown
 
 
