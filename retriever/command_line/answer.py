@@ -64,7 +64,7 @@ def answer(
         show_dropped(page, short)
         printer.show(short.answer)
     if short.answer.verdict != "none":
-        console.note_dim(sanitize_line(short.note))
+        console.note_dim(short.note)
     return ExitCode.NO_ANSWER if fail_on_none and short.answer.verdict == "none" else ExitCode.OK
 
 

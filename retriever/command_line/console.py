@@ -88,7 +88,12 @@ def shorten_citation(place: "Hit | SimilarSection | CitedSentence | Excerpt", li
 
 
 def print_line(text: str) -> None:
-    sys.stdout.write(f"{sanitize(text)}\n")
+    sys.stdout.write(f"{sanitize_line(text)}\n")
+
+
+def print_text(text: str) -> None:
+    """Print lines as they stand, with one end of line."""
+    sys.stdout.write(f"{sanitize(text).rstrip(chr(10))}\n")
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -112,7 +117,7 @@ class Console:
 
     def note(self, text: str) -> None:
         if not self.quiet:
-            sys.stderr.write(f"{sanitize(text)}\n")
+            sys.stderr.write(f"{sanitize_line(text)}\n")
 
     def note_dim(self, text: str) -> None:
         line = sanitize_line(text)

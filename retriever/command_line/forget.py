@@ -7,7 +7,6 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
 from retriever.display.phrases import pluralize
-from retriever.display.sanitize import sanitize_line
 
 
 @options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")
@@ -28,7 +27,7 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
         print_json(content | kept | {"seconds": round(report.seconds, 3)})
     else:
         for name in report.forgotten:
-            print_line(f"{'restored' if undo else 'forgot'} {sanitize_line(name)}")
+            print_line(f"{'restored' if undo else 'forgot'} {name}")
     if undo:
         console.note_dim("they are indexed on the next run of `index`")
     else:

@@ -14,7 +14,6 @@ from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
-from retriever.display.sanitize import sanitize_line
 from retriever.errors import CommandHint, RetrieverError, UsageError
 from retriever.indexes import drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
@@ -73,7 +72,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     embedded = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
     print_line(f"  chunks   {report.chunks:,}; {embedded}")
     if report.prefixes:
-        print_line(f"  prefixes {sanitize_line(report.prefixes)}")
+        print_line(f"  prefixes {report.prefixes}")
     for folder in report.folders:
         print_line(f"  folder   {folder}")
     print_line(f"  index    {report.path}")
@@ -116,7 +115,7 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
 def describe_run(report: "IndexReport", *, is_first: bool) -> str:
     """What is watched (the first run), or what changed, and how long it took."""
     if is_first:
-        folders = ", ".join(map(sanitize_line, report.folders))
+        folders = ", ".join(report.folders)
         return f"indexed {pluralize(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
     counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
     done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "nothing new"
@@ -146,7 +145,7 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
         if as_json:
             print_json({"dropped": dropped})
         for path in () if as_json else dropped:
-            print_line(f"deleted {sanitize_line(path)}")
+            print_line(f"deleted {path}")
         return ExitCode.OK
     found = list_indexes()
     if as_json:
@@ -165,11 +164,11 @@ def print_index(item: "ListedIndex") -> None:
     facts = [pluralize(item.documents, "file")]
     if item.updated:
         facts += [format_size(item.size_bytes), f"indexed {format_age(time.time() - item.updated)}"]
-    print_line(f"{sanitize_line(item.name)}  {' | '.join(facts)}")
+    print_line(f"{item.name}  {' | '.join(facts)}")
     for folder in item.folders:
-        print_line(f"    {sanitize_line(folder)}{'  (not there)' if folder in item.missing else ''}")
+        print_line(f"    {folder}{'  (not there)' if folder in item.missing else ''}")
     if item.trouble:
-        print_line(f"    cannot be read: {sanitize_line(item.trouble)}")
+        print_line(f"    cannot be read: {item.trouble}")
 
 
 # `export` and `import`: an index as one file.
@@ -191,7 +190,7 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
         print_json({"file": file, **asdict(manifest)})
     else:
         amount = f"{pluralize(manifest.documents, 'document')}, {format_size(manifest.bytes)} unpacked"
-        print_line(f"exported {amount}, to {sanitize_line(file)}")
+        print_line(f"exported {amount}, to {file}")
     return ExitCode.OK
 
 
@@ -246,9 +245,9 @@ def import_file(
     if as_json:
         print_json(dump(status))
     else:
-        folders = ", ".join(map(sanitize_line, state.folders))
+        folders = ", ".join(state.folders)
         counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
-        print_line(f"imported {counts} of {folders} into {sanitize_line(state.path)}")
+        print_line(f"imported {counts} of {folders} into {state.path}")
     if state.unchecked_folders:
         console.note_dim("what was indexed answers; its folders are not looked at until --docs says where they are")
     return ExitCode.OK
@@ -297,10 +296,10 @@ def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_js
         print_json({"problems": problems, "repairs": list(found.repairs), "findings": findings})
     else:
         for text in found.repairs:
-            print_line(f"repaired  {sanitize_line(text)}")
+            print_line(f"repaired  {text}")
         width = max((len(item.name) for item in found.findings), default=0)
         for item in found.findings:
-            print_line(f"{SIGNS[item.level]:<8} {sanitize_line(item.name):<{width}}  {sanitize_line(item.says)}")
+            print_line(f"{SIGNS[item.level]:<8} {item.name:<{width}}  {item.says}")
             if item.cure:
-                print_line(f"{'':<8} {'':<{width}}  -> {sanitize_line(item.cure)}")
+                print_line(f"{'':<8} {'':<{width}}  -> {item.cure}")
     return ExitCode.ERROR if problems else ExitCode.OK

@@ -6,7 +6,7 @@ import time
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.command_line.console import Console, print_json, print_line, shorten_path
+from retriever.command_line.console import Console, print_json, print_line, print_text, shorten_path
 from retriever.display.json import dump, dump_answer, sum_timings
 from retriever.display.phrases import (
     describe_expansion,
@@ -45,7 +45,8 @@ class Printer:
             if [hit.node_id for hit in before.hits] == [hit.node_id for hit in answer.hits]:
                 self.console.note(f"everything is embedded now, and the answer is the same ({spent})")
                 return answer
-            print_line("\nNow that everything is embedded, by meaning as well:\n")
+            for line in ("", "Now that everything is embedded, by meaning as well:", ""):
+                print_line(line)
         if self.as_json:
             print_json(dump_answer(answer, spent, full=self.full, explain=self.explain, hypothetical=self.explain))
         else:
@@ -66,7 +67,7 @@ class Printer:
         if self.as_json:
             print_json(dump_context(found, spent))
         else:
-            print_line(found.context.markdown.rstrip("\n"))
+            print_text(found.context.markdown)
         self.note_state(found.answer, spent)
         if found.context.left_out and not self.as_json:
             left_out = pluralize(len(found.context.left_out), "hit")

@@ -7,7 +7,6 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.display.sanitize import sanitize_line
 from retriever.sharing import make_postgres_tables, open_database
 from retriever.store.rights import grant_folders, revoke_folders
 
@@ -81,5 +80,5 @@ def change_rights(index: str | None, action: str, names: Sequence[str], *, as_js
     if as_json:
         print_json({"role": role, "folders": list(seen)})
     else:
-        print_line(f"{sanitize_line(role)} may read: {', '.join(map(sanitize_line, seen)) or 'nothing'}")
+        print_line(f"{role} may read: {', '.join(seen) or 'nothing'}")
     return ExitCode.OK

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json, print_line
+from retriever.command_line.console import Console, print_json, print_line, print_text
 from retriever.command_line.options import ExitCode
 from retriever.settings.layers import collect_settings, profile_names, profile_summary, sets_key
 from retriever.settings.schema import Setting, list_settings
@@ -51,7 +51,7 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
             settings.append({"key": setting.key, "value": value, "default": default, "origin": item.origin, **names})
         print_json({"name": name, "settings": settings})
     else:
-        print_line(format_profile(name, values))
+        print_text(format_profile(name, values))
     return ExitCode.OK
 
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json, print_line, shorten_citation
+from retriever.command_line.console import Console, print_json, print_line, print_text, shorten_citation
 from retriever.command_line.opening import Opening
 from retriever.command_line.options import ExitCode
 from retriever.display.json import dump, dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
-from retriever.display.sanitize import sanitize_line
 from retriever.indexes import find_holder, split_reference
 from retriever.indexing.workers import Queue, read_queue
 from retriever.looking.references import refuse_two_files
@@ -65,7 +64,7 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
             counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
             print_json({"nodes": [dump_node(node, counts) for node in nodes]})
         else:
-            print_line(retriever.tree(reference, depth).rstrip("\n"))
+            print_text(retriever.tree(reference, depth))
     return ExitCode.OK
 
 
@@ -89,11 +88,11 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
         print_json(dump(excerpt))
         return ExitCode.OK
     # On standard error: what is piped on is the text as it stands in the file.
-    titles = " > ".join(map(sanitize_line, (*excerpt.breadcrumb, excerpt.title)))
+    titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
     state = CITATION_STATES[excerpt.citation_state]
     place = f"{shorten_citation(excerpt, excerpt.span)}{f', {state}' if state else ''}"
     console.note_dim(f"{place} | {titles}")
-    print_line(excerpt.text.rstrip("\n"))
+    print_text(excerpt.text)
     return ExitCode.OK
 
 
@@ -126,7 +125,7 @@ def similar(
     from retriever.command_line.render import Page, show_similar
 
     if not found.sections:
-        hint = "" if same_file else f"; --same-file includes {sanitize_line(found.file)} itself"
+        hint = "" if same_file else f"; --same-file includes {found.file} itself"
         console.note(f"no other file is similar{hint}")
     show_similar(Page.on(sys.stdout), found)
     return ExitCode.OK
@@ -161,7 +160,7 @@ def print_queue(queue: "Queue") -> None:
     counts = f"{queue.queued:,} queued, {queue.running:,} running, {len(queue.failed):,} failed"
     print_line(f"queue         {counts}")
     for path, reason in queue.failed:
-        print_line(f"  failed      {sanitize_line(path)}: {sanitize_line(reason)}")
+        print_line(f"  failed      {path}: {reason}")
 
 
 def print_status(status: "Status", index: str | None, *, is_verbose: bool) -> None:
@@ -173,28 +172,28 @@ def print_status(status: "Status", index: str | None, *, is_verbose: bool) -> No
         )
     elif state.unchecked_folders:
         freshness = f"{pluralize(state.unchecked_folders, 'folder')} not looked at: not there, or not named with --docs"
-    print_line(f"index         {sanitize_line(state.path)}")
+    print_line(f"index         {state.path}")
     for folder in state.folders:
-        print_line(f"folder        {sanitize_line(folder)}")
+        print_line(f"folder        {folder}")
     chunks = pluralize(state.chunks, "chunk")
     if state.embedded_share < 1:
         chunks += f" ({state.embedded_share:.0%} with a vector)"
     print_line(f"holds         {pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}")
     encoder = "; prefixes ".join(filter(None, (status.encoder, status.prefixes)))
-    print_line(f"encoder       {sanitize_line(encoder)}")
+    print_line(f"encoder       {encoder}")
     print_line(f"size          {format_size(status.size_bytes)}, snapshot {state.snapshot}")
     print_line(f"freshness     {freshness}")
     for file in status.changed_files:
-        print_line(f"  changed     {sanitize_line(file)}")
+        print_line(f"  changed     {file}")
     print_line(f"skipped       {pluralize(len(status.skipped), 'file')}")
     for path, reason in status.skipped:
-        print_line(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}")
+        print_line(f"  skipped     {path}: {reason}")
     if status.forgotten:
         print_line(
             f"forgotten     {pluralize(len(status.forgotten), 'path')}, kept out; `forget --undo` takes one back"
         )
         for path, _ in status.forgotten:
-            print_line(f"  forgotten   {sanitize_line(path)}")
+            print_line(f"  forgotten   {path}")
     print_remarks(status, is_verbose=is_verbose)
 
 
@@ -202,12 +201,12 @@ def print_remarks(status: "Status", *, is_verbose: bool) -> None:
     more = "" if is_verbose else " (with -v: which)"
     print_line(f"broken links  {len(status.broken_links):,}{more if status.broken_links else ''}")
     for file, line, target, why in status.broken_links if is_verbose else ():
-        print_line(f"  broken      {sanitize_line(file)}:{line} to {sanitize_line(target)}: {sanitize_line(why)}")
+        print_line(f"  broken      {file}:{line} to {target}: {why}")
     if status.remarks:
         print_line(f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read{more}")
     for path, remark in status.remarks if is_verbose else ():
-        print_line(f"  remark      {sanitize_line(path)}: {sanitize_line(remark)}")
+        print_line(f"  remark      {path}: {remark}")
     if is_verbose:
         print_line(f"duplicates    {pluralize(len(status.duplicates), 'text')} in more than one file")
         for files in status.duplicates:
-            print_line(f"  same        {', '.join(map(sanitize_line, files))}")
+            print_line(f"  same        {', '.join(files)}")
