@@ -63,14 +63,12 @@ class Server:
     @contextlib.contextmanager
     def new_index(self) -> Iterator[str]:
         """The address of a database of its own, with the tables of an index."""
-        from retriever.store.postgres import close_pools
         from retriever.store.store import open_store
         from retriever.store.tables import make_tables
 
         with self.new_database() as address:
             make_tables(open_store(address).url)
             yield address
-            close_pools()
 
     @contextlib.contextmanager
     def standby(self) -> Iterator["Server"]:

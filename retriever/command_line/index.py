@@ -15,7 +15,7 @@ from retriever.command_line.options import ExitCode
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.errors import CommandHint, RetrieverError, UsageError
-from retriever.indexes import drop_index, find_named, list_indexes
+from retriever.indexes import drop_index, find_named, index_request, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
@@ -48,10 +48,11 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     One index holds several folders. What has been read and embedded is kept when this is interrupted.
     """
     if enqueue:
-        from retriever.sharing import enqueue_folders
+        from retriever.indexing import workers
 
+        request = api.note_choice(index_request(*opening.arguments, everything=yes))
         with console.show_progress() as progress:
-            queued = enqueue_folders(*opening.arguments, progress, everything=yes)
+            queued = workers.enqueue(request, progress)
         if as_json:
             print_json({"queued": queued})
         else:

@@ -7,17 +7,15 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.sharing import make_postgres_tables, open_database
-from retriever.store.rights import grant_folders, revoke_folders
+from retriever.indexes import choose_index
 
 
 @options.command(
     "postgres init --index postgresql://owner@db.example.org/notes",
     "postgres init --index postgresql://owner@db.example.org/notes --writer indexer --reader asker",
     "postgres grant sales docs --index postgresql://owner@db.example.org/notes",
-    "postgres revoke sales docs --index postgresql://owner@db.example.org/notes",
 )
-@click.argument("action", type=click.Choice(["init", "grant", "revoke"]))
+@click.argument("action", type=click.Choice(["init", "grant"]))
 @click.argument("names", nargs=-1, metavar="[ROLE [FOLDER]...]")
 @click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
 @click.option(
@@ -52,33 +50,36 @@ def postgres(
     --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
     comes from PGPASSWORD, .pgpass or a service file. Run it as the role that is to own the tables: docs/guide/team.md.
 
-    `grant ROLE FOLDER...` lets a role see these folders and nothing else, `revoke ROLE FOLDER...` takes that back, and
-    `revoke ROLE` all its rights. A folder is named by its path, or the end of it.
+    `grant ROLE FOLDER...` lets a role see these folders and nothing else, `grant ROLE` nothing any more. A folder is
+    named by its path, or the end of it.
     """
-    if action != "init":
-        if writers or readers or hnsw or tsvector:
-            raise click.UsageError("--writer, --reader, --hnsw and --tsvector belong to init")
-        return change_rights(index, action, names, as_json=as_json)
+    from retriever.store import rights, tables
+
+    url = choose_index((), index).index.url
+    if action == "grant":
+        if not names or writers or readers or hnsw or tsvector or citus:
+            raise click.UsageError(
+                "grant takes a role and its folders; all options but --index and --json are for init"
+            )
+        seen = rights.grant_folders(url, names[0], names[1:])
+        if as_json:
+            print_json({"role": names[0], "folders": list(seen)})
+        else:
+            print_line(f"{names[0]} may read: {', '.join(seen) or 'nothing'}")
+        return ExitCode.OK
     if names:
         raise click.UsageError("init takes roles by --writer and --reader")
-    made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector, citus=citus)
+    made = tables.make_tables(url, writers, readers)
+    if citus:
+        tables.distribute_tables(url)
+    if tsvector:
+        tables.make_tsvector(url, tsvector)
+    if hnsw:
+        tables.make_hnsw(url)
     if as_json:
         print_json({"made": made})
         return ExitCode.OK
     print_line("made the tables" if made else "the tables are there already")
     if not writers and not readers:
         console.note_dim("--writer ROLE and --reader ROLE let other roles index and ask, `postgres grant` some folders")
-    return ExitCode.OK
-
-
-def change_rights(index: str | None, action: str, names: Sequence[str], *, as_json: bool) -> ExitCode:
-    """Runs `grant` and `revoke`, and prints what the role may read now."""
-    if len(names) < (2 if action == "grant" else 1):
-        raise click.UsageError(f"{action} needs a role" + (" and its folders" if action == "grant" else ""))
-    role, folders = names[0], names[1:]
-    seen = (grant_folders if action == "grant" else revoke_folders)(open_database(index).url, role, folders)
-    if as_json:
-        print_json({"role": role, "folders": list(seen)})
-    else:
-        print_line(f"{role} may read: {', '.join(seen) or 'nothing'}")
     return ExitCode.OK

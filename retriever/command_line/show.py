@@ -17,11 +17,11 @@ from retriever.command_line.options import ExitCode
 from retriever.display.json import dump, dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.indexes import find_holder, split_reference
-from retriever.indexing.workers import Queue, read_queue
 from retriever.looking.references import refuse_two_files
 from retriever.store.store import open_store
 
 if TYPE_CHECKING:
+    from retriever.indexing.workers import Queue
     from retriever.looking.status import Status
     from retriever.retriever import Retriever
 
@@ -141,7 +141,12 @@ def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """
     with opening.open(console) as retriever:
         state = retriever.status()
-    queue = read_queue(open_store(state.index.path))
+    store, queue = open_store(state.index.path), None
+    if store.is_shared:
+        from retriever.indexing.workers import read_queue  # what indexes
+
+        with store.read() as connection:
+            queue = read_queue(connection)
     if as_json:
         more = {"queue": dump_queue(queue)} if queue else {}
         print_json(dump(state) | more)

@@ -1,18 +1,13 @@
 """`worker`: one of several processes that index what `index --enqueue` left to them."""
 
-import signal
-from typing import TYPE_CHECKING
-
 import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
 from retriever.display.phrases import pluralize
-from retriever.sharing import work_queue
-
-if TYPE_CHECKING:
-    from types import FrameType
+from retriever.indexes import index_request
+from retriever.settings.layers import DEFAULT_PROFILE
 
 
 @options.command(
@@ -25,27 +20,15 @@ if TYPE_CHECKING:
 def worker(console: Console, index: str | None, *, once: bool, as_json: bool) -> ExitCode:
     """Index the documents in the queue of an index in PostgreSQL; any number of workers, on any machine.
 
-    `index --enqueue` fills the queue, `status` shows it. SIGTERM ends a worker after the document at hand, a second one
-    or Ctrl-C at once.
+    `index --enqueue` fills the queue, `status` shows it. Nothing is lost however a worker ends.
     """
-    came: list[int] = []
+    from retriever.indexing.workers import work  # what indexes
 
-    def end(number: int, _: "FrameType | None") -> None:
-        came.append(number)
-        if len(came) > 1:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
+    console.note_dim("waiting for documents; Ctrl-C ends it")
     done = failed = 0
-    try:
-        console.note_dim("waiting for documents; Ctrl-C ends it")
-        for unit in work_queue(index, once=once):
-            done += unit is not None and not unit.reason
-            failed += unit is not None and bool(unit.reason)
-            if came:
-                break
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    for unit in work(lambda: index_request((), index, DEFAULT_PROFILE, None), once=once):
+        done += unit is not None and not unit.reason
+        failed += unit is not None and bool(unit.reason)
     if as_json:
         print_json({"indexed": done, "failed": failed})
     else:

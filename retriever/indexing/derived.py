@@ -27,10 +27,6 @@ class Derived(Protocol):
     def is_whole(self, connection: Connection) -> bool:
         """Return whether what is in force can be used, and so patched."""
 
-    def withdraw(self, connection: Connection, node_keys: Sequence[int]) -> None:
-        """Take sections back before their rows go, where what they held is known from their texts alone."""
-        return
-
     def build(
         self,
         connection: Connection,
@@ -58,6 +54,7 @@ class Derived(Protocol):
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Bring the graph of near vectors to the state in force, outside of a transaction."""
+        return
 
     def take_graph(self, number: int) -> None:
         """Take the graph of an older state over into this one, to be brought up to date later."""
@@ -81,10 +78,10 @@ class Derived(Protocol):
 
 def open_derived(store: Store) -> Derived:
     """Return what is derived from the rows of a store."""
-    if store.keeps_snapshots:
-        from retriever.indexing.snapshot import DerivedFiles
+    if store.is_shared:
+        from retriever.indexing.derived_tables import DerivedTables  # an index in a folder loads nothing of databases
 
-        return DerivedFiles(store.folder)
-    from retriever.indexing.derived_tables import DerivedTables  # an index in a folder loads nothing of databases
+        return DerivedTables()
+    from retriever.indexing.snapshot import DerivedFiles
 
-    return DerivedTables()
+    return DerivedFiles(store.folder)

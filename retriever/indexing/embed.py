@@ -1,7 +1,7 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from pageindex.node import Node
@@ -15,7 +15,7 @@ from retriever.store import text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
-from retriever.types import Chunk, FloatMatrix
+from retriever.types import Chunk
 
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
 
@@ -45,10 +45,7 @@ def embed_pending(connection: Connection, encoder: Encoder, progress: Progress) 
     if total:
         progress.start("embedding", total, "texts")
     while batch := text_vectors.pending_texts(connection, TEXTS_AT_ONCE):
-        encoded = encode_texts(encoder, batch)
-        with transaction(connection):
-            put_encoded(connection, encoder, encoded)
-            renew_background(connection, encoder)
+        embed_texts(connection, encoder, batch)
         done += len(batch)
         progress.advance("embedding", done)
     if total:
@@ -56,31 +53,11 @@ def embed_pending(connection: Connection, encoder: Encoder, progress: Progress) 
     return done
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedTexts:
-    """What the encoder made of some texts, by their hashes."""
-
-    keys: list[bytes]
-    vectors: FloatMatrix
-
-
-def encode_texts(encoder: Encoder, texts: Mapping[bytes, str]) -> EncodedTexts:
-    """Return the vectors of a few texts."""
-    vectors = encoder.encode_documents(list(texts.values()))
-    return EncodedTexts(list(texts), checked_rows(vectors, len(texts), encoder.dimension))
-
-
-def encode_missing(
-    connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], known: Collection[bytes] = ()
-) -> list[EncodedTexts]:
-    """What the encoder makes of those texts that have no vector yet, and are not among the known ones; in batches."""
-    found = find_missing(connection, encoder, texts)
-    missing = [item for item in found.items() if item[0] not in known]
-    batches = (missing[start : start + TEXTS_AT_ONCE] for start in range(0, len(missing), TEXTS_AT_ONCE))
-    return [encode_texts(encoder, dict(batch)) for batch in batches]
-
-
-def put_encoded(connection: Connection, encoder: Encoder, batch: EncodedTexts) -> None:
-    """Store them, inside a transaction; they are pending no longer."""
-    writing.put_vectors(connection, encoder.fingerprint, batch.keys, batch.vectors)
-    connection.executemany("DELETE FROM pending WHERE text_hash = ?", ((key,) for key in batch.keys))
+def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
+    """Store the vectors of a few texts, by hash, in one transaction; they are pending no longer."""
+    vectors = checked_rows(encoder.encode_documents(list(texts.values())), len(texts), encoder.dimension)
+    with transaction(connection):
+        writing.put_vectors(connection, encoder.fingerprint, list(texts), vectors)
+        pending = "DELETE FROM pending WHERE text_hash = ?"
+        if connection.executemany(pending, ((key,) for key in texts)).rowcount:
+            renew_background(connection, encoder)

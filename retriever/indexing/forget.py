@@ -19,7 +19,6 @@ from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, transaction
 from retriever.store.reading import StoredFolder
-from retriever.store.store import Store
 
 MAX_NEAR = 5  # documents of that name, in an error
 
@@ -53,9 +52,9 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     """Removes what the references name from every file of an index, and keeps it out; see `api.forget_documents`."""
     started = time.perf_counter()
     with _writing(request) as connection:
-        targets = [target for reference in references for target in _targets(connection, request.store, reference)]
+        targets = [target for reference in references for target in _targets(connection, reference)]
         with transaction(connection):
-            removed = sum(_remove(connection, request.store, target) for target in targets)
+            removed = sum(_remove(connection, target) for target in targets)
             # What was made of texts that no document has any more: earlier versions of these may be among them.
             for table in ("vectors", "pending"):
                 connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
@@ -77,7 +76,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     with _writing(request) as connection:
         targets = []
         for reference in references:
-            meant = _targets(connection, request.store, reference)
+            meant = _targets(connection, reference)
             targets += [target for target in meant if target.path in target.folder.forgotten]
             if not any(target in targets for target in meant):
                 raise UsageError(f"{reference!r} was not forgotten", hint=CommandHint("status", "to see what was, run"))
@@ -103,7 +102,7 @@ def _writing(request: IndexRequest) -> Iterator[Connection]:
         yield connection
 
 
-def _targets(connection: Connection, store: Store, reference: str) -> list[_Target]:
+def _targets(connection: Connection, reference: str) -> list[_Target]:
     """What a reference names: one place, which two folders hold where one of them is inside the other."""
     folders = reading.folders(connection)
     # An id with the name of its folder; else a path in any of the folders, or as the current folder sees it.
@@ -111,7 +110,7 @@ def _targets(connection: Connection, store: Store, reference: str) -> list[_Targ
     by_id = [(folder, path.strip("/")) for folder, path in named if path != reference and path.strip("/")]
     paths = [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
     ways = by_id, [*paths, *locate_path(folders, reference)]
-    found = ({target for folder, path in way if (target := _known(connection, store, folder, path))} for way in ways)
+    found = ({target for folder, path in way if (target := _known(connection, folder, path))} for way in ways)
     targets = next(filter(None, found), set())
     if not targets:
         name = f"/{reference.strip('/')}"
@@ -120,15 +119,15 @@ def _targets(connection: Connection, store: Store, reference: str) -> list[_Targ
     places = sorted({str(target.place) for target in targets})
     if len(places) > 1:
         raise UsageError(f"{reference!r} may be any of {', '.join(places)}; write the one in full")
-    within = (_known(connection, store, folder, inside) for folder, inside in locate_path(folders, places[0]))
+    within = (_known(connection, folder, inside) for folder, inside in locate_path(folders, places[0]))
     return sorted(targets.union(filter(None, within)), key=lambda target: target.name)
 
 
-def _known(connection: Connection, store: Store, folder: StoredFolder, path: str) -> _Target | None:
+def _known(connection: Connection, folder: StoredFolder, path: str) -> _Target | None:
     """A document, a folder that holds some, or what was forgotten before; None for anything else."""
     below = f"{path}/"
     known = [*reading.documents(connection, folder.key), *reading.unreadable(connection, folder.key)]
-    known += [unit.path for unit in store.read_queue(connection) or () if unit.folder_key == folder.key]
+    known += [path for (path,) in connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder.key,))]
     if not path or path in known or path in folder.forgotten:
         return _Target(folder, path)
     if below in folder.forgotten or any(name.startswith(below) for name in known):
@@ -136,7 +135,7 @@ def _known(connection: Connection, store: Store, folder: StoredFolder, path: str
     return None
 
 
-def _remove(connection: Connection, store: Store, target: _Target) -> int:
+def _remove(connection: Connection, target: _Target) -> int:
     """Removes the rows of a target, and notes that it was forgotten; how many documents it was."""
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
@@ -148,7 +147,7 @@ def _remove(connection: Connection, store: Store, target: _Target) -> int:
     skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
     rows = [row for row in skipped if folder.forgets(row[1])]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
-    store.remove_queued(connection, folder.key, folder.forgets)
+    writing.remove_queued(connection, folder.key, folder.forgets)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     writing.set_link_targets(connection, folder)

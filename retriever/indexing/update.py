@@ -7,7 +7,7 @@ they are embedded, a batch at a time: an interruption loses a few seconds of wor
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,8 +37,7 @@ from retriever.settings.schema import APPROXIMATE
 from retriever.store import listing, reading, text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
-from retriever.store.reading import StoredFolder
-from retriever.store.store import Store
+from retriever.store.reading import StoredDocument, StoredFolder
 
 NODES_AT_ONCE = 200  # are cut into chunks together
 
@@ -56,7 +55,7 @@ def update_index(
     """
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
-    with request.store.write(request.wait_s) as (connection, waited), request.store.guard(connection):
+    with request.store.write(request.wait_s) as (connection, waited):
         if waited:  # what was seen of the folders is old by now
             listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
@@ -79,11 +78,12 @@ def update_index(
         reused = 0
         with transaction(connection):
             if has_changed or not derived.is_whole(connection):
-                reused = index_changes(connection, request, changes, encoder, progress, is_anew=is_anew)
+                read = read_changes(changes, request.profile.documents.max_file_bytes, progress)
+                reused = index_changes(connection, request, changes, read, encoder, progress, is_anew=is_anew)
             else:
                 note_folders(connection, changes)
                 note_skipped(connection, changes)
-                clear_queue(connection, request.store, changes)
+                clear_queue(connection, changes)
             remember_settings(connection, request)
         derived.take_graph(reading.snapshot_number(connection))
         derived.remove_old(reading.snapshot_number(connection))
@@ -92,8 +92,7 @@ def update_index(
             if text_vectors.pending_count(connection) > TEXTS_AT_ONCE:
                 on_words()
             embedded = embed_pending(connection, encoder, progress)
-        is_asked = request.profile.vector_search in APPROXIMATE
-        if is_asked or (request.with_chroma and request.store.keeps_snapshots):  # in a database it costs memory
+        if request.with_chroma or request.profile.vector_search in APPROXIMATE:
             derived.update_graph(connection, progress)
         return make_report(connection, request, changes, embedded, reused, started)
 
@@ -178,21 +177,27 @@ def index_changes(
     connection: Connection,
     request: IndexRequest,
     changes: Sequence[FolderChanges],
+    read: Iterable[tuple[FolderChanges, StoredDocument, DocumentText]],
     encoder: Encoder | None,
     progress: Progress,
     *,
     is_anew: bool,
 ) -> int:
-    """Replace the rows of what changed, and make the next snapshot of them; how many texts have a vector already."""
+    """Replace the rows of what changed by what is `read`, and make the next snapshot of them, inside a transaction.
+
+    Returns:
+        How many of the new texts have a vector already.
+
+    Raises:
+        TakenError: another process has indexed, or forgotten, what a worker had in hand.
+    """
     # Their keys are needed after the rows are gone: the postings are patched by them.
     replaced = [key for change in changes for key in change.replaced]
     removed = reading.rankable_keys(connection, replaced)
     derived = open_derived(request.store)
     can_patch = not is_anew and derived.is_whole(connection)
-    if can_patch:
-        derived.withdraw(connection, removed)
     writing.remove_documents(connection, replaced)
-    clear_queue(connection, request.store, changes)
+    clear_queue(connection, changes)
     note_folders(connection, changes)
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
@@ -213,7 +218,7 @@ def index_changes(
             missing.update(pending)
         nodes.clear()
 
-    for change, stat, text in read_changes(changes, request.profile.documents.max_file_bytes, progress):
+    for change, stat, text in read:
         document = parse_text(change.folder, stat.path, text)
         new.append(writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document)))
         nodes.extend(placed.node for placed in document.nodes)
@@ -248,14 +253,29 @@ def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> No
 def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> None:
     """Keep what cannot be read, and what could not be read before and looks as it did."""
     for change in changes:
+        if change.units:
+            continue
         same = {file.path for file in change.listing.files} - change.read
         writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
 
 
-def clear_queue(connection: Connection, store: Store, changes: Sequence[FolderChanges]) -> None:
-    """Take out what waits for workers, in the folders that were looked at: it was seen before."""
-    for folder_key in (change.folder.key for change in changes if change.is_listed):
-        store.remove_queued(connection, folder_key, lambda _: True)
+class TakenError(Exception):
+    """Another process was first; nothing is written."""
+
+
+def clear_queue(connection: Connection, changes: Sequence[FolderChanges]) -> None:
+    """Take out what waits for workers in the folders that were looked at, as it was seen before; or what a worker did.
+
+    Raises:
+        TakenError: another process has indexed, or forgotten, what the worker had in hand.
+    """
+    for change in changes:
+        if change.units:
+            done = connection.executemany("DELETE FROM queue WHERE unit = ?", ((unit,) for unit in change.units))
+            if done.rowcount < len(change.units):
+                raise TakenError
+        elif change.is_listed:
+            writing.remove_queued(connection, change.folder.key, lambda _: True)
 
 
 def remember_settings(connection: Connection, request: IndexRequest) -> None:

@@ -146,10 +146,7 @@ def correct(
         and not any(map(str.isupper, typed[0][1:]))
         if typed[0] not in right
     ]
-    spellings.look_up(
-        (form for word in words for form in (word.lower, *find_forms(word.plain))),
-        (word.plain for word in words if not any(map(is_english, find_forms(word.plain)))),
-    )
+    spellings.look_up(form for word in words for form in (word.lower, *find_forms(word.plain)))
     reader = Reader(
         spellings, is_english, *split_languages(question, documents), any(name in COMPOUNDING for name in documents)
     )

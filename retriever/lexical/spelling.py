@@ -69,11 +69,11 @@ class Spellings:
         if len(term) < SHORTEST_STEM or not may_be_mended(term):
             return False
         beginnings = [term[:length] for length in range(SHORTEST_STEM, len(term) + 1)]
-        self.look_up(beginnings, [term])
+        self.look_up(beginnings)
         return any(map(self.holds, beginnings)) or self.nearest(term) is not None
 
-    def look_up(self, words: Iterable[str], unsure: Iterable[str]) -> None:
-        """It will be asked which of these words it holds, and for the nearest of those of `unsure` that it does not."""
+    def look_up(self, words: Iterable[str]) -> None:
+        """It will be asked which of these words it holds."""
 
     def nearest(self, word: str, most: float = inf) -> str | None:
         """The word of the documents that was probably meant by one that they do not hold; None where none is near.

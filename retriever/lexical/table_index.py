@@ -1,12 +1,11 @@
 """BM25 and spellings over an index in PostgreSQL: a question reads the postings of its own words, and nothing else.
 
-A row of `postings` is what one commit brought of a term, or took away (`retriever.indexing.parts`). What is read of the
-words of a question becomes a small `LexicalIndex`, so that scores are the same to the last bit.
+What is read of the words of a question becomes a small `LexicalIndex`, so that scores are the same to the last bit.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import log
 from typing import Self
 
@@ -23,45 +22,26 @@ from retriever.lexical.bm25 import (
 from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray, Postings
 from retriever.lexical.properties import mark_property
-from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of, may_be_mended
+from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of
 from retriever.lexical.tokens import remove_accents
-from retriever.store.connection import Connection, Rows
+from retriever.store.connection import Connection
 
 EPSILON = 0.25  # of BM25Okapi: the share of the mean idf that a term of more than half of the sections has
-POSTING_BYTES = 16  # a key of 8, a count and a length of 4
 MOST_TERMS = 2_000  # whose postings are kept while one state is asked
+POSTING = np.dtype([("key", "<i8"), ("count", "<i4"), ("length", "<i4")])
+"""One section in a block of `postings`: how often it holds the term, and how many tokens it has."""
 
-READ_POSTINGS = "SELECT term, block FROM postings WHERE term = ANY(?) ORDER BY part"
-COUNT_SECTIONS = (
-    "SELECT term, CAST(sum(sections) AS bigint) FROM postings WHERE term = ANY(?)"
-    " GROUP BY term HAVING sum(sections) > 0"
+READ_POSTINGS = (
+    "SELECT term, string_agg(block, '' ORDER BY document_key) FROM postings WHERE term = ANY(?) GROUP BY term"
 )
-READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM parts"
+COUNT_SECTIONS = (
+    f"SELECT term, CAST(sum(length(block)) / {POSTING.itemsize} AS bigint) AS n FROM postings WHERE %s GROUP BY term"
+)
+READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM documents"
 
 
 def encode_term(term: str) -> bytes:
     return term.encode("utf-8", "surrogatepass")
-
-
-def pack_block(keys: IntArray, counts: npt.NDArray[np.int32], lengths: IntArray) -> bytes:
-    """Postings of one term: node keys ascending, how often each holds it (0: no longer), how many tokens it has."""
-    return keys.tobytes() + counts.astype(np.int32).tobytes() + lengths.astype(np.int32).tobytes()
-
-
-def unpack_blocks(blocks: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Keys, counts and lengths of what is in force after all of these blocks of one term, in their order."""
-    sizes = [len(block) // POSTING_BYTES for block in blocks]
-    parts = list(zip(blocks, sizes, strict=True))
-    keys = np.concatenate([np.frombuffer(block, np.int64, size) for block, size in parts])
-    counts = np.concatenate([np.frombuffer(block, np.int32, size, 8 * size) for block, size in parts])
-    lengths = np.concatenate([np.frombuffer(block, np.int32, size, 12 * size) for block, size in parts])
-    if len(blocks) > 1:
-        order = np.argsort(keys, kind="stable")
-        is_last = np.append(np.diff(keys[order]) > 0, True)  # the youngest word on a section is what holds
-        order = order[is_last]
-        order = order[counts[order] > 0]
-        keys, counts, lengths = keys[order], counts[order], lengths[order]
-    return keys, counts, lengths
 
 
 class TableLexical(LexicalIndex):
@@ -86,7 +66,7 @@ class TableLexical(LexicalIndex):
     @cached_property
     def languages(self) -> dict[str, int]:
         marks = {encode_term(mark_language(name)): name for name in LANGUAGES}
-        counts = self._connection.execute(COUNT_SECTIONS, (list(marks),))
+        counts = self._connection.execute(COUNT_SECTIONS % "term = ANY(?)", (list(marks),))
         return dict(sorted(((marks[term], count) for term, count in counts), key=lambda item: -item[1]))
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
@@ -109,10 +89,8 @@ class TableLexical(LexicalIndex):
     @cached_property
     def _least_idf(self) -> float:
         """Return what a term weighs that most sections hold: read only where a question has one."""
-        terms = "SELECT sum(sections) AS n FROM postings GROUP BY term HAVING sum(sections) > 0"
-        sizes = self._connection.execute(
-            f"SELECT CAST(n AS bigint), count(*) FROM ({terms}) AS terms GROUP BY n ORDER BY n"
-        ).fetchall()
+        query = f"SELECT n, count(*) FROM ({COUNT_SECTIONS % 'true'}) AS terms GROUP BY n ORDER BY n"
+        sizes = self._connection.execute(query).fetchall()
         total = sum(count * self._idf(n) for n, count in sizes)
         mean: float = total / sum(count for _, count in sizes)
         return EPSILON * mean
@@ -128,23 +106,22 @@ class TableLexical(LexicalIndex):
             return self._assembled[1]
         missing = [term for term in wanted if term not in self._known]
         if missing:
-            blocks: dict[bytes, list[bytes]] = {}
-            for term, block in self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)):
-                blocks.setdefault(term, []).append(block)
+            blocks = dict(self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)))
             if len(self._known) + len(missing) > MOST_TERMS:
                 self._known.clear()
-            self._known |= {term: self._weigh(blocks.get(encode_term(term), [])) for term in missing}
+            self._known |= {term: self._weigh(blocks.get(encode_term(term), b"")) for term in missing}
         self._assembled = wanted, self._assemble(wanted)
         return self._assembled[1]
 
-    def _weigh(self, blocks: Sequence[bytes]) -> tuple[IntArray, FloatArray]:
+    def _weigh(self, block: bytes) -> tuple[IntArray, FloatArray]:
         """Return the sections that hold a term, and what it adds to the score of each."""
-        if not blocks:
+        found = np.frombuffer(block, POSTING)
+        if not len(found):
             return np.empty(0, np.int64), np.empty(0)
-        keys, counts, lengths = unpack_blocks(blocks)
-        idf = self._idf(len(keys)) if len(keys) else 0.0
+        idf = self._idf(len(found))
         idf = idf if idf >= 0 else self._least_idf
-        return keys, weigh_postings(idf, counts, normalize_lengths(lengths, self._length / self._sections))
+        norms = normalize_lengths(found["length"], self._length / self._sections)
+        return found["key"], weigh_postings(idf, found["count"], norms)
 
     def _assemble(self, terms: Sequence[str]) -> LexicalIndex:
         encoded = sorted((encode_term(term), term) for term in terms)
@@ -165,67 +142,47 @@ class TableLexical(LexicalIndex):
         return index if self._within is None else index.restrict(np.isin(keys, self._within))
 
 
-READ_KNOWN = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
-READ_LONGER = (
-    "SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE word >= ? AND word < ?"
-    " OR ? AND right(encode(word, 'escape'), ?) = ? GROUP BY word HAVING sum(sections) > 0"
-)
-READ_ALIKE = (
-    "SELECT asked.word, near.word, near.sections FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bigint[]),"
-    " CAST(? AS bigint[])) AS given(word, letters, edits)"
-    " WHERE coalesce((SELECT sum(sections) FROM words WHERE words.word = given.word), 0) = 0 OFFSET 0) AS asked,"
-    " LATERAL (SELECT word, CAST(sum(sections) AS bigint) AS sections FROM words"
-    " WHERE length(word) BETWEEN length(asked.word) - edits AND length(asked.word) + edits"
-    " AND bit_count(CAST(words.letters # asked.letters AS bit(64))) <= 2 * edits"
-    f" GROUP BY word HAVING sum(sections) > 0 ORDER BY word LIMIT {MOST_COMPARED}) AS near"
-)
-
-
 class TableSpellings(Spellings):
-    """The words of the documents of one state, asked for one by one."""
+    """The words of the documents of one state, asked for as they are needed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._known: dict[str, bool] = {}
-        self._alike: dict[str, list[tuple[str, int]]] = {}
+        self._asked: tuple[str, Iterator[tuple[str, int]]] = "", iter(())
 
     def holds(self, word: str) -> bool:
         forms = [word, remove_accents(word)]
-        self.look_up(forms, ())
+        self.look_up(forms)
         return any(self._known[form] for form in forms)
 
-    def look_up(self, words: Iterable[str], unsure: Iterable[str]) -> None:
+    def look_up(self, words: Iterable[str]) -> None:
         missing = sorted({word for word in words if word not in self._known})
         if missing:
-            found = self._connection.execute(READ_KNOWN, ([encode_term(word) for word in missing],))
-            doubtful = sorted({word for word in unsure if may_be_mended(word)} - self._alike.keys())
-            alike = self._read_alike(doubtful) if doubtful else ()
-            there = {word for (word,) in found}
+            query = "SELECT DISTINCT word FROM words WHERE word = ANY(?)"
+            there = {word for (word,) in self._connection.execute(query, ([encode_term(word) for word in missing],))}
             if len(self._known) > MOST_TERMS:
                 self._known.clear()
-                self._alike.clear()
             self._known |= {word: encode_term(word) in there for word in missing}
-            self._alike |= {word: [] for word in doubtful if not self._known.get(word)}
-            for word, other, sections in alike:
-                self._alike[word.decode()].append((other.decode(), sections))
-
-    def _read_alike(self, words: Sequence[str]) -> Rows:
-        """Of those words that no section holds: others of nearly the same length and letters."""
-        encoded = [word.encode() for word in words]
-        edits = [count_edits(word) for word in words]
-        return self._connection.execute(READ_ALIKE, (encoded, list(map(signed_letters, encoded)), edits))
 
     def _find_longer(self, word: str, as_part: bool) -> Iterator[tuple[str, int]]:
-        own = word.encode()
-        given = (own, own + b"\xff", as_part, len(word), word)
-        for other, sections in self._connection.execute(READ_LONGER, given):
-            yield other.decode(), sections
+        own, ends = word.encode(), "right(encode(word, 'escape'), ?) = ?"
+        self._asked = word, self._ask_alike(word)  # which is looked at next: both are waited for once
+        return self._count("word >= ? AND word < ? OR ? AND " + ends, (own, own + b"\xff", as_part, len(word), word))
 
     def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
-        if word not in self._alike:
-            found = self._read_alike([word])
-            self._alike[word] = [(other.decode(), sections) for _, other, sections in found]
-        return iter(self._alike[word])
+        (asked, found), self._asked = self._asked, ("", iter(()))
+        return found if asked == word else self._ask_alike(word)
+
+    def _ask_alike(self, word: str) -> Iterator[tuple[str, int]]:
+        edits, size = count_edits(word), len(word)
+        alike = "length(word) BETWEEN ? AND ? AND bit_count(CAST(letters # ? AS bit(64))) <= ?"
+        given = size - edits, size + edits, signed_letters(word.encode()), 2 * edits
+        return islice(self._count(alike, given), MOST_COMPARED)
+
+    def _count(self, condition: str, given: Sequence[object]) -> Iterator[tuple[str, int]]:
+        """Return words, and how many sections hold each."""
+        query = f"SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE {condition} GROUP BY word ORDER BY word"
+        return ((word.decode(), sections) for word, sections in self._connection.execute(query, given))
 
 
 def signed_letters(word: bytes) -> int:

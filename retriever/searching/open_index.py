@@ -164,7 +164,7 @@ class OpenIndex:
         """The snapshot that was in force when a view was last opened."""
         self._view: View | None = None
         self._make_view: type[View] = View
-        if not store.keeps_snapshots:
+        if store.is_shared:
             from retriever.searching.table_view import TableView
 
             self._make_view = TableView
@@ -180,7 +180,7 @@ class OpenIndex:
             NoIndexError: the index was moved away.
         """
         self._follow()
-        with self.store.guard(self._connection), read_transaction(self._connection):
+        with self.store.explain_errors(), read_transaction(self._connection):
             # Read inside the transaction: what is in force may be another one by the next statement.
             state = reading.read_state(self._connection)
             self.seen = state.number
@@ -197,7 +197,7 @@ class OpenIndex:
     def number(self) -> int:
         """The snapshot in force; 0 before the first."""
         self._follow()
-        with self.store.guard(self._connection), read_transaction(self._connection):
+        with self.store.explain_errors(), read_transaction(self._connection):
             return reading.snapshot_number(self._connection)
 
     def _follow(self) -> None:

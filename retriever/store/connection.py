@@ -4,7 +4,7 @@ Statements are written as both SQLite and PostgreSQL read them. The few words in
 `PostgresConnection` translates.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 
@@ -46,11 +46,8 @@ class Connection(Protocol):
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return many values as the one parameter that stands for `reading.GIVEN`."""
 
-    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
-        """Insert rows with the same columns into a table that makes their keys; return the keys, in their order."""
-
-    def find_broken_pages(self) -> Iterator[str]:
-        """Say what of the database's own pages and tables is damaged, a clause each."""
+    def find_damage(self) -> Iterator[str]:
+        """Say what of the database's own pages and tables is damaged, a clause each; what is in a row is believed."""
 
     def close(self) -> None:
         """Let go of the database."""

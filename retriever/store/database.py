@@ -3,7 +3,7 @@
 import json
 import shlex
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -38,23 +38,16 @@ class FileConnection(sqlite3.Connection):
         """Return the values as JSON: SQLite takes only 32,766 variables in a statement."""
         return json.dumps(values)
 
-    def insert_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
-        """Insert rows, whose keys SQLite makes; return these, in their order."""
-        keys = []
-        for row in rows:
-            columns, marks = ", ".join(row), ", ".join("?" * len(row))
-            cursor = self.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(row.values()))
-            assert cursor.lastrowid is not None
-            keys.append(cursor.lastrowid)
-        return keys
-
-    def find_broken_pages(self) -> Iterator[str]:
+    def find_damage(self) -> Iterator[str]:
         """Compare the schema, which SQLite believes, with a new one; then check the pages, then the keys."""
-        for find in (self._compare_schema, self._check_pages, self._check_keys):
-            found = list(find())
-            yield from found
-            if found:
-                return
+        try:
+            for find in (self._compare_schema, self._check_pages, self._check_keys):
+                found = list(find())
+                yield from found
+                if found:
+                    return
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            yield str(error)
 
     def _compare_schema(self) -> Iterator[str]:
         # First of all: SQLite would run the triggers and functions in it.
@@ -143,7 +136,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
         raise IndexVersionError(says, hint="update this program, or name another folder with --index")
     if found < INDEX_FORMAT:
         command = f"doctor --repair --index {shlex.quote(str(folder))}"
-        raise OldIndexError(says, hint=CommandHint(command, "to make it again, without embedding any text again, run"))
+        raise OldIndexError(says, hint=CommandHint(command, "to make it again, run"))
 
 
 def is_index(folder: Path) -> bool:
@@ -231,30 +224,8 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
             cure = "try again when it has finished"
             raise IndexLockedError(f"another process is writing to the index {folder}; {cure}") from error
         raise make_damage_error(folder, error) from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise make_damage_error(folder, error) from error
-
-
-@contextmanager
-def verify_on_error(connection: Connection, folder: Path) -> Iterator[None]:
-    """Rows that contradict one another are damage, or else we are wrong: only a look at all of them can tell."""
-    try:
-        yield
-    except (
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        AssertionError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
-        from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
-
-        found = next(find_damage(connection), None)  # seconds for a large index
-        if found is not None:
-            raise make_damage_error(folder, found) from error
-        raise
 
 
 def make_damage_error(place: object, what: object) -> IndexDamagedError:

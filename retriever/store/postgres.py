@@ -1,38 +1,43 @@
 """An index in PostgreSQL, by the statements that are written for SQLite.
 
 What is read inside a transaction is sent in pipeline mode: who asks two things before looking at the first answer waits
-once. A question's connection comes from a pool, a writer has one of its own.
+once.
 """
 
-import atexit
 import contextlib
-import logging
 import select
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from retriever.errors import UsageError
+import numpy as np
+
+from retriever.errors import IndexVersionError, NoIndexError, UsageError
 from retriever.invocation import name_installer
 from retriever.store.connection import Connection, Rows
-from retriever.store.postgres_errors import translate_errors
-from retriever.store.store import QueuedUnit, Store
-from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
+from retriever.store.database import INDEX_FORMAT
+from retriever.store.postgres_errors import explain_rights, suggest_init, translate_errors
+from retriever.store.store import Store
+from retriever.store.text_vectors import PackedVector
 from retriever.store.url import DatabaseUrl
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg_pool import ConnectionPool
 
 CONNECT_S = 10
-MOST_CONNECTIONS = 16  # of a process; a question holds one while it reads
-LOCK_WRITER = "LOCK TABLE writer IN EXCLUSIVE MODE"  # of which a reader has no right
-# A unit of the queue is held by a connection: the end of a worker, however it comes, gives it back at once.
-HELD = "worker IN (SELECT pid FROM pg_stat_activity)"
-FOR_DOCUMENT = 24  # bits of a key for the nodes, and the chunks, of one document
+OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
+OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
+# Who writes has it: one process for as long as it is `index`, workers for a transaction. It ends with its connection.
+LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
+# To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
+# without a head: by the default costs the planner reads whole tables to join hundreds of rows. A machine that vanishes
+# lets its lock go after a minute; the system's own two hours are for terminals.
+SETTINGS = (
+    "SET jit TO off; SET random_page_cost TO 1.1; SET plan_cache_mode TO force_custom_plan;"
+    " SET tcp_keepalives_idle TO 30; SET tcp_keepalives_interval TO 10; SET tcp_keepalives_count TO 3"
+)
 
 # SQLite keeps the order of a CROSS JOIN, and a table's rows in the order in which they came.
 _DIALECT = (
@@ -42,7 +47,7 @@ _DIALECT = (
     ("WITH wanted AS (", "WITH wanted AS MATERIALIZED ("),  # SQLite reads it as a part of the whole
     ("CAST(? AS text)", 'CAST(? AS text) COLLATE "C"'),  # as the columns, which it is compared with
     ("ORDER BY rowid", "ORDER BY place"),
-    ("BEGIN IMMEDIATE", "BEGIN"),
+    ("BEGIN IMMEDIATE", f"BEGIN; SELECT {LOCK.format('_xact')}"),
     ("BEGIN DEFERRED", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
     ("?", "%s"),
 )
@@ -57,101 +62,65 @@ def translate(query: str) -> str:
 
 
 class PostgresConnection:
-    """Takes a connection of the pool for each transaction, unless it has one of its own."""
+    """A connection, which is made anew for the next question where the server has ended it."""
 
-    def __init__(self, url: DatabaseUrl, own: "psycopg.Connection | None" = None) -> None:
-        self.url = url
-        self.own = own
-        self.holder: psycopg.Connection | None = None
-        """Who holds the writer's lock for this one: nothing is committed once it is lost."""
-        self._held = own
-        self._reading, self._pipeline = contextlib.ExitStack(), contextlib.ExitStack()
+    def __init__(self, url: DatabaseUrl) -> None:
+        self._url = url
+        with translate_errors(url):
+            self._own = open_session(url)
+        self._pipeline = contextlib.ExitStack()
         self.in_transaction = False
 
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
         """Run one statement; inside a transaction that only reads, its rows may still be on their way."""
-        with translate_errors(self.url):
-            if query.startswith("BEGIN"):
-                self._begin(is_reading=query == "BEGIN DEFERRED")
-            if self._held is not None:
-                return _Rows(self.url, self._held.cursor(binary=True).execute(translate(query), parameters))
-            with open_pool(self.url).connection() as connection:
-                return _Rows(self.url, connection.cursor(binary=True).execute(translate(query), parameters))
+        with translate_errors(self._url):
+            if query == "BEGIN DEFERRED":
+                # A server that went away has said so: a look at the socket costs no round trip.
+                if self._own.closed or select.select([self._own.fileno()], [], [], 0)[0]:
+                    self._own.close()
+                    self._own = open_session(self._url)
+                # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
+                self._pipeline.enter_context(self._own.pipeline())
+            begins = query.startswith("BEGIN")  # two statements, for which there is no binary form
+            self.in_transaction = self.in_transaction or begins
+            cursor = self._own.cursor(binary=not begins).execute(translate(query), parameters or None)
+            return _Rows(self._url, cursor)
 
     def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
         """Run one statement for each of several rows of values."""
-        assert self._held is not None, "rows are written in a transaction"
-        with translate_errors(self.url):
-            cursor = self._held.cursor(binary=True)
+        with translate_errors(self._url):
+            cursor = self._own.cursor(binary=True)
             if rows := list(parameters):
                 cursor.executemany(translate(query), rows)
-            return _Rows(self.url, cursor)
+            return _Rows(self._url, cursor)
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return the list, which the server takes as an array."""
         return list(values)
 
-    def insert_rows(self, table: str, rows: Iterable[Mapping[str, Any]]) -> list[int]:
-        """Insert rows; nodes and chunks are numbered within their document, all others by the server."""
-        listed = [dict(row) for row in rows]
-        if not listed:
-            return []
-        key = f"{table[:-1]}_key"
-        is_numbered = table in ("nodes", "chunks")
-        if is_numbered:
-            above, bits = ("document_key", 0) if table == "nodes" else ("node_key", FOR_DOCUMENT)
-            counts: Counter[int] = Counter()
-            if table == "chunks":  # a document's chunks may come in several calls
-                first = listed[0][above] >> bits
-                query = f"SELECT count(*) FROM chunks WHERE chunk_key >> {FOR_DOCUMENT} = ?"
-                (counts[first],) = self.execute(query, (first,)).fetchone()
-            for row in listed:
-                document = row[above] >> bits
-                row[key] = (document << FOR_DOCUMENT) + counts[document]
-                counts[document] += 1
-        statement = f"INSERT INTO {table} ({', '.join(listed[0])}) VALUES ({', '.join('?' * len(listed[0]))})"
-        values = [tuple(row.values()) for row in listed]
-        if is_numbered:
-            self.executemany(statement, values)
-            return [row[key] for row in listed]
-        return [int(self.execute(f"{statement} RETURNING {key}", row).fetchone()[0]) for row in values]
-
-    def find_broken_pages(self) -> Iterator[str]:
+    def find_damage(self) -> Iterator[str]:
         """Say nothing: PostgreSQL looks after its own pages."""
         yield from ()
 
     def commit(self) -> None:
-        """End the transaction, and give the connection back."""
-        assert self._held is not None
-        held, self._held, self.in_transaction = self._held, self.own, False
-        with translate_errors(self.url), self._reading.pop_all(), self._pipeline.pop_all():
-            if self.holder is not None:
-                self.holder.execute("SELECT 1")
-            held.execute("COMMIT")
+        """End the transaction."""
+        self.in_transaction = False
+        with translate_errors(self._url), self._pipeline.pop_all():
+            self._own.execute("COMMIT")
 
     def rollback(self) -> None:
         """Take the transaction back; why was told where it failed."""
-        assert self._held is not None
-        held, self._held, self.in_transaction = self._held, self.own, False
-        with contextlib.suppress(Exception), self._reading.pop_all():
-            with contextlib.suppress(Exception):
-                self._pipeline.pop_all().close()
-            held.execute("ROLLBACK")
+        self.in_transaction = False
+        with contextlib.suppress(Exception):
+            self._pipeline.pop_all().close()
+        with contextlib.suppress(Exception):
+            self._own.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Give the connection back, or end it."""
+        """End the connection."""
         if self.in_transaction:
             self.rollback()
-        if self.own is not None:
-            self.own.close()
-
-    def _begin(self, *, is_reading: bool) -> None:
-        if self._held is None:
-            self._held = self._reading.enter_context(open_pool(self.url).connection())
-        # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
-        if is_reading and self.own is None:
-            self._pipeline.enter_context(self._held.pipeline())
-        self.in_transaction = True
+        self._own.close()
 
 
 class _Rows:
@@ -179,14 +148,10 @@ class _Rows:
 class DatabaseStore(Store):
     """An index in a database; readers see one state of it, and one process writes at a time."""
 
-    keeps_snapshots: ClassVar[bool] = False
-    rows_name: ClassVar[str] = "tables"
     is_shared: ClassVar[bool] = True
     kept_elsewhere: ClassVar[str] = (
-        "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL) until that is recycled,"
-        " in archives of the log, backups and copies of its disk from before now, and in freed pages of its files until"
-        " they are used again; VACUUM FULL by the owner empties the pages, the others go when its administrator removes"
-        " them"
+        "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL), in backups, and in"
+        " freed pages of its files until they are used again; VACUUM FULL by the owner empties the pages"
     )
 
     def __init__(self, url: DatabaseUrl) -> None:
@@ -209,10 +174,7 @@ class DatabaseStore(Store):
 
     def check(self) -> None:
         """Ask the server now whether it would answer, and whether its tables are of this version."""
-        from retriever.store.tables import check_tables
-
-        with translate_errors(self.url), contextlib.closing(connect(self.url)) as connection:
-            check_tables(connection, self.url)
+        self.open().close()
 
     def open(self) -> PostgresConnection:
         """Open a connection for a reader.
@@ -222,81 +184,43 @@ class DatabaseStore(Store):
             IndexVersionError: they are of another version; or the server or pgvector is too old.
             StorageError: the server cannot be reached, or does not let this user in.
         """
-        open_pool(self.url)
         return PostgresConnection(self.url)
 
     @contextmanager
     def write(self, wait_s: float) -> Iterator[tuple[Connection, bool]]:
-        """Be the one writer, by a lock that a second connection holds; True, as workers may have written meanwhile."""
-        with (
-            self.share() as connection,
-            translate_errors(self.url),
-            contextlib.closing(connect(self.url)) as holder,
-            holder.transaction(),
-        ):
-            prepare(holder, self.url)
-            holder.execute(f"SET LOCAL lock_timeout = {int(1000 * wait_s) or 1}")
-            holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            holder.execute(LOCK_WRITER)
-            connection.holder = holder
+        """Be the one writer; True, as workers may have written meanwhile."""
+        with self.share() as connection:
+            connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
+            connection.execute(f"SELECT {LOCK.format('')}")
+            connection.execute("SET lock_timeout TO 0")
             yield connection, True
 
     @contextmanager
-    def share(self) -> Iterator[PostgresConnection]:
-        """Be one of several writers, each with a connection of its own, who take turns by `LOCK_WRITER`."""
-        self.check()  # again: `watch` may run since before an update of the tables
-        with translate_errors(self.url), contextlib.closing(connect(self.url)) as own:
-            prepare(own, self.url)
-            # A machine that vanishes lets its locks go after a minute; the system's own two hours are for terminals.
-            for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
-                own.execute(f"SET tcp_keepalives_{setting} = {value}")
-            yield PostgresConnection(self.url, own)
+    def share(self) -> Iterator[Connection]:
+        """Be one of several writers, who take turns by their transactions."""
+        with contextlib.closing(self.open()) as connection, self.explain_errors():
+            yield connection
 
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
         """Let psycopg's errors leave as ours."""
         return translate_errors(self.url)
 
     def size_bytes(self) -> int:
-        """Return what the tables take with their indexes; for who may not see all, what the documents take."""
-        tables = (
-            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
-            " WHERE relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace)"
-        )
-        sees_all = (
-            "EXISTS (SELECT FROM pg_policies WHERE schemaname = current_schema() AND tablename = 'documents'"
-            " AND policyname IN ('read_all', 'write_all') AND current_user = ANY(roles))"
-        )
-        query = f"CASE WHEN {sees_all} THEN ({tables}) ELSE (SELECT sum(size) FROM documents) END"
+        """Return what the documents take that this role may see."""
         with self.read() as connection:
-            return int(connection.execute(f"SELECT CAST({query} AS bigint)").fetchone()[0] or 0)
-
-    def describe_use(self) -> tuple[bool, str]:
-        """Leave that to the server."""
-        return False, "the server keeps them"
+            return int(connection.execute("SELECT CAST(sum(size) AS bigint) FROM documents").fetchone()[0] or 0)
 
     def erase(self, connection: Connection) -> bool:
         """Vacuum what this role owns, and leave the log to its administrator; return True."""
-        connection.execute("VACUUM (SKIP_LOCKED)")  # the writer's table is locked
+        connection.execute("VACUUM (SKIP_LOCKED)")
         return True
 
-    def read_queue(self, connection: Connection) -> Sequence[QueuedUnit]:
-        """Return the documents that wait for workers, by folder and path."""
-        query = f"SELECT folder_key, prefix, queue.path, attempts, coalesce(reason, ''), coalesce({HELD}, false)"
-        rows = connection.execute(f"{query} FROM queue JOIN folders USING (folder_key) ORDER BY folder_key, queue.path")
-        return [QueuedUnit(*row) for row in rows]
 
-    def remove_queued(self, connection: Connection, folder_key: int, is_gone: Callable[[str], bool]) -> None:
-        """Take those paths of a folder out of the queue; a worker that has one in hand finds out at its commit."""
-        queued = connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder_key,)).fetchall()
-        gone = [(folder_key, path) for (path,) in queued if is_gone(path)]
-        connection.executemany("DELETE FROM queue WHERE folder_key = ? AND path = ?", gone)
-
-
-# Connections
+# Sessions
 
 
 def connect(url: DatabaseUrl) -> "psycopg.Connection":
-    """Open a connection outside of the pool.
+    """Connect to a server.
 
     Raises:
         UsageError: the extra `postgres` is not installed.
@@ -304,11 +228,25 @@ def connect(url: DatabaseUrl) -> "psycopg.Connection":
     try:
         import psycopg
     except ModuleNotFoundError as error:
-        raise UsageError(
-            "an index in PostgreSQL needs the extra `postgres`",
-            hint=f"run: {name_installer('postgres')}",
-        ) from error
-    return psycopg.connect(url.dsn, **_connect_options(url))
+        hint = f"run: {name_installer('postgres')}"
+        raise UsageError("an index in PostgreSQL needs the extra `postgres`", hint=hint) from error
+    options: dict[str, Any] = {"password": url.password} if url.password else {}
+    if "connect_timeout" not in url.dsn:
+        options["connect_timeout"] = CONNECT_S
+    return psycopg.connect(url.dsn, autocommit=True, application_name="hybrid_retrieve", **options)
+
+
+def open_session(url: DatabaseUrl) -> "psycopg.Connection":
+    """Connect to the tables of an index, whose version is checked."""
+    from psycopg import sql
+
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(contextlib.closing(connect(url)))
+        place = sql.SQL("SET search_path TO {}, public; ").format(sql.Identifier(url.schema))
+        connection.execute(place + sql.SQL(SETTINGS))
+        register_vectors(connection, *check_tables(connection, url))
+        stack.pop_all()
+    return connection
 
 
 @contextmanager
@@ -321,96 +259,59 @@ def open_owner(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
         yield connection
 
 
-@cache
-def open_pool(url: DatabaseUrl) -> "ConnectionPool":
-    """Open the pool of this process for an index, which makes connections as they are needed.
-
-    The tables are checked once: a question has no time to ask again what hardly ever changes.
-    """
-    from psycopg_pool import ConnectionPool
-
-    DatabaseStore(url).check()
-    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told where it is needed
-    pool = ConnectionPool(
-        url.dsn,
-        kwargs=_connect_options(url),
-        min_size=1,
-        max_size=MOST_CONNECTIONS,
-        timeout=CONNECT_S,
-        reconnect_timeout=CONNECT_S,  # then the next question tries
-        configure=lambda connection: prepare(connection, url),
-        check=_require_alive,
-        open=True,
+def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> tuple[int, int]:
+    """Return the types of stored and of asked vectors; raise where server, pgvector or tables are not as needed."""
+    query = (
+        "SELECT extversion, CAST(to_regtype('halfvec') AS oid), CAST(to_regtype('vector') AS oid),"
+        " obj_description(space.oid, 'pg_namespace'), has_schema_privilege(space.oid, 'USAGE')"
+        " FROM (SELECT 1) AS one LEFT JOIN pg_extension ON extname = 'vector'"
+        " LEFT JOIN pg_namespace AS space ON nspname = %s"
     )
-    _pools.append(pool)
-    return pool
+    pgvector, *types, named, has_rights = connection.execute(query, (url.schema,)).fetchone() or ()
+    if pgvector is None:
+        raise NoIndexError(f"{url} has no pgvector yet", hint=suggest_init(url))
+    server = connection.info.server_version
+    if server < OLDEST_SERVER or tuple(map(int, pgvector.split(".")[:2])) < OLDEST_PGVECTOR:
+        oldest = f"{OLDEST_SERVER // 10_000} with pgvector {'.'.join(map(str, OLDEST_PGVECTOR))}"
+        raise IndexVersionError(
+            f"{url} is PostgreSQL {server // 10_000} with pgvector {pgvector}, and {oldest} is the oldest that will do"
+        )
+    if has_rights is False:
+        raise explain_rights(url, f"it has no rights to the schema {url.schema}")
+    version = (named or "").removeprefix("hybrid-retrieve ")
+    if not version.isdigit():
+        raise NoIndexError(f"{url} has no index in the schema {url.schema}", hint=suggest_init(url))
+    if int(version) != INDEX_FORMAT:
+        raise IndexVersionError(
+            f"the tables of {url} have version {version}, this program reads version {INDEX_FORMAT}; name another"
+            " ?schema=NAME, and index the documents there"
+        )
+    return types[0], types[1]
 
 
-def _require_alive(connection: "psycopg.Connection") -> None:
-    import psycopg
-
-    # A server that went away has said so: a look at the socket costs no round trip, as the pool's own check does.
-    if select.select([connection.fileno()], [], [], 0)[0]:
-        connection.close()  # one that looks open is put back into the pool, and handed out again
-        raise psycopg.OperationalError("the server has ended the connection")
-
-
-_pools: "list[ConnectionPool]" = []
-
-
-@atexit.register
-def close_pools() -> None:
-    """End all connections that nobody holds."""
-    while _pools:
-        _pools.pop().close()
-    open_pool.cache_clear()
-
-
-def _connect_options(url: DatabaseUrl) -> dict[str, Any]:
-    options: dict[str, Any] = {"autocommit": True, "application_name": "hybrid_retrieve"}
-    if "connect_timeout" not in url.dsn:
-        options["connect_timeout"] = CONNECT_S
-    return options | ({"password": url.password} if url.password else {})
-
-
-def prepare(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
-    """Make a new connection one for our statements and vectors."""
-    import numpy as np
-    from psycopg import sql
-    from psycopg.types import TypeInfo
-
-    connection.execute(sql.SQL("SET search_path TO {}, public").format(sql.Identifier(url.schema)))
-    # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
-    # without a head: by the default costs the planner reads whole tables to join hundreds of rows.
-    connection.execute("SET jit TO off; SET random_page_cost TO 1.1; SET plan_cache_mode TO force_custom_plan")
-    for name, kind in (("halfvec", PackedVector), ("vector", np.ndarray)):
-        if (info := TypeInfo.fetch(connection, name)) is not None:
-            dumper, loader = _make_adapters(info.oid)
-            connection.adapters.register_dumper(kind, dumper)
-            if kind is PackedVector:
-                connection.adapters.register_loader(info.oid, loader)
-
-
-def _make_adapters(type_oid: int) -> tuple[Any, Any]:
-    """Vectors come and go as `text_vectors` packs them; a question's goes as numpy has it."""
-    import numpy as np
+def register_vectors(connection: "psycopg.Connection", stored: int, asked: int) -> None:
+    """Let vectors come and go as `text_vectors` packs them; a question's goes as numpy has it."""
     from psycopg.adapt import Dumper, Loader
     from psycopg.pq import Format
 
     class VectorDumper(Dumper):
-        format, oid = Format.BINARY, type_oid
+        format, oid = Format.BINARY, asked
 
-        def dump(self, obj: "PackedVector | np.ndarray[Any, Any]") -> bytes:
-            if isinstance(obj, PackedVector):
-                numbers = np.frombuffer(obj, np.int8)[:-CHECKSUM].astype(">f2")
-            else:
-                numbers = obj.astype(">f4")
-            return len(numbers).to_bytes(2) + b"\x00\x00" + numbers.tobytes()
+        def dump(self, obj: "np.ndarray[Any, Any]") -> bytes:
+            return len(obj).to_bytes(2) + b"\x00\x00" + obj.astype(">f4").tobytes()
+
+    class PackedDumper(Dumper):
+        format, oid = Format.BINARY, stored
+
+        def dump(self, obj: PackedVector) -> bytes:
+            return len(obj).to_bytes(2) + b"\x00\x00" + np.frombuffer(obj, np.int8).astype(">f2").tobytes()
 
     class PackedLoader(Loader):
         format = Format.BINARY
 
         def load(self, data: Any) -> PackedVector:  # noqa: ANN401  # bytes, or a view of some
-            return add_checksum(np.frombuffer(data, ">f2", offset=4).astype(np.int8).tobytes())
+            return PackedVector(np.frombuffer(data, ">f2", offset=4).astype(np.int8).tobytes())
 
-    return VectorDumper, PackedLoader
+    connection.adapters.register_dumper(np.ndarray, VectorDumper)
+    connection.adapters.register_dumper(PackedVector, PackedDumper)
+    connection.adapters.register_loader(stored, PackedLoader)

@@ -13,6 +13,21 @@ from retriever.errors import (
 )
 from retriever.store.url import DatabaseUrl
 
+# By the beginning of a SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html. {} is what was said.
+CASES: tuple[tuple[tuple[str, ...], type[RetrieverError], str], ...] = (
+    (("55P03",), IndexLockedError, "another process is writing to the index; try again when it has finished"),
+    (("25006",), StorageError, "it is read-only, a replica perhaps; name the server that is written to"),
+    (("57014",), StorageError, "it took too long: {}; raise statement_timeout, or try again"),
+    (("42P01", "42703", "3F000"), IndexVersionError, "the tables are not of this version, or not for this role: {}"),
+    (("53100", "53200"), StorageError, "it has no room left: {}"),
+    (("22", "23", "54"), DocumentsError, "it cannot hold a document: {}"),
+    (("0A000", "58P01"), StorageError, "{}; the server needs https://github.com/pgvector/pgvector#installation"),
+)
+UNREACHABLE = (
+    "it cannot be reached: {}; look whether the server runs, and at host, port, user, role and password (PGPASSWORD,"
+    " .pgpass, a service file)"
+)
+
 
 @contextmanager
 def translate_errors(address: DatabaseUrl) -> Iterator[None]:
@@ -20,56 +35,28 @@ def translate_errors(address: DatabaseUrl) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("psycopg", "psycopg_pool"):
+        if type(error).__module__.partition(".")[0] != "psycopg":
             raise
         raise explain(error, address) from error
 
 
-def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:  # noqa: C901  # a list of cases
+def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
     """What is said of an error of psycopg, and what to do."""
-    from psycopg import errors
-    from psycopg_pool import PoolTimeout
+    from psycopg import OperationalError
 
-    said = " ".join(str(error).split())
+    said, state = " ".join(str(error).split()), getattr(error, "sqlstate", None) or ""
     said = said.replace(address.password, "***") if address.password else said
-    match error:
-        case errors.LockNotAvailable():
-            cure = "try again when it has finished"
-            return IndexLockedError(f"another process is writing to the index {address}; {cure}")
-        case errors.InsufficientPrivilege():
-            return explain_rights(address, said)
-        case errors.ReadOnlySqlTransaction():
-            return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")
-        case errors.QueryCanceled():
-            return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
-        case errors.UndefinedColumn() if "lexemes" in said:
-            init = f"postgres init --tsvector english --index '{address}'"
-            return StorageError(f"{address} has no words for keyword: tsvector", hint=CommandHint(init))
-        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
-            return IndexVersionError(
-                f"the tables of {address} are not those of this version, or this role may not use them: {said}",
-                hint=suggest_init(address),
-            )
-        case errors.DiskFull() | errors.OutOfMemory():
-            return StorageError(f"{address} has no room left: {said}")
-        case errors.DataError() | errors.IntegrityError() | errors.ProgramLimitExceeded():
-            return DocumentsError(f"{address} cannot hold a document: {said}")
-        case errors.FeatureNotSupported() | errors.UndefinedFile() if "vector" in said:
-            return StorageError(
-                f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"
-                " https://github.com/pgvector/pgvector#installation), then try again"
-            )
-        case PoolTimeout():
-            return StorageError(
-                f"{address} cannot be reached: it does not answer, or all connections of this process are in use; look"
-                " whether the server runs, ask fewer questions at once, or start a second server"
-            )
-        case errors.OperationalError():
-            return StorageError(
-                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user, role and"
-                " password (PGPASSWORD, .pgpass, a service file)"
-            )
-    return StorageError(f"{address} answered with an error: {said}")
+    if state == "42501":
+        return explain_rights(address, said)
+    if state == "42703" and "lexemes" in said:
+        init = CommandHint(f"postgres init --tsvector english --index '{address}'")
+        return StorageError(f"{address} has no words for keyword: tsvector", hint=init)
+    for states, kind, sentence in CASES:
+        if state.startswith(states):
+            hint = suggest_init(address) if kind is IndexVersionError else ""
+            return kind(f"{address}: {sentence.format(said)}", hint=hint)
+    sentence = UNREACHABLE if isinstance(error, OperationalError) else "it answered with an error: {}"
+    return StorageError(f"{address}: {sentence.format(said)}")
 
 
 def suggest_init(address: DatabaseUrl) -> CommandHint:

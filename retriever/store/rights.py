@@ -21,7 +21,7 @@ READER = (
 )
 WRITER = (
     "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
-    "GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+    "GRANT USAGE, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
     "REVOKE INSERT, UPDATE, DELETE ON rights FROM {role}",
 )
 NO_RIGHTS = tuple(
@@ -43,46 +43,38 @@ def grant_all(
 
 
 def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Let a role of PostgreSQL read some folders of an index, and nothing of any other; by the owner of the tables.
+    """Let a role of PostgreSQL read these folders of an index, and nothing else; by the owner of the tables.
 
     Args:
         url: the database.
         role: one that is there. Who is a member of it may read the same.
-        folders: paths of indexed folders, or the ends of them.
+        folders: paths of indexed folders, or the ends of them; none takes all rights from the role.
 
     Returns:
         The folders that the role may read now.
 
     Raises:
-        UsageError: there is no such folder, or the role may read all already; nothing was changed.
+        UsageError: there is no such folder, or the role may read all; nothing was changed.
         IndexUnusableError: the database cannot be used.
     """
     with open_owner(url) as connection:
-        if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,):
-            hint = f"let it see all: hybrid_retrieve.py postgres init --reader {role} --index '{url}'"
-            raise UsageError("in a Citus cluster a role sees all folders or none", hint=hint)
-        if role in _list_roles(connection, "read_all") | _list_roles(connection, "write_all"):
-            hint = f"first run: hybrid_retrieve.py postgres revoke {role} --index '{url}'"
-            raise UsageError(f"{role} may read all folders already", hint=hint)
-        keys = [(role, key) for key in _find_folders(connection, folders)]
-        _execute(connection, READER, url, role)
-        connection.cursor().executemany(f"INSERT INTO rights VALUES ({ROLE}, %s) ON CONFLICT DO NOTHING", keys)
-        return _list_folders(connection, role)
-
-
-def revoke_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Take back the right to some folders, or all rights; otherwise as `grant_folders`."""
-    with open_owner(url) as connection:
         named = {policy: _list_roles(connection, policy) for policy in ("read_all", "write_all")}
-        if folders and any(role in roles for roles in named.values()):
-            raise UsageError(f"{role} may read all folders; revoke that without a folder, then grant some")
-        query = f"DELETE FROM rights WHERE role = {ROLE} AND (%s OR folder_key = ANY(%s))"
-        connection.execute(query, (role, not folders, _find_folders(connection, folders)))
-        if not folders:
-            for policy, roles in named.items():
+        if folders and connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,):
+            raise UsageError("in a Citus cluster a role sees all folders or none: `postgres init --reader`")
+        if folders and role in set().union(*named.values()):
+            raise UsageError(f"{role} may read all folders; take that away first, by `postgres grant {role}`")
+        keys = _find_folders(connection, folders)
+        for policy, roles in named.items():
+            if role in roles:
                 _name_in_policy(connection, url, policy, roles - {role})
-            _execute(connection, NO_RIGHTS, url, role)
-        return _list_folders(connection, role)
+        _execute(connection, NO_RIGHTS, url, role)
+        connection.execute(f"DELETE FROM rights WHERE role = {ROLE}", (role,))
+        if keys:
+            _execute(connection, READER, url, role)
+            query = f"INSERT INTO rights SELECT {ROLE}, key FROM unnest(CAST(%s AS bigint[])) AS key"
+            connection.execute(query, (role, keys))
+        query = f"SELECT path FROM rights JOIN folders USING (folder_key) WHERE role = {ROLE} ORDER BY folder_key"
+        return tuple(path for (path,) in connection.execute(query, (role,)))
 
 
 def _list_roles(connection: "psycopg.Connection", policy: str) -> set[str]:
@@ -128,8 +120,3 @@ def _find_folders(connection: "psycopg.Connection", wanted: Sequence[str]) -> li
             raise UsageError(f"{wrong}: {', '.join(meant or known) or 'none yet'}")
         found.append(known[meant[0]])
     return found
-
-
-def _list_folders(connection: "psycopg.Connection", role: str) -> tuple[str, ...]:
-    query = f"SELECT path FROM rights JOIN folders USING (folder_key) WHERE role = {ROLE} ORDER BY folder_key"
-    return tuple(path for (path,) in connection.execute(query, (role,)))

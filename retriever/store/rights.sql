@@ -16,13 +16,15 @@ BEGIN
         ('rights', 'pg_has_role(role, ''USAGE'')'),
         ('meta', 'true'),
         ('folders', NULL), ('documents', NULL), ('skipped', NULL), ('forgotten', NULL), ('backgrounds', NULL),
-        ('parts', NULL), ('postings', NULL), ('words', NULL), ('queue', NULL),
+        ('queue', NULL),
         -- What belongs to a document is seen with it, by its key; what was made of a text, with any chunk that has it.
         ('nodes', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = nodes.document_key)'),
         ('fields', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = fields.document_key)'),
-        ('names', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = node_key >> 24)'),
-        ('links', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = source_key >> 24)'),
-        ('chunks', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = chunk_key >> 24)'),
+        ('postings', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = postings.document_key)'),
+        ('words', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = words.document_key)'),
+        ('names', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = node_key >> 20)'),
+        ('links', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = source_key >> 20)'),
+        ('chunks', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = node_key >> 20)'),
         ('vectors', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = vectors.text_hash)'),
         ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)')
     LOOP

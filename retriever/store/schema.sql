@@ -2,7 +2,8 @@
 -- index of another format is refused with the command that makes it again. Where the same tables get other rows of the
 -- same documents, raise CONFIG_VERSION in retriever/indexing/request.py instead: the next `index` then reads every document
 -- anew, and embeds none again.
--- Keys are never used twice (AUTOINCREMENT): a snapshot that still knows a deleted key cannot show another row for it.
+-- Keys are never used twice (AUTOINCREMENT; those of nodes and chunks begin with their document's, see NODE_BITS in
+-- writing.py): a snapshot that still knows a deleted key cannot show another row for it.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -32,7 +33,7 @@ CREATE TABLE documents (
 ) STRICT;
 
 CREATE TABLE nodes (
-    node_key INTEGER PRIMARY KEY AUTOINCREMENT,
+    node_key INTEGER PRIMARY KEY,
     node_id TEXT NOT NULL UNIQUE,
     document_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     parent_id TEXT,              -- null for the file's own node
@@ -79,7 +80,7 @@ CREATE TABLE fields (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE chunks (
-    chunk_key INTEGER PRIMARY KEY AUTOINCREMENT,
+    chunk_key INTEGER PRIMARY KEY,
     node_key INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
     first_line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
@@ -100,6 +101,16 @@ CREATE TABLE vectors (
 CREATE TABLE pending (           -- texts of chunks whose vector is to be made: until then words alone find their sections
     text_hash BLOB PRIMARY KEY,
     text TEXT NOT NULL           -- what the encoder reads
+) STRICT;
+
+CREATE TABLE queue (             -- documents that wait for workers (retriever/indexing/workers.py), in a database alone
+    unit INTEGER PRIMARY KEY AUTOINCREMENT,
+    folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
+    path TEXT NOT NULL,
+    content TEXT NOT NULL,       -- JSON: what was seen of its file, and its text; null for one that is gone
+    attempts INTEGER NOT NULL DEFAULT 0,
+    worker INTEGER,              -- the connection that works on it (pg_backend_pid), if that is still there
+    reason TEXT                  -- why the last attempt failed
 ) STRICT;
 
 CREATE TABLE skipped (

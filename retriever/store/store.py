@@ -4,9 +4,8 @@ An open store travels; what differs between the two engines is a method or an at
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,26 +13,10 @@ from retriever.errors import UsageError
 from retriever.files import measure_folder
 from retriever.store import database
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, translate_sqlite_errors, verify_on_error
-from retriever.store.locks import is_read, writer_lock, writer_of
-from retriever.store.own_files import list_snapshots, require_own
+from retriever.store.database import FILE_NAME, translate_sqlite_errors
+from retriever.store.locks import writer_lock
+from retriever.store.own_files import require_own
 from retriever.store.url import FORM, DatabaseUrl, read_url
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedUnit:
-    """A document that waits for a worker, or is being worked on."""
-
-    folder_key: int
-    prefix: str
-    """Of its folder."""
-    path: str
-    """In its folder."""
-    attempts: int
-    reason: str
-    """Why the last attempt failed; empty where its worker ended."""
-    is_held: bool
-    """Whether a worker has it in hand."""
 
 
 class Store(ABC):
@@ -42,12 +25,8 @@ class Store(ABC):
     Every method may raise an IndexUnusableError.
     """
 
-    keeps_snapshots: ClassVar[bool]
-    """Whether what searches need is in files beside the rows, and not in tables with them."""
-    rows_name: ClassVar[str]
-    """Where its rows are, for people."""
     is_shared: ClassVar[bool]
-    """Whether others keep it up to date (`index`, workers, from any machine) and not who asks it."""
+    """Whether it is a database: others keep it up to date, and what searches need is in tables, not in files."""
     kept_elsewhere: ClassVar[str]
     """Where else deleted texts may be, a sentence; empty where nothing else has them."""
 
@@ -78,7 +57,7 @@ class Store(ABC):
 
     @contextmanager
     def share(self) -> Iterator[Connection]:
-        """Be one of several writers, each with a connection of its own, who take turns by `LOCK_WRITER`."""
+        """Be one of several writers, each with a connection of its own, who take turns by their transactions."""
         raise UsageError(f"{self.url} has no queue")
         yield
 
@@ -119,10 +98,6 @@ class Store(ABC):
     def explain_errors(self) -> AbstractContextManager[None]:
         """Let the errors of the engine leave as ours."""
 
-    def guard(self, connection: Connection) -> AbstractContextManager[None]:
-        """As `explain_errors`; rows that contradict one another are an IndexDamagedError, where nobody else looks."""
-        return self.explain_errors()
-
     def identify(self) -> object:
         """Return what tells the open index from another one that takes its place; None where none can."""
         return None
@@ -143,24 +118,10 @@ class Store(ABC):
             connection: of the one writer, outside of a transaction.
         """
 
-    @abstractmethod
-    def describe_use(self) -> tuple[bool, str]:
-        """Return whether another process writes, and who uses the index, a clause."""
-
-    def read_queue(self, connection: Connection) -> Sequence[QueuedUnit] | None:
-        """Return the documents that wait for workers; None where there is no queue."""
-        return None
-
-    def remove_queued(self, connection: Connection, folder_key: int, is_gone: Callable[[str], bool]) -> None:
-        """Take those paths of a folder out of the queue of workers that are gone."""
-        return
-
 
 class FolderStore(Store):
     """An index in a folder: `index.sqlite`, and snapshots beside it."""
 
-    keeps_snapshots: ClassVar[bool] = True
-    rows_name: ClassVar[str] = FILE_NAME
     is_shared: ClassVar[bool] = False
     kept_elsewhere: ClassVar[str] = ""
 
@@ -205,12 +166,6 @@ class FolderStore(Store):
         """Let SQLite's errors leave as ours."""
         return translate_sqlite_errors(self.folder)
 
-    @contextmanager
-    def guard(self, connection: Connection) -> Iterator[None]:
-        """Look at all rows where some contradict one another."""
-        with self.explain_errors(), verify_on_error(connection, self.folder):
-            yield
-
     def identify(self) -> object:
         """Return the device and the inode of index.sqlite."""
         return database.identify_database(self.folder)
@@ -223,12 +178,6 @@ class FolderStore(Store):
     def size_bytes(self) -> int:
         """Return what all files of the folder take."""
         return measure_folder(self.folder)
-
-    def describe_use(self) -> tuple[bool, str]:
-        """Name the writer, and count the snapshots that are read."""
-        writer, read = writer_of(self.folder), sum(map(is_read, list_snapshots(self.folder)))
-        says = f"process {writer} is writing" if writer else "nobody is writing"
-        return bool(writer), f"{says}; {read} snapshot{'' if read == 1 else 's'} being read"
 
     def erase(self, connection: Connection) -> bool:
         """Write index.sqlite anew, and empty SQLite's log."""

@@ -1,81 +1,46 @@
-"""The tables of an index in PostgreSQL: whether they are there, and how they are made."""
+"""The tables of an index in PostgreSQL: how they are made."""
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from retriever.errors import IndexVersionError, NoIndexError, StorageError
-from retriever.store.connection import Connection
-from retriever.store.database import read_schema
-from retriever.store.postgres import close_pools, open_owner
-from retriever.store.postgres_errors import explain_rights, suggest_init
+from retriever.errors import NoIndexError, StorageError, UsageError
+from retriever.store.database import INDEX_FORMAT, read_schema
+from retriever.store.postgres import check_tables, open_owner
 from retriever.store.rights import grant_all
 from retriever.store.url import DatabaseUrl
 
-if TYPE_CHECKING:
-    import psycopg
-
-TABLES_VERSION = 3  # of postgres.sql: the comment of the schema. Tables of another version are refused
-OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
-OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
-MOST_GRAPH_KB = 4 << 20  # of the server's memory, while a graph is made: 2 kB for each vector, where that is less
-
-
-def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> None:
-    """Raise where the server or pgvector is too old, or the tables are not there, or of another version."""
-    server = connection.info.server_version
-    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-    if row is None:
-        raise NoIndexError(f"{url} has no pgvector yet", hint=suggest_init(url))
-    pgvector = tuple(map(int, row[0].split(".")[:2]))
-    if server < OLDEST_SERVER or pgvector < OLDEST_PGVECTOR:
-        oldest = f"{OLDEST_SERVER // 10_000} with pgvector {'.'.join(map(str, OLDEST_PGVECTOR))}"
-        raise IndexVersionError(
-            f"{url} is PostgreSQL {server // 10_000} with pgvector {row[0]}, and {oldest} is the oldest that will do;"
-            " use a newer server, or install a newer pgvector and run there: ALTER EXTENSION vector UPDATE"
-        )
-    found = read_version(connection, url)
-    if found is None:
-        raise NoIndexError(f"{url} has no index in the schema {url.schema}", hint=suggest_init(url))
-    if found != TABLES_VERSION:
-        raise IndexVersionError(
-            f"the tables of {url} have version {found}, this program reads version {TABLES_VERSION}; name another"
-            " ?schema=NAME, and index the documents there"
-        )
-
-
-def read_version(connection: "psycopg.Connection", url: DatabaseUrl) -> int | None:
-    """Read the version of the tables; None where there are none."""
-    query = (
-        "SELECT obj_description(oid, 'pg_namespace'), has_schema_privilege(oid, 'USAGE') FROM pg_namespace"
-        " WHERE nspname = %s"
-    )
-    found, has_rights = connection.execute(query, (url.schema,)).fetchone() or (None, True)
-    if not has_rights:
-        raise explain_rights(url, f"it has no rights to the schema {url.schema}")
-    return int(found.rpartition(" ")[2]) if found and found.startswith("hybrid-retrieve ") else None
-
 
 def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> bool:
-    """Make the tables where there are none, and grant rights, all or nothing; return whether tables were made."""
+    """Make the tables where there are none, and grant rights, all or nothing; by the role that owns them.
+
+    Args:
+        url: where; its schema is made as well.
+        writers: roles that may index from now on.
+        readers: roles that may ask from now on, and see all folders.
+
+    Returns:
+        Whether tables were made.
+
+    Raises:
+        UsageError: the extra `postgres` is not installed.
+        IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
+    """
     from psycopg import sql
 
     with open_owner(url) as connection:
-        if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
-            connection.execute("CREATE EXTENSION vector")
-        is_new = read_version(connection, url) is None
-        if is_new:
-            schema = sql.Identifier(url.schema)
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        is_new = False
+        try:
+            check_tables(connection, url)
+        except NoIndexError:
+            is_new = True
+            schema, version = sql.Identifier(url.schema), sql.Literal(f"hybrid-retrieve {INDEX_FORMAT}")
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
             connection.execute(translate_schema(read_schema()).encode())
-            connection.execute(_read_sql("postgres"))
-            connection.execute(_read_sql("rights"))
-            version = sql.Literal(f"hybrid-retrieve {TABLES_VERSION}")
+            for name in ("postgres", "rights"):
+                connection.execute(_read_sql(name).encode())
             connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, version))
-        check_tables(connection, url)
         grant_all(connection, url, writers, readers)
-    close_pools()
     return is_new
 
 
@@ -103,14 +68,10 @@ def distribute_tables(url: DatabaseUrl) -> None:
 
     with open_owner(url) as connection:
         if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() == (None,):
-            raise StorageError(
-                f"{url} is no database of a Citus cluster",
-                hint="run CREATE EXTENSION citus on each node, and name the workers with citus_add_node: "
-                "docs/internals/postgres.md",
-            )
+            raise StorageError(f"{url} is no database of a Citus cluster", hint="docs/internals/postgres.md")
         done = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = CAST('nodes' AS regclass)"
         if connection.execute(done).fetchone() is None:
-            for statement in _read_sql("citus").decode().split(";\n"):  # Citus takes one at a time
+            for statement in _read_sql("citus").split(";\n"):  # Citus takes one at a time
                 connection.execute(statement.encode())
             database = sql.Identifier(connection.info.dbname)
             # What a transaction sets, such as that of HNSW, its workers are told; and rows of reference tables
@@ -136,27 +97,26 @@ def make_tsvector(url: DatabaseUrl, language: str) -> None:
         connection.execute(sql.SQL("COMMENT ON COLUMN nodes.lexemes IS {}").format(sql.Literal(language)))
 
 
-def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
-    """Make an HNSW index over the vectors of an encoder, unless there is one; False where this role may not."""
-    name = f"hnsw_{blake2b(fingerprint.encode(), digest_size=6).hexdigest()}"
-    query = "SELECT to_regclass(?) IS NOT NULL, pg_has_role(relowner, 'USAGE') FROM pg_class"
-    is_made, is_owner = connection.execute(f"{query} WHERE oid = CAST('vectors' AS regclass)", (name,)).fetchone()
-    if is_owner and not is_made:
-        # pgvector makes the graph in memory; with less than it takes, it goes on many times as slowly.
-        connection.execute(
-            "SELECT set_config('maintenance_work_mem', greatest(pg_size_bytes(current_setting('maintenance_work_mem'))"
-            " / 1024, least(2 * (SELECT count(*) FROM vectors), ?)) || 'kB', false)",
-            (MOST_GRAPH_KB,),
-        )
+def make_hnsw(url: DatabaseUrl) -> None:
+    """Make an index of near vectors, of those of the encoder in force: `vector_search: hnsw`."""
+    from psycopg import sql
+
+    with open_owner(url) as connection:
+        connection.execute("DROP INDEX IF EXISTS vectors_hnsw")
+        row = connection.execute(
+            "SELECT fingerprint, vector_dims(vector) FROM vectors"
+            " JOIN meta ON value = fingerprint AND key = 'fingerprint' LIMIT 1"
+        ).fetchone()
+        if row is None:
+            raise UsageError(f"{url} holds no vectors yet; index documents first")
         # With pgvector's own m = 16, ef_construction = 64 a third of the questions lost one of forty texts; with these
         # none did (6,552 texts, 30 questions). 3.1 s in place of 2.3 s.
-        owner = fingerprint.replace("'", "''")
-        connection.execute(
-            f"CREATE INDEX {name} ON vectors USING hnsw ((CAST(vector AS halfvec({dimension}))) halfvec_cosine_ops)"
-            f" WITH (m = 24, ef_construction = 200) WHERE fingerprint = '{owner}'"
+        statement = (
+            f"CREATE INDEX vectors_hnsw ON vectors USING hnsw ((CAST(vector AS halfvec({row[1]}))) halfvec_cosine_ops)"
+            " WITH (m = 24, ef_construction = 200) WHERE fingerprint = {}"
         )
-    return bool(is_made or is_owner)
+        connection.execute(sql.SQL(statement).format(sql.Literal(row[0])))
 
 
-def _read_sql(name: str) -> bytes:
-    return Path(__file__).with_name(f"{name}.sql").read_bytes()
+def _read_sql(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8")

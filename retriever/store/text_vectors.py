@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from retriever.types import FloatMatrix, WholeMatrix
 # A vector is kept as whole numbers of [-127, 127], a quarter of its size. Its direction alone is compared, and changes
 # by a cosine of less than .0001: a hundredth of what the model's own int8 weights have lost.
 LARGEST = 127
-CHECKSUM = 4  # bytes
 HASHES_AT_ONCE = 500
 
 WANTED = f"WITH wanted AS (SELECT node_key, node_id FROM nodes WHERE node_id {GIVEN})"
@@ -26,41 +24,31 @@ class PackedVector(bytes):
 
 
 def pack_vectors(matrix: FloatMatrix) -> Iterator[PackedVector]:
-    """Each row of (n, d), none of zeros, as d whole numbers of a byte and their CRC-32, little-endian."""
+    """Each row of (n, d), none of zeros, as d whole numbers of a byte."""
     whole = np.rint(matrix * (LARGEST / np.abs(matrix).max(axis=1, keepdims=True, initial=0))).astype(np.int8)
-    for row in whole:
-        numbers = row.tobytes()
-        yield add_checksum(numbers)
+    return (PackedVector(row.tobytes()) for row in whole)
 
 
-def add_checksum(numbers: bytes) -> "PackedVector":
-    return PackedVector(numbers + crc32(numbers).to_bytes(CHECKSUM, "little"))
+def join_vectors(packed: Iterable[bytes], length: int) -> WholeMatrix:
+    """Return packed vectors as (n, d) whole numbers.
 
-
-def is_as_written(packed: object) -> bool:
-    """Return whether these are bytes as `pack_vectors` wrote them."""
-    return isinstance(packed, bytes) and crc32(packed[:-CHECKSUM]).to_bytes(CHECKSUM, "little") == packed[-CHECKSUM:]
+    Raises:
+        sqlite3.DatabaseError: one of them has another length.
+    """
+    numbers, count = bytearray(), 0
+    for vector in packed:  # one by one: a list would take twice the memory
+        if len(vector) != length:
+            raise sqlite3.DatabaseError("a vector is not as it was written")
+        numbers += vector
+        count += 1
+    return np.frombuffer(numbers, np.int8).reshape(count, length)
 
 
 def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
-    """(n, d) float32, unit rows.
-
-    Raises:
-        sqlite3.DatabaseError: one of them is not as it was written.
-    """
-    length = len(packed[0]) - CHECKSUM if packed else 0
-    for vector in packed:
-        check_vector(vector, length)
-    rows = np.frombuffer(b"".join(packed), np.int8).reshape(len(packed), length + CHECKSUM)
-    matrix = rows[:, :length].astype(np.float32)
+    """(n, d) float32, unit rows; errors as `join_vectors`."""
+    matrix = join_vectors(packed, len(packed[0]) if packed else 0).astype(np.float32)
     matrix /= np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, np.newaxis]
     return matrix
-
-
-def check_vector(vector: bytes, length: int) -> None:
-    """Check a vector of so many numbers; sqlite3.DatabaseError where it is not as it was written."""
-    if not is_as_written(vector) or len(vector) != length + CHECKSUM:
-        raise sqlite3.DatabaseError("a vector is not as it was written")
 
 
 def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
@@ -143,7 +131,7 @@ def pending_texts(connection: Connection, limit: int) -> dict[bytes, str]:
 def dimension(connection: Connection, fingerprint: str) -> int | None:
     """The length of the vectors; None where there is none."""
     row = connection.execute("SELECT vector FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)).fetchone()
-    return len(row[0]) - CHECKSUM if row else None
+    return len(row[0]) if row else None
 
 
 def chunk_vectors(
@@ -201,12 +189,14 @@ def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int
         "SELECT min(chunk_key), vector FROM vectors CROSS JOIN chunks USING (text_hash) WHERE +fingerprint = ?"
         " GROUP BY vector_key"
     )
-    keys, numbers, length = [], bytearray(), dimension(connection, fingerprint) or 0
-    for key, vector in connection.execute(query, (fingerprint,)):  # row by row: a list would take twice the memory
-        check_vector(vector, length)
-        keys.append(key)
-        numbers += vector
-    matrix = np.frombuffer(numbers, np.int8).reshape(len(keys), length + CHECKSUM)[:, :length]
+    keys: list[int] = []
+
+    def read_rows() -> Iterator[bytes]:
+        for key, vector in connection.execute(query, (fingerprint,)):
+            keys.append(key)
+            yield vector
+
+    matrix = join_vectors(read_rows(), dimension(connection, fingerprint) or 0)
     order = np.argsort(keys)
     return np.array(keys, np.int64)[order].tolist(), matrix[order]
 

@@ -1,7 +1,8 @@
 """Changes to index.sqlite. Every function belongs inside a `transaction` of the one writer."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -14,7 +15,12 @@ from retriever.store.text_vectors import pack_vectors
 from retriever.types import Chunk, FloatMatrix
 
 if TYPE_CHECKING:
-    from pageindex.document import Document, Placed
+    from pageindex.document import Document
+    from pageindex.node import Node
+
+# A document's rows stand together, and the document of a row is known from its key: a node's is (document_key << 20)
+# plus its place in the document, a chunk's (node_key << 16) plus its place in the node.
+NODE_BITS, CHUNK_BITS = 20, 16
 
 
 def text_hash(text: str) -> bytes:
@@ -32,8 +38,8 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
 
 
 def add_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
-    (key,) = connection.insert_rows("folders", [{"path": folder.path, "prefix": folder.prefix}])
-    return replace(folder, key=key)
+    query = "INSERT INTO folders (path, prefix) VALUES (?, ?) RETURNING folder_key"
+    return replace(folder, key=connection.execute(query, (folder.path, folder.prefix)).fetchone()[0])
 
 
 def set_place(connection: Connection, folder: StoredFolder) -> None:
@@ -63,27 +69,37 @@ def put_document(
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     from pageindex.document import find_holders
 
-    row = {
-        "folder_key": folder_key,
-        "path": stat.path,
-        "size": stat.size,
-        "mtime_ns": stat.mtime_ns,
-        "ctime_ns": stat.ctime_ns,
-        "inode": stat.inode,
-        "digest": stat.digest,
-        "title": document.title,
-        "boilerplate": boilerplate([placed.node for placed in document.nodes]),
-        "aliases": json.dumps(document.front_matter.aliases, ensure_ascii=False),
-        "warnings": json.dumps(document.warnings, ensure_ascii=False),
-        "dated": document.front_matter.dated,
-    }
-    (document_key,) = connection.insert_rows("documents", [row])
+    share = boilerplate([placed.node for placed in document.nodes])
+    aliases, warnings = (
+        json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)
+    )
+    columns = "folder_key, path, size, mtime_ns, ctime_ns, inode, digest, title, boilerplate, aliases, warnings, dated"
+    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, stat.digest, document.title)
+    document_key: int
+    (document_key,) = connection.execute(
+        f"INSERT INTO documents ({columns}) VALUES ({', '.join('?' * 12)}) RETURNING document_key",
+        (*row, share, aliases, warnings, document.front_matter.dated),
+    ).fetchone()
     fields = [(document_key, position, key, value) for position, (key, value) in enumerate(document.fields)]
     connection.executemany("INSERT INTO fields (document_key, position, key, value) VALUES (?, ?, ?, ?)", fields)
     holders = find_holders(document.nodes)
-    nodes = [describe_node(document_key, placed, holders.get(placed.node.id)) for placed in document.nodes]
-    ids = [placed.node.id for placed in document.nodes]
-    node_keys = dict(zip(ids, connection.insert_rows("nodes", nodes), strict=True))
+    node_keys = {placed.node.id: (document_key << NODE_BITS) + place for place, placed in enumerate(document.nodes)}
+    columns = (
+        "node_key, node_id, document_key, parent_id, kind, level, title, breadcrumb, first_line, last_line, text,"
+        " front_matter_lines, anchor, summary, holder_id"
+    )
+    nodes = (
+        (
+            node_keys[placed.node.id],
+            placed.node.id,
+            document_key,
+            placed.parent_id,
+            *describe_node(placed.node),
+            holders.get(placed.node.id),
+        )
+        for placed in document.nodes
+    )
+    connection.executemany(f"INSERT INTO nodes ({columns}) VALUES ({', '.join('?' * 15)})", nodes)
     rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
     connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
     links = [
@@ -95,41 +111,26 @@ def put_document(
     return document_key
 
 
-def describe_node(document_key: int, placed: "Placed", holder_id: str | None) -> dict[str, object]:
-    """The row of a node; `holder_id` is the node that shows its text where it has none of its own."""
-    node = placed.node
+def describe_node(node: "Node") -> tuple[object, ...]:
+    """From its kind to its summary, as the columns are named."""
     first, last = (node.span.first, node.span.last) if node.span else (None, None)
-    return {
-        "node_id": node.id,
-        "document_key": document_key,
-        "parent_id": placed.parent_id,
-        "kind": node.kind.value,
-        "level": node.level,
-        "title": node.title,
-        "breadcrumb": json.dumps(node.breadcrumb, ensure_ascii=False),
-        "first_line": first,
-        "last_line": last,
-        "text": node.text,
-        "front_matter_lines": node.front_matter_lines,
-        "anchor": node.anchor,
-        "summary": node.summary,
-        "holder_id": holder_id,
-    }
+    breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
+    place = (node.kind.value, node.level, node.title, breadcrumb, first, last)
+    return (*place, node.text, node.front_matter_lines, node.anchor, node.summary)
 
 
 def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:
+    """Chunks of some nodes, all of each."""
     node_keys = keys_of_nodes(connection, {chunk.node_id for chunk in chunks})
-    rows = (
-        {
-            "node_key": node_keys[chunk.node_id],
-            "first_line": chunk.span.first,
-            "last_line": chunk.span.last,
-            "text": chunk.text,
-            "text_hash": text_hash(chunk.embedded_text),
-        }
-        for chunk in chunks
-    )
-    connection.insert_rows("chunks", rows)
+    places, rows = Counter[int](), []
+    for chunk in chunks:
+        node = node_keys[chunk.node_id]
+        key = (node << CHUNK_BITS) + places[node]
+        places[node] += 1
+        span, hashed = chunk.span, text_hash(chunk.embedded_text)
+        rows.append((key, node, span.first, span.last, chunk.text, hashed))
+    columns = "chunk_key, node_key, first_line, last_line, text, text_hash"
+    connection.executemany(f"INSERT INTO chunks ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 def remove_documents(connection: Connection, document_keys: Sequence[int]) -> None:
@@ -145,6 +146,13 @@ def remove_folder(connection: Connection, folder_key: int) -> None:
     rows = connection.execute("SELECT document_key FROM documents WHERE folder_key = ?", (folder_key,)).fetchall()
     remove_documents(connection, [key for (key,) in rows])
     connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder_key,))
+
+
+def remove_queued(connection: Connection, folder_key: int, is_gone: Callable[[str], bool]) -> None:
+    """Take those paths of a folder out of the queue; a worker that has one in hand finds out at its commit."""
+    queued = connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder_key,)).fetchall()
+    gone = [(folder_key, path) for (path,) in queued if is_gone(path)]
+    connection.executemany("DELETE FROM queue WHERE folder_key = ? AND path = ?", gone)
 
 
 def set_stat(connection: Connection, stats: Iterable[StoredDocument]) -> None:

@@ -30,7 +30,6 @@ from retriever.indexing.request import (
 )
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, collect_settings
 from retriever.store import reading
-from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.copying import copy_rows, remove_rows
 from retriever.store.database import FILE_NAME, create_file, read_transaction, transaction
@@ -204,7 +203,7 @@ def check_rows(
     """Check every row and setting of an unpacked index; return its settings with those given, and its folders."""
     try:
         with draft.read() as connection:
-            if (found := next(find_damage(connection), None)) is not None:
+            if (found := next(connection.find_damage(), None)) is not None:
                 raise ArchiveError(f"{file} is damaged: {found}")
             given = collect_settings(DEFAULT_PROFILE, settings, reading.index_settings(connection))
             given.profile()

@@ -31,7 +31,6 @@ from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
 from retriever.store import listing, reading, text_vectors
-from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME
 from retriever.store.store import Store
@@ -171,7 +170,7 @@ def examine_index(index: Store) -> Iterator[Finding]:
     try:
         with index.read() as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
-            damage = list(find_damage(connection))
+            damage = list(connection.find_damage())
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
@@ -183,8 +182,6 @@ def examine_index(index: Store) -> Iterator[Finding]:
     except IndexUnusableError as error:  # one of another version says itself what to do
         cure = "" if isinstance(error, IndexVersionError) else repair
         yield Finding("index", FILE_NAME, "problem", str(error), cure)
-    is_written, says = index.describe_use()
-    yield Finding("index", "locks", "note" if is_written else "well", says)
 
 
 def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
@@ -192,7 +189,7 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    yield Finding("index", index.rows_name, "well", f"{says}; every row can be read")
+    yield Finding("index", "rows", "well", f"{says}; every row can be read")
     skipped, remarks = len(listing.skipped(connection)), len(listing.warnings(connection))
     found = ((counts.broken_links, "broken link"), (skipped, "skipped file"), (remarks, "remark"))
     if named := ", ".join(pluralize(number, noun) for number, noun in found if number):

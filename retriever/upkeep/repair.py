@@ -22,9 +22,15 @@ from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import reading, text_vectors
-from retriever.store.checking import find_damage
-from retriever.store.database import FILE_NAME, PAGE_BYTES, make_schema, transaction, translate_sqlite_errors
+from retriever.store import reading
+from retriever.store.database import (
+    FILE_NAME,
+    INDEX_FORMAT,
+    PAGE_BYTES,
+    make_schema,
+    transaction,
+    translate_sqlite_errors,
+)
 from retriever.store.locks import writer_lock
 from retriever.store.own_files import LOGS
 from retriever.store.store import FolderStore, Store
@@ -74,7 +80,7 @@ def is_damaged(store: Store) -> bool:
     """Return whether the rows are damaged, or of an earlier format."""
     try:
         with store.read() as connection:
-            return next(find_damage(connection), None) is not None
+            return next(connection.find_damage(), None) is not None
     except (IndexDamagedError, OldIndexError):
         return True
     except NoIndexError:
@@ -133,13 +139,17 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> str:
     saved, broken = {}, []
     with closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source:
         source.execute("PRAGMA writable_schema = ON")  # passes over a table whose definition is damaged
+        version = 0
         try:
             (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
             collect_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
             target.execute("INSERT INTO meta VALUES ('settings', ?)", (settings,))
+            (version,) = source.execute("PRAGMA user_version").fetchone()
         except (*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
             broken.append("settings")
         for table, name in SAVED.items():
+            if table == "vectors" and version != INDEX_FORMAT:  # other numbers
+                continue
             before = target.total_changes
             if not copy_table(source, target, table):
                 broken.append(f"{name}s")
@@ -158,9 +168,6 @@ def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: st
     target.execute("BEGIN")
     try:
         for row in source.execute(f"SELECT {', '.join(columns)} FROM {table}"):
-            if table == "vectors" and not text_vectors.is_as_written(row[-1]):
-                is_whole = False
-                continue
             try:
                 target.execute(insert, row)
             except sqlite3.IntegrityError:  # a value of another type than the table's

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.indexing import embed
 from tests.postgres import Server, counting_turns
 from tests.program import PROJECT, Cli
 
@@ -87,23 +86,6 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
     cli("indexes", "--drop", postgres, "--yes", code=2)
 
 
-def test_parts_are_merged_when_there_are_many(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.indexing.derived_tables.MOST_PARTS", 3)
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    places: Sequence[str | Path] = (postgres, tmp_path / "index")
-    for number in range(6):
-        (docs / f"{number}.md").write_text(f"# Page {number}\n\nCommon words and word{number}.\n", encoding="utf-8")
-        (docs / "0.md").write_text(f"# Page 0\n\nOnly now, edit{number}.\n", encoding="utf-8")
-        found = []
-        for place in places:
-            index_folders([docs], place, settings={"encoder": {"kind": "none"}})
-            with open_retriever(index=place) as retriever:
-                answers = [retriever.search(text).hits for text in ("common words", "only now", f"edit{number}")]
-                found.append([[(hit.node_id, hit.score) for hit in hits] for hits in answers])
-        assert found[0] == found[1]
-
-
 def test_a_question_takes_few_round_trips(postgres_server: Server, postgres: str) -> None:
     index_folders([LARDER / "larder"], postgres)
     with counting_turns(postgres_server.port) as (port, turns):
@@ -152,13 +134,6 @@ def test_an_open_retriever_follows_the_index(postgres: str, tmp_path: Path) -> N
             assert answer.hits[0].file == f"b{number}.md"
             assert answer.degraded == ()
         assert len(other.search("zebra").hits) == 3
-
-
-def test_a_document_may_be_cut_in_several_turns(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed, "NODES_AT_ONCE", 2)
-    sections = "".join(f"## Part {number}\n\nText of part {number}.\n\n" for number in range(5))
-    (tmp_path / "long.md").write_text(f"# Long\n\n{sections}", encoding="utf-8")
-    assert index_folders([tmp_path], postgres).chunks == 6  # with that of the title
 
 
 def test_equal_scores_rank_by_path_whatever_came_first(any_place: str | Path, tmp_path: Path) -> None:

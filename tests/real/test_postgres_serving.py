@@ -18,10 +18,9 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders
-from retriever.indexing.workers import read_queue
-from retriever.sharing import enqueue_folders
+from retriever.store.database import INDEX_FORMAT
 from retriever.store.store import open_store
-from retriever.store.tables import TABLES_VERSION, make_tables
+from retriever.store.tables import make_tables
 from tests.postgres import Server
 from tests.program import Cli, command, environment
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -92,20 +91,13 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 40.0) -> None:
 
 @contextmanager
 def start_team(index: str, folder: Path) -> Iterator[Team]:
-    """Two servers that are ready, the proxy, and two workers who have made the index.
+    """Two servers that are ready, and the proxy.
 
     The second server knows nothing of the folder, as one on another machine.
     """
     docs = write_pages(folder / "docs", PAGES)
-    assert enqueue_folders([docs], index) == len(PAGES)
+    index_folders([docs], index)
     with ExitStack() as stack:
-        for _ in range(2):
-            worker = subprocess.Popen(command("worker", "--index", index), env=environment(), stdout=subprocess.PIPE)
-            stack.callback(worker.communicate)
-            stack.callback(worker.terminate)
-        wait_for(
-            lambda: (queue := read_queue(open_store(index))) is not None and not queue.queued and not queue.running
-        )
         ports: list[int] = []
         handler = type("Proxy", (RoundRobin,), {"ports": ports, "turn": itertools.count()})
         proxy = stack.enter_context(serving(handler))
@@ -164,7 +156,7 @@ def test_two_versions_of_the_program_at_once(team: Team) -> None:
     finally:
         watching.kill()
         watching.communicate()
-        connection.execute(f"COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve {TABLES_VERSION}'")
+        connection.execute(f"COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve {INDEX_FORMAT}'")
         connection.close()
 
 

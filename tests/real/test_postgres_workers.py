@@ -3,24 +3,22 @@
 import json
 import random
 import shutil
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from pageindex.corpus import DocumentText
-from pageindex.document import Document
-from retriever import api, sharing
-from retriever.errors import UsageError
-from retriever.indexing import embed, update, workers
-from retriever.store.reading import StoredFolder
+from retriever import api
+from retriever.errors import StorageError, UsageError
+from retriever.indexes import index_request
+from retriever.indexing import workers
 from retriever.store.store import open_store
 from tests.postgres import Server
 from tests.program import PROJECT, Cli, command, environment
@@ -55,27 +53,23 @@ def execute(address: str, query: LiteralString, *parameters: object) -> list[tup
         return cursor.fetchall() if cursor.description else []
 
 
-def cut_connections(address: str) -> None:
-    execute(
-        address,
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'hybrid_retrieve'",
-    )
+def enqueue(docs: Path, address: str, settings: Any = PLAIN) -> int:  # noqa: ANN401  # as `index_request`
+    return workers.enqueue(index_request([docs], address, "balanced", settings))
 
 
 def work(address: str) -> list[workers.WorkedUnit]:
-    return [unit for unit in sharing.work_queue(address, once=True) if unit is not None]
+    request = partial(index_request, (), address, "balanced", None)
+    return [unit for unit in workers.work(request, once=True) if unit is not None]
 
 
 def read_queue(address: str) -> workers.Queue:
-    queue = workers.read_queue(open_store(address))
-    assert queue is not None
-    return queue
+    with open_store(address).read() as connection:
+        return workers.read_queue(connection)
 
 
-def start_workers(address: str, count: int) -> list[subprocess.Popen[str]]:
+def start_worker(address: str) -> subprocess.Popen[str]:
     line = command("worker", "--index", address, "--once")
-    return [subprocess.Popen(line, env=environment(), stdout=subprocess.PIPE, text=True) for _ in range(count)]
+    return subprocess.Popen(line, env=environment(), stdout=subprocess.PIPE, text=True)
 
 
 def wait_until(is_so: Callable[[], object], seconds: float = 60) -> None:
@@ -90,17 +84,19 @@ def documents(address: str) -> list[str]:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], object]) -> list[str]:
-    """Does something once while a worker has a document in hand, whose path it is given; the documents in hand."""
-    parse = update.parse_text
+    """Does something once while a worker has documents in hand, and is given the path of the first; all in hand."""
+    claim = workers.claim
     seen: list[str] = []
 
-    def parse_later(folder: StoredFolder, path: str, text: DocumentText) -> Document:
-        seen.append(path)
-        if len(seen) == 1:
-            act(path)
-        return parse(folder, path, text)
+    def claim_first(connection: Any) -> Any:  # noqa: ANN401  # passed on
+        units = claim(connection)
+        is_first = not seen
+        seen.extend(path for _, _, path, _ in units)
+        if is_first and units:
+            act(seen[0])
+        return units
 
-    monkeypatch.setattr(workers, "parse_text", parse_later)
+    monkeypatch.setattr(workers, "claim", claim_first)
     return seen
 
 
@@ -116,68 +112,52 @@ def compare(cli: Cli, places: Sequence[str | Path], questions: Sequence[str]) ->
 
 
 @pytest.mark.timeout(300)
-def test_two_workers_one_killed_and_one_cut_off_make_the_same_index(cli: Cli, postgres: str, tmp_path: Path) -> None:
+def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postgres: str, tmp_path: Path) -> None:
     docs, tiny, alone = tmp_path / "larder", tmp_path / "tiny", tmp_path / "index"
     shutil.copytree(LARDER, docs)
     tiny.mkdir()
-    write_pages(tiny, range(60))
+    write_pages(tiny, range(90))
     cli("index", docs, tiny, "--index", alone)
-    assert "queued 72 documents" in cli("index", docs, tiny, "--enqueue", "--index", postgres).out
-    cli("index", docs, tiny, "--enqueue", "--index", postgres)
-    assert read_queue(postgres).queued == 72
-    killed, cut = start_workers(postgres, 2)
+    assert "queued 102 documents" in cli("index", docs, tiny, "--enqueue", "--index", postgres).out
+    assert read_queue(postgres).queued == 102
+    killed, cut = start_worker(postgres), start_worker(postgres)
     wait_until(lambda: len(documents(postgres)) >= 10)
     killed.kill()
-    cut_connections(postgres)
-    killed.wait()
-    assert cut.wait(150) == 0
     killed.communicate()
-    assert cut.communicate()[0].startswith("indexed")
-    queue = read_queue(postgres)
-    assert queue == workers.Queue(0, 0, ())
+    execute(
+        postgres,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'hybrid_retrieve'",
+    )
+    cut.communicate()
+    assert cut.returncode == 1
+    left = read_queue(postgres)
+    assert left.queued == 102 - len(documents(postgres))
+    others = [start_worker(postgres) for _ in range(2)]
+    assert all("indexed" in other.communicate(timeout=150)[0] for other in others)
+    assert read_queue(postgres) == workers.Queue(0, 0, ())
     compare(cli, (postgres, alone), QUESTIONS)
     # A change, and one that goes: by a worker here, by `index` there.
     (docs / "restore.md").unlink()
-    write_pages(tiny, [60])
+    write_pages(tiny, [90])
     for place in (postgres, alone):
         cli("index", docs, tiny, *(["--enqueue"] if place == postgres else []), "--index", place)
-    assert sorted(unit.path for unit in work(postgres)) == ["larder:restore.md", "tiny:page60.md"]
-    compare(cli, (postgres, alone), (*QUESTIONS[:1], "number60"))
-    texts, vectors = execute(postgres, "SELECT count(DISTINCT text_hash), (SELECT count(*) FROM vectors) FROM chunks")[
-        0
-    ]
-    assert texts <= vectors
+    assert "indexed 2 documents" in cli("worker", "--once", "--index", postgres).out
+    compare(cli, (postgres, alone), (*QUESTIONS[:1], "number90"))
 
 
-@pytest.mark.timeout(120)
-def test_a_server_that_restarts(
+def test_a_server_that_goes_away_ends_a_worker_and_loses_nothing(
     postgres: str, postgres_server: Server, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def restart(_: str) -> None:
-        postgres_server.stop("immediate")
-        threading.Timer(0.5, postgres_server.start).start()
-
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    seen = meanwhile(monkeypatch, restart)
+    enqueue(docs, postgres)
+    meanwhile(monkeypatch, lambda _: postgres_server.stop("immediate"))
+    try:
+        with pytest.raises(StorageError, match="cannot be reached"):
+            work(postgres)
+    finally:
+        postgres_server.start()
+    assert read_queue(postgres).queued == 6
     assert len(work(postgres)) == 6
-    assert len(seen) == 7
-    assert seen[0] == seen[-1]  # others came first
-    assert read_queue(postgres).failed == ()
-
-
-@pytest.mark.timeout(120)
-def test_sigterm_ends_a_worker_after_the_document_at_hand(postgres: str, docs: Path) -> None:
-    write_pages(docs, range(200))
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    (worker,) = start_workers(postgres, 1)
-    wait_until(lambda: documents(postgres))
-    worker.send_signal(signal.SIGTERM)
-    out, _ = worker.communicate(timeout=30)
-    assert worker.returncode == 0
-    count = len(documents(postgres))
-    assert 0 < count < 200
-    assert f"indexed {count} document" in out
-    assert execute(postgres, "SELECT count(*) FROM queue") == [(200 - count,)]
 
 
 def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: Path, cli: Cli) -> None:
@@ -188,7 +168,7 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
     headings = (f"{'#' * level} {words[level]}\n\nText.\n" for level in range(1, 7))
     (deep / "long.md").write_text("\n".join(headings), encoding="utf-8")
     name = (deep / "long.md").relative_to(docs).as_posix()
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
+    enqueue(docs, postgres)
     tried = work(postgres)
     assert [unit.path for unit in tried if unit.reason] == [name] * workers.MOST_ATTEMPTS
     ((path, reason),) = read_queue(postgres).failed
@@ -197,38 +177,32 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
     assert len(documents(postgres)) == 6
     assert f"failed      {name}: {reason}" in cli("status", "--index", postgres).out
     shown = json.loads(cli("status", "--index", postgres, "--json").out)["queue"]
-    assert shown["failed"] == [{"file": name, "reason": reason}]
-    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 1  # tries it again
-    assert read_queue(postgres).queued == 1
+    assert shown == {"queued": 0, "running": 0, "failed": [{"file": name, "reason": reason}]}
     (deep / "long.md").write_text("# Short\n\nText.\n", encoding="utf-8")
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
+    assert enqueue(docs, postgres) == 1  # tries it again
     assert work(postgres) == [workers.WorkedUnit(name)]
-    assert read_queue(postgres).failed == ()
 
 
-def test_a_document_by_which_workers_end_is_left_to_people(postgres: str, docs: Path) -> None:
-    shutil.rmtree(docs)
-    docs.mkdir()
-    write_pages(docs, [0])
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
-    for _ in range(workers.MOST_ATTEMPTS):
+def test_documents_by_which_workers_end_are_left_to_people(postgres: str, docs: Path) -> None:
+    enqueue(docs, postgres)
+    for attempt in range(1, 2 + 2 * 6):
         with open_store(postgres).share() as connection:
-            assert connection.execute(workers.CLAIM).fetchone()
-            assert read_queue(postgres).running == 1
-            assert connection.execute(workers.CLAIM).fetchone() is None
+            assert len(workers.claim(connection)) == (6 if attempt == 1 else 1)
+            assert read_queue(postgres).running == (6 if attempt == 1 else 1)
         wait_until(lambda: not read_queue(postgres).running)
-    assert read_queue(postgres).failed == (("page0.md", "the worker ended each time"),)
+    assert read_queue(postgres).failed[0] == ("page0.md", "the worker ended each time")
     assert work(postgres) == []
 
 
-def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path) -> None:
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
+def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "UNITS_AT_ONCE", 1)
+    enqueue(docs, postgres)
     claimed: list[str] = []
 
     def claim_all() -> None:
         with open_store(postgres).share() as connection:
-            while unit := connection.execute(workers.CLAIM).fetchone():
-                claimed.append(unit[2])
+            while units := workers.claim(connection):
+                claimed.extend(path for _, _, path, _ in units)
             barrier.wait(30)  # until then they are held
 
     barrier = threading.Barrier(4)
@@ -241,47 +215,25 @@ def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path) -> None
 
 
 def test_what_is_forgotten_does_not_come_back(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
+    (docs / "twin.md").write_bytes((docs / "page0.md").read_bytes())
+    enqueue(docs, postgres, {})
     api.forget_documents(["page3.md"], postgres)  # while it is queued
-    assert read_queue(postgres).queued == 5
+    assert read_queue(postgres).queued == 6
     seen = meanwhile(monkeypatch, lambda path: api.forget_documents([path], postgres))  # while it is in hand
-    assert len(work(postgres)) == 4
-    assert documents(postgres) == sorted(path.name for path in docs.iterdir() if path.name not in {"page3.md", seen[0]})
-    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 0
+    assert len(work(postgres)) == 5
+    assert seen[0] == "page0.md"
+    assert documents(postgres) == ["page1.md", "page2.md", "page4.md", "page5.md", "twin.md"]
+    known = "SELECT text_hash FROM vectors UNION SELECT text_hash FROM pending"
+    assert execute(postgres, f"SELECT count(*) FROM chunks WHERE text_hash NOT IN ({known})") == [(0,)]
+    assert enqueue(docs, postgres, {}) == 0
     (docs / "page4.md").write_text("# Other\n", encoding="utf-8")
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
+    enqueue(docs, postgres, {})
     api.forget_documents([str(docs)], postgres)  # all of it
     assert execute(postgres, "SELECT count(*) FROM queue") == [(0,)]
 
 
-@pytest.mark.timeout(120)
-def test_vectors_of_what_was_forgotten_in_hand_are_not_kept(
-    postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (docs / "twin.md").write_bytes((docs / "page0.md").read_bytes())
-    sharing.enqueue_folders([docs], postgres)
-    encode, asked = embed.encode_missing, []
-
-    def forget_then(*arguments: Any) -> Any:  # noqa: ANN401  # passed on
-        asked.append(encode(*arguments))
-        if len(asked) == 1:
-            api.forget_documents(["page0.md"], postgres)  # it is in hand
-        elif documents(postgres) == ["page1.md"]:
-            api.forget_documents(["page1.md"], postgres)  # its vectors are known to nobody else
-        return asked[-1]
-
-    monkeypatch.setattr(workers, "encode_missing", forget_then)
-    work(postgres)
-    missing = "SELECT count(*) FROM chunks WHERE text_hash NOT IN (SELECT text_hash FROM vectors)"
-    assert execute(postgres, missing) == [(0,)]
-    assert execute(postgres, "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM chunks)") == [
-        (0,)
-    ]
-    assert documents(postgres) == ["page2.md", "page3.md", "page4.md", "page5.md", "twin.md"]
-
-
 def test_index_beside_workers_has_the_last_word(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
+    enqueue(docs, postgres)
 
     def index_newer(path: str) -> None:
         (docs / path).write_text("# Newer\n\nThan what is queued, and in hand.\n", encoding="utf-8")
@@ -300,25 +252,25 @@ def test_what_is_queued_is_what_was_seen_last(postgres: str, docs: Path) -> None
     (docs / "page0.md").write_text("# Other\n", encoding="utf-8")
     (docs / "new.md").write_text("# New\n", encoding="utf-8")
     (docs / "page1.md").unlink()
-    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 3
+    assert enqueue(docs, postgres) == 3
     (docs / "page0.md").write_bytes(before)
     (docs / "new.md").unlink()
     write_pages(docs, [1])
-    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 0
+    assert enqueue(docs, postgres) == 0
     assert work(postgres) == []
     assert documents(postgres) == [f"page{number}.md" for number in range(6)]
 
 
 def test_settings_that_change_meanwhile(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
+    enqueue(docs, postgres)
     other = {**PLAIN, "chunks": {"max_tokens": 64}}
     with pytest.raises(UsageError, match="index once without --enqueue"):
-        sharing.enqueue_folders([docs], postgres, settings=other)
+        enqueue(docs, postgres, other)
 
     def change(path: str) -> None:
         api.index_folders([docs], postgres, settings=other)
         (docs / path).write_text("# Later\n", encoding="utf-8")
-        sharing.enqueue_folders([docs], postgres, settings=other)
+        enqueue(docs, postgres, other)
 
     seen = meanwhile(monkeypatch, change)
     assert [unit.path for unit in work(postgres)] == seen[:1]
@@ -328,6 +280,6 @@ def test_settings_that_change_meanwhile(postgres: str, docs: Path, monkeypatch: 
 def test_a_folder_has_no_queue(cli: Cli, docs: Path, tmp_path: Path) -> None:
     place = tmp_path / "index"
     api.index_folders([docs], place, settings=PLAIN)
-    assert workers.read_queue(open_store(place)) is None
     for words in (["index", docs, "--enqueue"], ["worker"]):
         assert "this needs PostgreSQL" in cli(*words, "--index", place, code=2).err
+    assert " queued, " not in cli("status", "--index", place).out
