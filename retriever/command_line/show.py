@@ -151,9 +151,8 @@ def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
         more = {"queue": dump_queue(queue)} if queue else {}
         print_json(dump(state) | more)
         return ExitCode.OK
-    print_status(state, opening.index, is_verbose=console.verbose)
-    if queue:
-        print_queue(queue)
+    for name, fact in (*list_facts(state, opening.index, is_verbose=console.verbose), *list_queue(queue)):
+        print_line(f"{name:<13} {fact}")
     return ExitCode.OK
 
 
@@ -161,57 +160,45 @@ def dump_queue(queue: "Queue") -> dict[str, object]:
     return asdict(queue) | {"failed": [{"file": path, "reason": reason} for path, reason in queue.failed]}
 
 
-def print_queue(queue: "Queue") -> None:
-    counts = f"{queue.queued:,} queued, {queue.running:,} running, {len(queue.failed):,} failed"
-    print_line(f"queue         {counts}")
-    for path, reason in queue.failed:
-        print_line(f"  failed      {path}: {reason}")
+def list_queue(queue: "Queue | None") -> "Iterator[tuple[str, str]]":
+    """Yield what is in the queue of an index, where it has one: names and facts."""
+    if queue:
+        yield "queue", f"{queue.queued:,} queued, {queue.running:,} running, {len(queue.failed):,} failed"
+        yield from (("  failed", f"{path}: {reason}") for path, reason in queue.failed)
 
 
-def print_status(status: "Status", index: str | None, *, is_verbose: bool) -> None:
+def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Iterator[tuple[str, str]]":
+    """Yield what is to be known of an index: names and facts."""
     state = status.index
-    freshness = "up to date"
-    if status.changed_files:
-        freshness = (
-            f"{pluralize(len(status.changed_files), 'file')} changed; run: {format_refresh_command(state, index)}"
-        )
-    elif state.unchecked_folders:
-        freshness = f"{pluralize(state.unchecked_folders, 'folder')} not looked at: not there, or not named with --docs"
-    print_line(f"index         {state.path}")
-    for folder in state.folders:
-        print_line(f"folder        {folder}")
+    yield "index", state.path
+    yield from (("folder", folder) for folder in state.folders)
     chunks = pluralize(state.chunks, "chunk")
     if state.embedded_share < 1:
         chunks += f" ({state.embedded_share:.0%} with a vector)"
-    print_line(f"holds         {pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}")
-    encoder = "; prefixes ".join(filter(None, (status.encoder, status.prefixes)))
-    print_line(f"encoder       {encoder}")
-    print_line(f"size          {format_size(status.size_bytes)}, snapshot {state.snapshot}")
-    print_line(f"freshness     {freshness}")
-    for file in status.changed_files:
-        print_line(f"  changed     {file}")
-    print_line(f"skipped       {pluralize(len(status.skipped), 'file')}")
-    for path, reason in status.skipped:
-        print_line(f"  skipped     {path}: {reason}")
+    yield "holds", f"{pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}"
+    yield "encoder", "; prefixes ".join(filter(None, (status.encoder, status.prefixes)))
+    yield "size", f"{format_size(status.size_bytes)}, snapshot {state.snapshot}"
+    if status.changed_files:
+        changed = pluralize(len(status.changed_files), "file")
+        yield "freshness", f"{changed} changed; run: {format_refresh_command(state, index)}"
+    elif state.unchecked_folders:
+        folders = pluralize(state.unchecked_folders, "folder")
+        yield "freshness", f"{folders} not looked at: not there, or not named with --docs"
+    else:
+        yield "freshness", "up to date"
+    yield from (("  changed", file) for file in status.changed_files)
+    yield "skipped", pluralize(len(status.skipped), "file")
+    yield from (("  skipped", f"{path}: {reason}") for path, reason in status.skipped)
     if status.forgotten:
-        print_line(
-            f"forgotten     {pluralize(len(status.forgotten), 'path')}, kept out; `forget --undo` takes one back"
-        )
-        for path, _ in status.forgotten:
-            print_line(f"  forgotten   {path}")
-    print_remarks(status, is_verbose=is_verbose)
-
-
-def print_remarks(status: "Status", *, is_verbose: bool) -> None:
+        yield "forgotten", f"{pluralize(len(status.forgotten), 'path')}, kept out; `forget --undo` takes one back"
+        yield from (("  forgotten", path) for path, _ in status.forgotten)
     more = "" if is_verbose else " (with -v: which)"
-    print_line(f"broken links  {len(status.broken_links):,}{more if status.broken_links else ''}")
-    for file, line, target, why in status.broken_links if is_verbose else ():
-        print_line(f"  broken      {file}:{line} to {target}: {why}")
+    yield "broken links", f"{len(status.broken_links):,}{more if status.broken_links else ''}"
     if status.remarks:
-        print_line(f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read{more}")
-    for path, remark in status.remarks if is_verbose else ():
-        print_line(f"  remark      {path}: {remark}")
+        yield "remarks", f"{pluralize(len(status.remarks), 'remark')} on files that are read{more}"
     if is_verbose:
-        print_line(f"duplicates    {pluralize(len(status.duplicates), 'text')} in more than one file")
-        for files in status.duplicates:
-            print_line(f"  same        {', '.join(files)}")
+        links, remarks, same = status.broken_links, status.remarks, status.duplicates
+        yield from (("  broken", f"{file}:{line} to {target}: {why}") for file, line, target, why in links)
+        yield from (("  remark", f"{path}: {remark}") for path, remark in remarks)
+        yield "duplicates", f"{pluralize(len(same), 'text')} in more than one file"
+        yield from (("  same", ", ".join(files)) for files in same)
