@@ -152,7 +152,7 @@ def find_candidates(
         direct += [named] if named else []
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
-    if profile.fusion.method == "blended":
+    if profile.fusion == "blended":
         direct.append(rank_recency(view, direct))
     # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
@@ -185,8 +185,8 @@ def look_further(
 
     with recorder.stage(StageName.ROUNDS) as note:
         rounds = run_rounds(view, expanded.question, candidates, profile.rounds, planner, ask, recorder.deadline)
-        for reason in filter(None, (*(f"refused {item}" for item in rounds.refused), rounds.failure)):
-            recorder.degrade(StageName.ROUNDS, reason)
+        if rounds.failure:
+            recorder.degrade(StageName.ROUNDS, rounds.failure)
         note.text = ", ".join(rounds.found) or "nothing more was asked for"
         if not rounds.found:
             return candidates

@@ -16,7 +16,7 @@ _Share = tuple[float, Ranking, int, Ranked]
 
 def fuse(rankings: Sequence[Ranking], profile: Profile, limit: int | None = None) -> tuple[Candidate, ...]:
     """The nodes of the rankings, best first: the first `limit`, or all of them."""
-    if profile.fusion.method == "rrf":
+    if profile.fusion == "rrf":
         return reciprocal_rank_fusion(rankings, profile.rrf_k, limit)
     return score_fusion(weigh_rankings(rankings, profile), limit)
 
@@ -105,7 +105,7 @@ def scale_over_list(ranking: Ranking) -> list[float]:
 
 def weigh_rankings(rankings: Sequence[Ranking], profile: Profile) -> tuple[Ranking, ...]:
     """The rankings with the weights that the fusion adds them by; one of weight 0 keeps that. Again changes nothing."""
-    if profile.fusion.method == "rrf":
+    if profile.fusion == "rrf":
         return tuple(rankings)
     weights = {
         Source.SEMANTIC: SEMANTIC_WEIGHT,

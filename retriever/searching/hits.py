@@ -101,7 +101,7 @@ def build_hits(
                 text=text,
                 text_cut=text != node.body,
                 score=candidate.score,
-                scale=candidate.scale or profile.fusion.method,
+                scale=candidate.scale or profile.fusion,
                 evidence=candidate.evidence,
                 matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
                 words=find_question_words(question, words, node.titled_body, languages),

@@ -51,7 +51,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile, lim
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
     # may have ten thousand children.
     items = tuple(item for item in look_around(best) if item.node_id not in known)[:limit]
-    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {profile.fusion.method}", NEIGHBOR_WEIGHT, items)]
+    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {profile.fusion}", NEIGHBOR_WEIGHT, items)]
 
 
 def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tuple[Ranked, ...]:

@@ -1,7 +1,7 @@
 """Several rounds: a language model sees what was found, and may ask for more before the candidates are final.
 
 Each round it gives JSON actions: another question, or a walk from a section that it was shown. One that names another
-section, or is more than the budget, is refused and named. What the actions find is one more ranking for the fusion, so
+section, or is more than the limits allow, is passed over. What the actions find is one more ranking for the fusion, so
 that a question with two or three answers finds all of them.
 """
 
@@ -66,7 +66,6 @@ class Rounds:
     """What became of the rounds of one question."""
 
     found: dict[str, Sequence[Candidate]] = field(default_factory=dict)  # by action, in words; each best first
-    refused: list[str] = field(default_factory=list)  # actions, each with the reason
     failure: str = ""  # why a round could not be finished; what the rounds before it found counts
 
     def rank(self) -> Ranking:
@@ -110,9 +109,8 @@ def run_rounds(
                 break
             seconds = deadline.seconds_for(StageName.ROUNDS)
             task = build_task(view, question, tuple(shown), documents, tuple(done), generator, seconds)
-            granted, refused = check_actions(generator.write(task).actions, question, len(shown), done)
-            rounds.refused += refused
-            # A model that was refused everything would be shown the same again, and asks for the same.
+            granted = grant_actions(generator.write(task).actions, question, len(shown), done)
+            # A model that is granted nothing would be shown the same again, and asks for the same.
             if not granted:
                 break
             done += granted
@@ -202,10 +200,8 @@ def walk(view: View, start: OutlineNode, way: str, question: str, *, is_found: b
     return tuple(Candidate(node_id, share, ()) for node_id, share in best)
 
 
-def check_actions(
-    actions: Sequence[Action], question: str, shown: int, done: Sequence[Action]
-) -> tuple[list[Action], list[str]]:
-    """Return the actions that are granted, and the others, each with the reason. Pure.
+def grant_actions(actions: Sequence[Action], question: str, shown: int, done: Sequence[Action]) -> list[Action]:
+    """Return the actions that can be done and were not done yet, within the limits. Pure.
 
     Args:
         actions: what the model asks for, in its order.
@@ -213,23 +209,16 @@ def check_actions(
         shown: how many sections it has seen; their numbers are from 1.
         done: what was granted in the rounds before.
     """
-    granted, refused = list(done), []
+    granted = list(done)
     for action in actions:
-        text, is_search = " ".join(action.question.split()), action.action == "search"
-        asked = [question.casefold(), *(item.question.casefold() for item in granted)]
-        if action in granted or (is_search and text.casefold() in asked):
-            continue  # a repeat costs nothing, and is no fault
-        reason = ""
-        if len(granted) >= MAX_ACTIONS:
-            reason = f"more than {MAX_ACTIONS} actions"
-        elif is_search and sum(item.action == "search" for item in granted) >= MAX_SEARCHES:
-            reason = f"more than {MAX_SEARCHES} searches"
-        elif is_search and not 0 < len(text) <= MAX_QUESTION_CHARS:
-            reason = "no question, or a long one"
-        elif not is_search and not 1 <= action.section <= shown:
-            reason = "there is no section of that number"
-        if reason:
-            refused.append(f"{action.action} {cut(text, 60) if is_search else action.section}: {reason}")
+        asked = [item.question.casefold() for item in granted if item.action == "search"]
+        if action.action == "search":
+            text = " ".join(action.question.split())
+            action = Action(action="search", question=text)
+            is_new = text.casefold() not in (question.casefold(), *asked)
+            is_possible = is_new and 0 < len(text) <= MAX_QUESTION_CHARS and len(asked) < MAX_SEARCHES
         else:
-            granted.append(action.model_copy(update={"question": text}))
-    return granted[len(done) :], refused
+            is_possible = action not in granted and 1 <= action.section <= shown
+        if is_possible and len(granted) < MAX_ACTIONS:
+            granted.append(action)
+    return granted[len(done) :]

@@ -57,7 +57,7 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     vector = average_vectors(encoded.vectors, [query.semantic_weight for query in queries])
     nearest = view.find_nearest(vector, profile.vector_top_n, profile.vector_search)
     # Where scores are scaled over the list, its last is worth nothing: only those that are near may be in it.
-    min_cosine = MIN_COSINE if profile.fusion.method == "blended" else -math.inf
+    min_cosine = MIN_COSINE if profile.fusion == "blended" else -math.inf
     near = [text for text in nearest if text.cosine >= min_cosine]
     hits, shares = _map_to_nodes(view, near, profile.vector_top_n)
     by_rank = profile.node_evidence == "distance_and_rank"

@@ -193,15 +193,6 @@ class RerankStageSettings:
     rerank: RerankSettings
 
 
-@dataclass(frozen=True, slots=True)
-class FusionSettings:
-    """How the rankings of all sources become one list."""
-
-    method: Literal["rrf", "blended"] = setting(
-        "rrf", "rrf: by ranks; blended: by scores scaled over the candidates, and by age."
-    )
-
-
 # What a user says about the encoder.
 
 
@@ -261,6 +252,9 @@ class Profile:
     node_evidence: Literal["two_chunks", "distance_and_rank"] = setting(
         "two_chunks",
         "A section's semantic score: the cosines of its two best chunks, or the best one's with its rank's share.",
+    )
+    fusion: Literal["rrf", "blended"] = setting(
+        "rrf", "rrf: rankings are added by ranks; blended: by scores scaled over the candidates, and by age."
     )
     rrf_k: Annotated[float, Bounds(above=0, at_most=1e6)] = setting(
         60, "The k of reciprocal rank fusion: 1 / (k + rank)."
@@ -332,7 +326,6 @@ class Profile:
     answer: AnswerSettings = field(default_factory=AnswerSettings)
     hyde: HydeSettings = field(default_factory=HydeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
-    fusion: FusionSettings = field(default_factory=FusionSettings)
 
     def part(self, kind: type[StageSettings]) -> StageSettings:
         """The settings that one stage reads: a dataclass with some of the profile's fields."""

@@ -192,7 +192,7 @@ def first(shelf: Shelf, **fusion: float | str) -> str:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("off", [{"semantic_weight": 0.0}, {"keyword_weight": 0.0}])
 def test_one_arm_alone(shared_shelf: Shelf, method: str, off: dict[str, Any]) -> None:
-    answer = shared_shelf.ask("bread over night", **NEVER_REFRESH, fusion={"method": method}, **off)
+    answer = shared_shelf.ask("bread over night", **NEVER_REFRESH, fusion=method, **off)
     assert answer.hits[0].node_id == "kitchen.md#kitchen/bread"
 
 

@@ -1,4 +1,4 @@
-"""Rounds with a scripted Ollama over HTTP: what it asks for is found or refused and named; faults change nothing."""
+"""Rounds with a scripted Ollama over HTTP: what it asks for is found or passed over; faults change nothing."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_what_the_model_asks_for_joins_what_was_found(shelf: Shelf, ollama: Scri
     assert answer.notes == (
         'the language model also looked for: search "how does bread rise?", children of "Tomatoes"',
     )
-    assert [str(item) for item in answer.degraded] == ["rounds: refused outline 99: there is no section of that number"]
+    assert answer.degraded == ()
     by_id = {hit.node_id: hit for hit in answer.hits}
     assert 'found by search "how does bread rise?"' in by_id["kitchen.md#kitchen/bread"].reasons
     assert found(answer) != found(ask(shelf, "", use_llm=False, top_k=3))

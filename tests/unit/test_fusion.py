@@ -14,7 +14,7 @@ from retriever.searching.fusion import (
     weigh_rankings,
 )
 from retriever.searching.sources import SECONDS_OF_A_DAY, decay_by_age
-from retriever.settings.schema import FusionSettings, Profile
+from retriever.settings.schema import Profile
 from retriever.types import Candidate, Ranked, Ranking, Source
 
 
@@ -32,7 +32,7 @@ def scores_of(candidates: Sequence[Candidate]) -> dict[str, float]:
 
 
 def with_method(method: str) -> Profile:
-    return Profile(fusion=FusionSettings(method=method))  # type: ignore[arg-type]  # a Literal
+    return Profile(fusion=method)  # type: ignore[arg-type]  # a Literal
 
 
 RRF, BLENDED = with_method("rrf"), with_method("blended")
