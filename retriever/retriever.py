@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from retriever.looking.browse import Excerpt
     from retriever.looking.status import Status
 
-ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
+ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer removed it meanwhile, and made anew
 
 
 class Retriever(Closing):
@@ -282,7 +282,7 @@ class Retriever(Closing):
         recorder: Recorder,
     ) -> Answer:
         """Search the snapshot in force; where it cannot be used, make it anew from the rows first."""
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             own = recorder.copy()
             try:
                 with index.view() as view:
@@ -295,8 +295,8 @@ class Retriever(Closing):
                     return self._describe(question, found, state, own)
             except SnapshotError as error:
                 failure = error
-                if index.number() != index.seen:
-                    continue  # a writer removed it while it was being opened: another one is in force
+                if not attempt:
+                    continue  # a writer may have removed it while it was being opened: another one is in force
                 try:
                     renew_snapshot(self.store)
                 except RetrieverError:

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from retriever.errors import OutOfTimeError
 from retriever.query import ExpansionReport
@@ -97,8 +97,8 @@ class Recorder:
 
     def copy(self) -> "Recorder":
         """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
-        stages, rankings, degraded = list(self.stages), list(self.rankings), list(self.degraded)
-        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.deadline, list(self.notes))
+        stages, rankings, degraded, notes = self.stages[:], self.rankings[:], self.degraded[:], self.notes[:]
+        return replace(self, stages=stages, rankings=rankings, degraded=degraded, notes=notes)
 
     def trace(self) -> Trace:
         """What was collected."""

@@ -38,7 +38,7 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
     return Status(
         index=describe_state(view, Freshness(0, sum(map(len, diffs)), len(problems))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
-        size_bytes=view.size_bytes,
+        size_bytes=view.store.size_bytes(),
         changed_files=tuple(
             f"{diff.folder.prefix if held[path] > 1 else ''}{path}" for diff in diffs for path in diff.paths
         ),

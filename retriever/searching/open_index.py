@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -160,8 +160,6 @@ class OpenIndex:
         self.store = store
         self._connection = store.open()
         self._identity = store.identify()
-        self.seen = 0
-        """The snapshot that was in force when a view was last opened."""
         self._view: View | None = None
         self._make_view: type[View] = View
         if store.is_shared:
@@ -183,7 +181,6 @@ class OpenIndex:
         with self.store.explain_errors(), read_transaction(self._connection):
             # Read inside the transaction: what is in force may be another one by the next statement.
             state = reading.read_state(self._connection)
-            self.seen = state.number
             if self._view is None or self._view.state != state:
                 self._close_view()
                 self._view = self._make_view(self.store, self._connection, state)
@@ -193,12 +190,6 @@ class OpenIndex:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
                 raise
-
-    def number(self) -> int:
-        """The snapshot in force; 0 before the first."""
-        self._follow()
-        with self.store.explain_errors(), read_transaction(self._connection):
-            return reading.snapshot_number(self._connection)
 
     def _follow(self) -> None:
         """Opens the database anew when another one is in its place: an index may be moved away and made again."""
@@ -233,7 +224,6 @@ class View:
     """The whole index, where this is a part of it."""
     part: Part | None = None
     """What of the index may be found; None for all of it."""
-    _opened: list[Snapshot] = field(default_factory=list)
 
     @property
     def number(self) -> int:
@@ -256,11 +246,6 @@ class View:
     def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
         """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
         raise UsageError("keyword: tsvector needs an index in PostgreSQL; leave keyword at bm25")
-
-    @property
-    def size_bytes(self) -> int:
-        """Of everything that the index takes."""
-        return self.store.size_bytes()
 
     @cached_property
     def documents(self) -> tuple[ScopedDocument, ...]:
@@ -365,11 +350,11 @@ class View:
 
     @cached_property
     def _snapshot(self) -> Snapshot:
-        snapshot = Snapshot(self.store.folder, self.number, self.state.manifest_hash)
-        self._opened.append(snapshot)
-        return snapshot
+        if self.whole is not None:
+            return self.whole._snapshot
+        return Snapshot(self.store.folder, self.number, self.state.manifest_hash)
 
     def close(self) -> None:
         """Lets go of the snapshot, so that a writer may remove it."""
-        for snapshot in self._opened:
-            snapshot.close()
+        if "_snapshot" in self.__dict__:
+            self._snapshot.close()
