@@ -7,8 +7,7 @@ QUESTIONS:DOCS for each set. The scripted rerankers know the gold: `perfect` put
 last, `shuffled` puts all in an order that is drawn from the question. They score by rank, as a language model's order
 is scored, and see what a profile gives them. Where QUESTIONS.expansions.jsonl lies beside QUESTIONS.jsonl, the
 questions are asked with their own expansions too, and each with those of the question after it. Prints means over the
-sets. Then, by `rerank.margin`, how many candidates a reranker reads, and the share of the questions of all sets that
-have a right one among them.
+sets.
 """
 
 import sys
@@ -30,16 +29,13 @@ from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.questions import Judgements, Question, find_right_sections
 from retriever.query import AskRequest, Expansion
 from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
-from retriever.rerank.stage import choose_pool
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import merge
-from retriever.types import Candidate
 
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")
 BLENDS = (0.0, 0.3)
-MARGINS = (0.0, 0.2, 0.25, 0.3)
 ONCE = {"refresh_seconds": 1e6}
 """The folders are looked at once."""
 
@@ -137,7 +133,6 @@ class Way:
             "rerank": {
                 "kind": "onnx" if script else "none",
                 "blend": script.blend if script else 0.0,
-                "margin": 0.0,
             }
         }
         with asked.open(self.profile, merge(self.settings, kind)) as retriever:
@@ -185,29 +180,6 @@ def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
                 yield "expansions own, gate auto: perfect", way.found(asked, Script(pools, perfect, 0.0))
 
 
-def read_by_margin(asked: Questions, expanded: bool) -> Iterator[tuple[float, bool, int]]:
-    """For each margin and question: whether a right section is among the candidates that are read, and their number."""
-    with asked.open(DEFAULT_PROFILE, {}) as retriever:
-        for question in asked.questions:
-            expansion = asked.expansions.get(question.id) if expanded else None
-            hits = retriever.search(AskRequest(question.text, expansion=expansion)).hits
-            found = [Candidate(hit.node_id, hit.score, hit.evidence) for hit in hits[: retriever.profile.candidate_cap]]
-            for margin in MARGINS:
-                pool = choose_pool(found, margin)
-                yield margin, any(item.node_id in asked.right[question.id] for item in pool), len(pool)
-
-
-def margin_rows(read: Sequence[tuple[str, float, bool, int]]) -> Iterator[str]:
-    """The second table."""
-    yield "|`rerank.margin`|candidates read|right among them|"
-    yield "|---|---|---|"
-    for name in dict.fromkeys(row[0] for row in read):
-        for margin in MARGINS:
-            rows = [row for row in read if row[:2] == (name, margin)]
-            count, share = mean(row[3] for row in rows), mean(row[2] for row in rows)
-            yield f"| {name}margin {margin:g} | {count:.1f} | {share:.3f} |"
-
-
 def means(asked: Questions, rankings: Rankings) -> dict[str, float]:
     """The measures over the questions of a set."""
     values = measure(rankings, asked.right)
@@ -229,14 +201,11 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments:
         raise SystemExit(__doc__)
     sets = []
-    read: list[tuple[str, float, bool, int]] = []
     for argument in arguments:
         with TemporaryDirectory() as index:
             asked = Questions.of(Benchmark.named(argument), index)
             sets.append({name: means(asked, rankings) for name, rankings in of_set(asked)})
-            for name, expanded in {"": False, **({"expansions own, ": True} if asked.expansions else {})}.items():
-                read += [(name, *row) for row in read_by_margin(asked, expanded)]
-    print("\n".join((*rows(sets), "", *margin_rows(read))))
+    print("\n".join(rows(sets)))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ from retriever.settings.schema import EncoderSettings
 if TYPE_CHECKING:
     from retriever.embedding.tokenizer import Tokens
 
-CARD_NAME = "encoder.json"  # stands beside an ONNX model: how it is to be used, and which files it is
-MAX_CARD_BYTES = 1_000_000
 BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
 """The folder of the model that comes with the program."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from pageindex.corpus import read_file
-from retriever.embedding import BUNDLED_MODEL, CARD_NAME, MAX_CARD_BYTES
+from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.encoder import TokenEncoder
 from retriever.embedding.prefixes import Prefixes
 from retriever.embedding.tokenizer import CutText, Tokens, fingerprint, unit_rows
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
+MAX_CARD_BYTES = 1_000_000
 POOLINGS = ("mean", "cls")
 
 
@@ -76,7 +77,7 @@ class FilesCard:
 class ModelCard(FilesCard):
     """The content of `encoder.json`."""
 
-    file_name = CARD_NAME
+    file_name = "encoder.json"
 
     dimension: int
     """The length of a vector."""
@@ -126,13 +127,12 @@ class OnnxEncoder(TokenEncoder):
     last bit, whatever is encoded with it and by however many threads. Another kind of processor may round otherwise.
     """
 
-    def __init__(self, folder: Path = BUNDLED_MODEL, settings: EncoderSettings | None = None, threads: int = 0) -> None:
+    def __init__(self, folder: Path = BUNDLED_MODEL, settings: EncoderSettings | None = None) -> None:
         """Read encoder.json alone; the tokenizer and the model are loaded when they are first needed.
 
         Args:
             folder: of the model and its encoder.json.
             settings: the prefixes, and how many tokens of a text are read.
-            threads: how many run the model; 0: one for each core.
 
         Raises:
             EncoderError: the folder holds no model.
@@ -141,7 +141,6 @@ class OnnxEncoder(TokenEncoder):
         self._folder = folder
         self._card = ModelCard.read(folder)
         self._tokens = Tokens.in_file(folder / TOKENIZER_NAME)
-        self._threads = threads or usable_cores()
         self._is_verified = False
 
     @cached_property
@@ -180,7 +179,7 @@ class OnnxEncoder(TokenEncoder):
             if len(texts) == 1:
                 rows = [self._one(texts[0].ids)]
             else:
-                with ThreadPoolExecutor(self._threads) as pool:
+                with ThreadPoolExecutor(usable_cores()) as pool:
                     rows = list(pool.map(lambda text: self._one(text.ids), texts))
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error

@@ -8,7 +8,7 @@ import numpy as np
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.encoder import TokenEncoder
 from retriever.embedding.prefixes import Prefixes, served_prefixes
-from retriever.embedding.tokenizer import CutText, Tokens, fingerprint, unit_rows
+from retriever.embedding.tokenizer import CutText, Tokens, checked_rows, fingerprint, unit_rows
 from retriever.errors import EncoderError
 from retriever.served.address import find_key, ollama_url, server_url
 from retriever.served.ollama import OllamaServer
@@ -100,11 +100,8 @@ class RemoteEncoder(TokenEncoder):
         for start in range(0, len(texts), BATCH_SIZE):
             batch = [text.text for text in texts[start : start + BATCH_SIZE]]
             rows = self._ask(batch, are_questions=are_questions)
-            # A server whose model was changed under its name: two lengths in one index compare with nothing.
-            if rows.shape[1] != self.dimension:
-                lengths = f"of {self.dimension} and of {rows.shape[1]} numbers"
-                raise EncoderError(f"{self._server.model} at {self._server.url} gave vectors {lengths}")
-            matrix[start : start + len(rows)] = rows
+            # The model may have been changed under its name: two lengths in one index compare with nothing.
+            matrix[start : start + len(batch)] = checked_rows(rows, len(batch), self.dimension)
         return matrix
 
     def _ask(self, texts: Sequence[str], *, are_questions: bool) -> FloatMatrix:

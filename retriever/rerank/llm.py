@@ -4,14 +4,11 @@ Sun et al., "Is ChatGPT Good at Search? Investigating Large Language Models as R
 answer is only ever read as an order of the candidates that it was given.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from hashlib import sha256
 from typing import Annotated
 
-from cachetools import LRUCache
 from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
@@ -59,48 +56,35 @@ def order_of(count: int) -> type[Order]:
 
 
 class ListwiseReranker:
-    """Orders from a language model; the same question about the same candidates is asked once."""
+    """Orders from a language model."""
 
     scale = "1 / log2(1 + the model's rank)"
 
     def __init__(self, generator: Generator, make_nonce: Callable[[], str] = new_nonce) -> None:
         self._generator = generator
         self._make_nonce = make_nonce
-        self._orders: LRUCache[bytes, tuple[int, ...]] = LRUCache(maxsize=1000)
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """As `Reranker.score`: a candidate's score is the value of its rank. Those that the model cannot read stay."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
-        planned, places, is_cached = self._ask(question, candidates, seconds)
-        # Those that it does not name follow in their order, then those that it did not read.
-        order = dict.fromkeys([*places, *range(len(candidates))])
-        scores = {place: rank_value(rank) for rank, place in enumerate(order, start=1)}
-        shortened = sum(one != other for one, other in zip(candidates, planned, strict=False))
-        note = f"{pluralize(len(planned), 'candidate')}, {'cached' if is_cached else '1 call'}"
-        note = f"the first {note}" if len(planned) < len(candidates) else note
-        note += f", {pluralize(shortened, 'passage')} shortened to fit" if shortened else ""
-        return RerankOutput(tuple(scores[place] for place in range(len(candidates))), note)
-
-    def _ask(
-        self, question: str, candidates: Sequence[RerankInput], seconds: float | None
-    ) -> tuple[Sequence[RerankInput], tuple[int, ...], bool]:
-        """Return the candidates that the model is shown, their places in its order, and whether that was known."""
         instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
         max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
         room = self._generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
         planned = self._plan(question, candidates, room, seconds)
-        lines = [json_line({"question": question}), *map(candidate_line, range(1, len(planned) + 1), planned)]
-        key = sha256(json.dumps([self._generator.name, *lines]).encode()).digest()
-        if places := self._orders.get(key):
-            return planned, places, True
-        answer, material = order_of(len(planned)), fence_lines(lines, nonce)
-        task = Task(instructions, material, answer, max_tokens, seconds=seconds, example=_EXAMPLE)
-        places = tuple(number - 1 for number in self._generator.write(task).best_first if 1 <= number <= len(planned))
+        material = fence_lines(list_lines(question, planned), nonce)
+        task = Task(instructions, material, order_of(len(planned)), max_tokens, seconds=seconds, example=_EXAMPLE)
+        places = [number - 1 for number in self._generator.write(task).best_first if 1 <= number <= len(planned)]
         if not places:
             raise WrongAnswerError("the model named none of the candidates")
-        self._orders[key] = places
-        return planned, places, False
+        # Those that it does not name follow in their order, then those that it did not read.
+        order = dict.fromkeys([*places, *range(len(candidates))])
+        scores = {place: rank_value(rank) for rank, place in enumerate(order, start=1)}
+        shortened = sum(one != other for one, other in zip(candidates, planned, strict=False))
+        note = f"{pluralize(len(planned), 'candidate')}, 1 call"
+        note = f"the first {note}" if len(planned) < len(candidates) else note
+        note += f", {pluralize(shortened, 'passage')} shortened to fit" if shortened else ""
+        return RerankOutput(tuple(scores[place] for place in range(len(candidates))), note)
 
     def _plan(
         self, question: str, candidates: Sequence[RerankInput], room: int, seconds: float | None
@@ -115,8 +99,8 @@ class ListwiseReranker:
         plans = [[replace(item, text=cut(item.text, chars)) for item in shown[:count]] for count, chars in PLANS]
 
         def cost(planned: Sequence[RerankInput]) -> tuple[int, int]:
-            lines = [json_line({"question": question}), *map(candidate_line, range(1, len(planned) + 1), planned)]
-            return size(_INSTRUCTIONS) + sum(size(line) + 1 for line in lines), 8 + 3 * len(planned)
+            read = sum(size(line) + 1 for line in list_lines(question, planned))
+            return size(_INSTRUCTIONS) + read, 8 + 3 * len(planned)
 
         limit = wanted if seconds is None else min(wanted, seconds)
         chosen = choose_plan(plans, cost, self._generator.speed or USUAL, limit, size(_INSTRUCTIONS) + room)
@@ -125,5 +109,7 @@ class ListwiseReranker:
         return chosen
 
 
-def candidate_line(number: int, candidate: RerankInput) -> str:
-    return json_line({"number": number, "titles": candidate.titles, "passage": candidate.text})
+def list_lines(question: str, candidates: Sequence[RerankInput]) -> list[str]:
+    numbered = enumerate(candidates, start=1)
+    shown = ({"number": number, "titles": item.titles, "passage": item.text} for number, item in numbered)
+    return [json_line({"question": question}), *map(json_line, shown)]

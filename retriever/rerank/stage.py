@@ -17,7 +17,6 @@ from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
 SCALE = "reranked"
-SURE = 3  # so many of the first candidates are read however far their texts are from the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,10 @@ def rerank(
 ) -> tuple[Candidate, ...]:
     """Rerank the candidates and return them, best first.
 
-    Of the first `candidate_cap` those that `choose_pool` leaves are reranked; the others follow as they come. Without a
-    reranker, and when it fails (the recorder has why), the candidates are exactly those that came.
+    The first `candidate_cap` are reranked; the others follow as they come. Without a reranker, and when it fails (the
+    recorder has why), the candidates are exactly those that came.
     """
-    pool = choose_pool(candidates[: settings.candidate_cap], settings.rerank.margin)
+    pool = candidates[: settings.candidate_cap]
     if reranker is None:
         recorder.degrade(StageName.RERANK, "the language model is switched off (use_llm)")
         note.skip()
@@ -75,28 +74,7 @@ def rerank(
     blend = settings.rerank.blend
     note.text = output.note
     best = blend_orders(scores, blend, reranker.scale)
-    unread = [candidate for candidate in candidates if candidate not in pool]
-    return (*best, *rescale_unread(unread, len(pool) + 1, blend))
-
-
-def choose_pool(candidates: Sequence[Candidate], margin: float) -> tuple[Candidate, ...]:
-    """Return the candidates without those whose chunks are more than `margin` farther than the best one's; 0 keeps all.
-
-    The first `SURE` stay, for they may have been found by other words than the question's, and so do those that words
-    alone have found.
-    """
-    similarity = {
-        item.node_id: evidence.score
-        for item in candidates
-        for evidence in item.evidence
-        if evidence.source is Source.SEMANTIC
-    }
-    least = max(similarity.values(), default=0.0) - margin
-    return tuple(
-        candidate
-        for place, candidate in enumerate(candidates)
-        if not margin or place < SURE or similarity.get(candidate.node_id, least) >= least
-    )
+    return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend))
 
 
 # What a reranker reads

@@ -16,7 +16,6 @@ from retriever.errors import (
     LanguageModelError,
     LanguageModelTimeoutError,
     NoGeneratorError,
-    NoModelError,
     TaskTooLongError,
     WrongAnswerError,
 )
@@ -88,7 +87,7 @@ class ServedGenerator:
     @property
     def billions(self) -> float | None:
         """As `Generator.billions`."""
-        return self._model.billions if self._model else read_billions(None, self.name)
+        return self._model.billions if self._model else read_billions(self.name)
 
     @property
     def speed(self) -> Speed | None:
@@ -188,9 +187,6 @@ class ServedGenerator:
                 raise NoGeneratorError(f"{what}: restart it, or see llm.url") from error
             except ServedError as error:
                 raise server.explain(error) from error
-        if not self._model.can_chat:
-            what = f"{self._model.name} at {self.server.url} cannot chat"
-            raise NoModelError(f"{what}, as embedding models cannot: name a chat model (llm.model)")
         return self._model
 
     def _window(self, model: ModelInfo) -> int:

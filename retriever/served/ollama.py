@@ -72,12 +72,12 @@ class OllamaServer(ModelServer):
             shown = client.show(name)
         lengths = (value for key, value in (shown.modelinfo or {}).items() if key.endswith(".context_length"))
         context_length = next((length for length in lengths if isinstance(length, int)), None)
+        size = shown.details.parameter_size if shown.details else None
         return ModelInfo(
             name=name,
             is_loaded=name in windows and windows[name] in {None, served_window(context_length, self._llm)},
-            can_chat=shown.capabilities is None or "completion" in shown.capabilities,
             context_length=context_length,
-            billions=read_billions(shown.details.parameter_size if shown.details else None, name),
+            billions=read_billions(f"{size or ''} {name}"),
         )
 
     def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[Piece]:

@@ -106,9 +106,7 @@ class OpenAIServer(ModelServer):
         self.model = said.get("id", name)
         lengths = (said.get("max_model_len"), said.get("context_length"))  # vLLM, OpenRouter
         length = next((item for item in lengths if isinstance(item, int)), None) or self._ask_window(limits)
-        meta = said["meta"] if isinstance(said.get("meta"), dict) else {}
-        billions = read_billions(meta.get("n_params"), self.model)
-        return ModelInfo(self.model, True if self._has_answered else None, True, length, billions)
+        return ModelInfo(self.model, True if self._has_answered else None, length, read_billions(self.model))
 
     def _list_models(self, limits: Limits) -> list[dict[str, Any]]:
         models = request_json(f"{self.url}/models", limits, key=self._key).get("data")

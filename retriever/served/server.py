@@ -52,7 +52,6 @@ class ModelInfo:
 
     name: str  # as the server lists it, tag included
     is_loaded: bool | None  # with the context window that is asked for: for another one it is loaded anew; None: unsaid
-    can_chat: bool  # embedding models cannot
     context_length: int | None  # how many tokens the model can read at most; None: the server does not say
     billions: float | None = None  # of weights; None: the server does not say, and neither does the name
 
@@ -85,15 +84,13 @@ def served_window(context_length: int | None, settings: LlmSettings) -> int:
     return min(settings.num_ctx, context_length or settings.num_ctx)
 
 
-def read_billions(said: object, name: str) -> float | None:
-    """Return how many billion weights a model has, by `3.2B` or a count, else by its name.
+def read_billions(said: str) -> float | None:
+    """Return how many billion weights a model has, by its name or what its server says of its size.
 
-    >>> read_billions("3.2B", "llama3.2"), read_billions(None, "qwen2.5-0.5b-instruct"), read_billions(None, "phi")
+    >>> read_billions("3.2B llama3.2"), read_billions("qwen2.5-500m-instruct"), read_billions("phi")
     (3.2, 0.5, None)
     """
-    if isinstance(said, int | float):
-        return said / 1e9
-    found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", f"{said or ''} {name}".lower())
+    found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", said.lower())
     return float(found[1]) / (1 if found[2] == "b" else 1000) if found else None
 
 

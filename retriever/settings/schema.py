@@ -171,11 +171,6 @@ class RerankSettings:
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
     api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of that server.")
     seconds: Seconds = setting(10.0, "The longest wait for that server.")
-    margin: Share = setting(
-        0.25,
-        "A candidate whose semantic score is so far below the best one's is not read, unless it is among the first "
-        "three; 0 reads all.",
-    )
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."

@@ -1,6 +1,6 @@
-"""The generator with a real Ollama: OLLAMA_HOST or the usual address, and the first chat model that is there.
+"""The generator with a real Ollama: OLLAMA_HOST or the usual address, and the first model that is there.
 
-Without one, or without a chat model, the tests are skipped and say so. `LLM_TEST_MODEL` names another model.
+Without one the tests are skipped and say so. `LLM_TEST_MODEL` names another model.
 """
 
 import os
@@ -23,13 +23,11 @@ def settings() -> LlmSettings:
         tags = request_json(f"{open_server(LlmSettings()).url}/api/tags", Limits(0.5, 2))
         names = sorted(model["name"] for model in tags["models"])
         names = [os.environ["LLM_TEST_MODEL"]] if "LLM_TEST_MODEL" in os.environ else names
-        limits = Limits(0.5, 2)
-        chatting = [name for name in names if open_server(LlmSettings(model=name)).look_up(limits).can_chat]
     except (LanguageModelError, ServedError, LookupError) as error:
         pytest.skip(f"no Ollama to test with: {error}")
-    if not chatting:
-        pytest.skip("Ollama has no chat model")
-    return LlmSettings(model=chatting[0], num_ctx=4096, seconds=120, load_seconds=180)
+    if not names:
+        pytest.skip("Ollama has no model")
+    return LlmSettings(model=names[0], num_ctx=4096, seconds=120, load_seconds=180)
 
 
 class Rewordings(BaseModel):

@@ -56,7 +56,7 @@ def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Any:  # noqa: 
 
 def test_an_obeyed_order_moves_the_one_who_gives_it_alone(shelf: Shelf, ollama: ScriptedServer) -> None:
     before = {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
-    reranked = {"use_llm": True, "hyde": {"gate": "never"}, "rerank": {"kind": "llm", "blend": 0.0, "margin": 0.0}}
+    reranked = {"use_llm": True, "hyde": {"gate": "never"}, "rerank": {"kind": "llm", "blend": 0.0}}
     ollama.answer = deaf
     plain = ask(shelf, ollama, **reranked)
     ollama.answer = obedient

@@ -33,7 +33,7 @@ def ask(shelf: Shelf, ollama: ScriptedServer, rerank: Mapping[str, Any] | None =
     wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": {"gate": "never"}}
     return shelf.ask(
         QUESTION,
-        **{**wishes, "llm": llm, "rerank": {"kind": "llm", "blend": 0.0, "margin": 0.0, **(rerank or {})}, **settings},
+        **{**wishes, "llm": llm, "rerank": {"kind": "llm", "blend": 0.0, **(rerank or {})}, **settings},
     )
 
 

@@ -142,7 +142,7 @@ def rows(make: Callable[[int], Sequence[Sequence[float]]]) -> Callable[[Asked], 
 NO_VECTORS: dict[str, tuple[Any, str]] = {
     "too few": (rows(lambda n: [[1.0, 2.0]] * (n - 1)), r"shape \(3, 2\)|not one item for each of 4 texts"),
     "of several lengths": (rows(lambda n: [[1.0], [1.0, 2.0]] * (n // 2)), "no vectors of one length"),
-    "of another length than before": (rows(lambda n: [[1.0, 2.0]] * n), "of 64 and of 2 numbers"),
+    "of another length than before": (rows(lambda n: [[1.0, 2.0]] * n), "of 2 numbers instead of 64"),
     "NaN": (rows(lambda n: [[float("nan"), 1.0]] * n), "NaN"),
     "zero": (rows(lambda n: [[0.0, 0.0]] * n), "zeros"),
     "not JSON": (status(200, "<html>"), "speaks otherwise than"),

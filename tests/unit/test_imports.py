@@ -59,7 +59,7 @@ def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path) ->
     asked = run_python(code, env=environment)
     assert "a.md:4-7" in asked.stdout
     loaded = set(asked.stderr.splitlines()[-1].split())
-    assert {"networkx", "pydantic", "yaml", "cachetools", "numpy.ma", "chromadb"} & loaded == set()
+    assert {"networkx", "pydantic", "yaml", "numpy.ma", "chromadb"} & loaded == set()
 
 
 def sources() -> list[Path]:

@@ -11,7 +11,6 @@ from retriever.rerank.reranker import rank_value
 from retriever.rerank.stage import (
     RerankScore,
     blend_orders,
-    choose_pool,
     count_named,
     cut_passage,
     rescale_unread,
@@ -33,17 +32,6 @@ def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
 
 def test_values_of_ranks_by_hand() -> None:
     assert [round(rank_value(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
-
-
-def test_what_is_far_from_the_question_in_meaning_is_not_read() -> None:
-    def matched(node_id: str, similarity: float) -> Candidate:
-        return Candidate(node_id, 0.1, (Evidence(Source.SEMANTIC, 1, similarity, "cosine", 0.1),))
-
-    words = [candidate(name, Source.KEYWORD) for name in "cf"]
-    pool = (matched("a", 0.1), matched("b", 0.5), words[0], matched("d", 0.3), matched("e", 0.36), words[1])
-    assert [item.node_id for item in choose_pool(pool, 0.15)] == ["a", "b", "c", "e", "f"]
-    assert choose_pool(pool, 0) == pool
-    assert choose_pool(tuple(words), 0.15) == tuple(words)
 
 
 def test_a_blend_by_hand() -> None:
