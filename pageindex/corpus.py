@@ -15,6 +15,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -342,17 +343,15 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     return Listing(tuple(files), tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)))
 
 
-def count_documents(root: Path, *, seconds: float) -> tuple[int, int, bool]:
-    """How many documents `list_files` would list, how many bytes they have, and whether the time was enough for all."""
+def has_documents(root: Path, *, seconds: float) -> bool:
+    """Whether `list_files` would list anything, as far as can be seen in that time."""
     walk = _Walk(os.path.realpath(root), CorpusOptions())
     end = time.monotonic() + seconds
     pending = [("", walk.first_rules())]
-    try:
-        while pending and time.monotonic() < end:
+    with suppress(UnreadableFolderError):
+        while pending and not walk.files and time.monotonic() < end:
             pending.extend(walk.list_folder(*pending.pop()))
-    except UnreadableFolderError:
-        return 0, 0, True
-    return len(walk.files), sum(file.size for file in walk.files), not pending
+    return bool(walk.files)
 
 
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:

@@ -11,7 +11,6 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── DocumentsError              the folder of documents is missing, unreadable or holds none; or one cannot be kept
 ├── IndexUnusableError          the index cannot be used
 │   ├── NoIndexError            there is none yet
-│   │   └── NotIndexedError     there are documents here, and no index covers them
 │   ├── IndexVersionError       it was made by a version with another format
 │   │   └── OldIndexError       by an earlier one: it can be made again, and keeps its vectors
 │   ├── IndexLockedError        another process is writing to it
@@ -37,7 +36,6 @@ page and the MCP server take `message` and `hint` apart, and say the hint in the
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Self
 
 from retriever.invocation import name_program
@@ -151,23 +149,6 @@ class IndexUnusableError(RetrieverError):
 
 class NoIndexError(IndexUnusableError):
     """There is no index yet."""
-
-
-class NotIndexedError(NoIndexError):
-    """No index covers the current folder, which holds documents.
-
-    Attributes:
-        folder: the current folder, absolute.
-        documents: how many it holds; of a large folder those that were counted in a second.
-        size_bytes: of these documents.
-        is_all: whether these are all.
-    """
-
-    def __init__(
-        self, message: str, folder: Path, documents: int, size_bytes: int, *, is_all: bool = True, hint: str = ""
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.folder, self.documents, self.size_bytes, self.is_all = folder, documents, size_bytes, is_all
 
 
 class IndexVersionError(IndexUnusableError):

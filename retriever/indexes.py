@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pageindex.corpus import UnreadableDocumentError, count_documents, find_document, list_files, read_file
+from pageindex.corpus import UnreadableDocumentError, find_document, has_documents, list_files, read_file
 from pageindex.ignore import CorpusError
-from retriever.errors import CommandHint, NoIndexError, NotIndexedError, RetrieverError, UsageError
+from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
 from retriever.files import is_folder, writing_to
 from retriever.indexing.consent import (
     check_documents,
@@ -53,7 +53,7 @@ from retriever.text import as_tuple, suggest_among
 
 MAX_LAST_BYTES = 4096
 MAX_LISTED = 5  # indexes that a message names
-COUNT_S = 1.0  # how long the documents of a folder without an index are counted
+LOOK_S = 1.0  # how long a folder without an index is looked through for documents
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +128,7 @@ def choose_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choi
             for them), else the one that covers the current folder, else the one used last.
 
     Raises:
-        NotIndexedError: the current folder holds documents that no index covers.
-        NoIndexError: there is no such index, or none at all.
+        NoIndexError: there is no such index, or none of the current folder, which holds documents.
         UsageError: the name is that of an index of other folders.
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
@@ -324,9 +323,8 @@ def _choose_here() -> Choice:
         place, outer = covering
         is_inner = outer != str(here)
         return Choice(place, note=f"{here} is part of {outer}, which is searched" if is_inner else "")
-    # Of a home folder nobody wants an offer to index it all, nor to wait for the count.
-    count, size, is_all = (0, 0, True) if holds_home(here) else count_documents(here, seconds=COUNT_S)
-    if not count:
+    # Nobody wants an index of a whole home folder.
+    if holds_home(here) or not has_documents(here, seconds=LOOK_S):
         return _choose_last(f"{here} has no index" + ("" if holds_home(here) else " and holds no Markdown"))
     with contextlib.suppress(NoIndexError):
         last = _choose_last(f"{here} has no index of its own")
@@ -334,13 +332,8 @@ def _choose_here() -> Choice:
             return last
     known = [index.name for index in list_indexes()]
     others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
-    files = f"{'' if is_all else 'more than '}{count:,} Markdown file{'' if count == 1 else 's'}"
-    raise NotIndexedError(
-        f"no index covers {here}, which holds {files}{others}{', ...' if len(known) > MAX_LISTED else ''}",
-        here,
-        count,
-        size,
-        is_all=is_all,
+    raise NoIndexError(
+        f"no index covers {here}{others}{', ...' if len(known) > MAX_LISTED else ''}",
         hint=CommandHint(f"index {shlex.quote(str(here))}", "to make one, run"),
     )
 
