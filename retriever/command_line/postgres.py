@@ -29,7 +29,6 @@ from retriever.indexes import choose_index
 @click.option(
     "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
 )
-@click.option("--citus", is_flag=True, help="Also spread the tables over the nodes of a Citus cluster.")
 @options.index
 @options.as_json
 def postgres(
@@ -42,7 +41,6 @@ def postgres(
     *,
     hnsw: bool,
     tsvector: str,
-    citus: bool,
     as_json: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, and grant rights (init).
@@ -57,7 +55,7 @@ def postgres(
 
     url = choose_index((), index).index.url
     if action == "grant":
-        if not names or writers or readers or hnsw or tsvector or citus:
+        if not names or writers or readers or hnsw or tsvector:
             raise click.UsageError(
                 "grant takes a role and its folders; all options but --index and --json are for init"
             )
@@ -70,8 +68,6 @@ def postgres(
     if names:
         raise click.UsageError("init takes roles by --writer and --reader")
     made = tables.make_tables(url, writers, readers)
-    if citus:
-        tables.distribute_tables(url)
     if tsvector:
         tables.make_tsvector(url, tsvector)
     if hnsw:

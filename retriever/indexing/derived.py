@@ -74,6 +74,7 @@ class Derived(Protocol):
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
         """Compare it with the rows; yield what was looked at, what is wrong with it, if anything, and what it holds."""
+        yield from ()
 
 
 def open_derived(store: Store) -> Derived:

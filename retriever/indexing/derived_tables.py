@@ -4,12 +4,10 @@ They go with their document. A question reads those of its own words, in one sna
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
 
-from retriever.display.phrases import pluralize
 from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
 from retriever.indexing.snapshot import read_texts, tokenize_texts
 from retriever.lexical import tokens as tokenizer
@@ -57,15 +55,6 @@ class DerivedTables(Derived):
         (number,) = connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()
         writing.set_meta(connection, "snapshot", str(number))
         return int(number)
-
-    def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
-        """Ask whether the postings are of all sections, and of this version."""
-        (found,) = connection.execute("SELECT CAST(coalesce(sum(sections), 0) AS bigint) FROM documents").fetchone()
-        sections = reading.counts(connection).sections
-        problem = "" if self.is_whole(connection) else "the postings are of another version"
-        if found != sections:
-            problem = f"the postings are of {found:,} of {pluralize(sections, 'section')}"
-        yield "words", problem, pluralize(sections, "section")
 
 
 def write_words(connection: Connection, documents: list[int], progress: Progress) -> None:

@@ -26,7 +26,7 @@ from typing import Self, TypeVar
 
 from pageindex.corpus import read_file
 from retriever.display.phrases import pluralize
-from retriever.errors import SnapshotError, StorageError
+from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
@@ -46,7 +46,7 @@ from retriever.store.checksums import (
 )
 from retriever.store.connection import Connection
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
-from retriever.store.own_files import holds_others, list_snapshots, make_draft, next_snapshot, remove_snapshot
+from retriever.store.own_files import list_snapshots, make_draft, next_snapshot
 from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
@@ -300,8 +300,6 @@ class DerivedFiles(Derived):
             return
         if not place.is_dir() or has_chroma(self._folder, number, manifest_hash):
             return
-        if holds_others(place, CHROMA):
-            raise StorageError(f"{place / CHROMA} holds something that is not of the index; move it to another place")
         keys = text_vectors.distinct_keys(connection, fingerprint)
         dimension = text_vectors.dimension(connection, fingerprint) or 0
         manifest = VectorsManifest(manifest_hash, fingerprint, len(keys), dimension)
@@ -311,7 +309,8 @@ class DerivedFiles(Derived):
         with writing_to(place), make_draft(place, f"{CHROMA}.draft-") as draft:
             write_vectors(draft / CHROMA, manifest, keys, load, max(older, key=read_number, default=None))
             settle(draft / CHROMA)
-            remove_snapshot(place, CHROMA)
+            if (place / CHROMA).exists():
+                shutil.rmtree(place / CHROMA)  # which follows no link
             (draft / CHROMA).rename(place / CHROMA)
             sync(place)
         progress.finish("ordering")
@@ -321,7 +320,7 @@ class DerivedFiles(Derived):
         place = locate_snapshot(self._folder, number)
         for older in list_snapshots(self._folder):
             source, target = older / CHROMA, place / CHROMA
-            is_free = older != place and source.is_dir() and not is_read(older) and not holds_others(older, CHROMA)
+            is_free = older != place and source.is_dir() and not is_read(older)
             if is_free and place.is_dir() and not target.exists():
                 with contextlib.suppress(OSError):
                     source.rename(target)
@@ -330,8 +329,7 @@ class DerivedFiles(Derived):
         """Remove every snapshot but the current one, unless somebody reads it: the next writer tries again."""
         for older in list_snapshots(self._folder):
             if older != locate_snapshot(self._folder, current) and not is_read(older):
-                with contextlib.suppress(OSError):
-                    remove_snapshot(older)
+                shutil.rmtree(older, ignore_errors=True)
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
         """Compare the snapshot in force with its checksums and with the rows."""

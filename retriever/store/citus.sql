@@ -1,7 +1,13 @@
--- The tables of postgres.sql over the nodes of a Citus cluster. One statement at a time: see `distribute_tables`.
+-- The tables of postgres.sql over the nodes of a Citus cluster, after `postgres init`: psql DATABASE -f citus.sql.
 -- A table that is not named here stays on the coordinator: what no section is joined with, such as the queue.
 -- A unique constraint of a distributed table has to contain the column that it is distributed by.
-SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
+\set ON_ERROR_STOP on
+SET search_path TO hybrid_retrieve, public;
+SET citus.multi_shard_modify_mode TO 'sequential';
+-- What a transaction sets, such as that of HNSW, the workers are told; and rows of reference tables may change in it after
+-- those of others.
+ALTER DATABASE :DBNAME SET citus.propagate_set_commands = 'local';
+ALTER DATABASE :DBNAME SET citus.multi_shard_modify_mode = 'sequential';
 
 -- Citus has no policy that asks another table: a role sees all folders, as `read_all` says, or none.
 DROP POLICY by_folder ON folders;

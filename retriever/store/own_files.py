@@ -1,15 +1,14 @@
 """Which files in an index's folder are ours: nothing else in it is ever removed or overwritten.
 
-An index may be kept in any folder, beside files of its user. What an earlier run left is known by its name and by what
-is in it; whatever is a link, has another name, or lies beside something of another name stays where it is.
+An index may be kept in any folder, beside files of its user. A snapshot is known by its name and by what is in it;
+whatever is a link, has another name, or holds something of another name stays where it is.
 """
 
-import os
-import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
@@ -18,18 +17,11 @@ from retriever.errors import UsageError
 from retriever.files import make_private_folder
 from retriever.store.checksums import MANIFEST_NAME
 from retriever.store.database import FILE_NAME, OWNER
-from retriever.store.locks import HOLDER_NAME, LOCK_NAME, READERS_NAME
+from retriever.store.locks import LOCK_NAME, READERS_NAME
 
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
-INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME, HOLDER_NAME})
+INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
 SNAPSHOT_PARTS = frozenset({READERS_NAME, MANIFEST_NAME, "lexical", "spellings", "chroma"})
-# The files and folders of a snapshot, by their paths in it.
-_CHROMA = r"(chroma\.draft-\w+/)?chroma"
-_SNAPSHOT_FILE = re.compile(
-    rf"readers\.lock|manifest\.json|chroma\.draft-\w+/writer\.lock|(lexical|spellings)/\w+\.npy"
-    rf"|{_CHROMA}/(manifest\.json|chroma\.sqlite3(-\w+)?|[\da-f-]{{36}}/\w+\.(bin|pickle))"
-)
-_SNAPSHOT_FOLDER = re.compile(rf"lexical|spellings|chroma\.draft-\w+|{_CHROMA}(/[\da-f-]{{36}})?")
 
 
 def list_snapshots(index: Path) -> list[Path]:
@@ -52,38 +44,12 @@ def require_own(index: Path) -> None:
 def remove_files(index: Path) -> None:
     """Remove all that is ours from an index's folder, and the folder if nothing else is in it; for the one writer."""
     for folder in list_snapshots(index):
-        remove_snapshot(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     for name in INDEX_FILES:
         if _is_file(index / name):
             (index / name).unlink()
     if not any(index.iterdir()):
         index.rmdir()
-
-
-def remove_snapshot(folder: Path, part: str = "") -> None:
-    """Remove a snapshot, or a folder in it, but for files and links that somebody has put into it."""
-    for path, is_own in _walk_snapshot(folder, part):
-        if is_own and not path.is_dir():
-            path.unlink()
-        elif is_own:
-            with suppress(OSError):  # it is not empty
-                path.rmdir()
-    with suppress(OSError):
-        (folder / part).rmdir()
-
-
-def holds_others(folder: Path, part: str) -> bool:
-    """Return whether a folder in a snapshot is a link, or has something in it that is not ours."""
-    return (folder / part).is_symlink() or not all(is_own for _, is_own in _walk_snapshot(folder, part))
-
-
-def _walk_snapshot(folder: Path, part: str) -> Iterator[tuple[Path, bool]]:
-    """Yield what is in a folder of a snapshot, of each folder in it the content first, and whether it is ours."""
-    for place, folders, names in os.walk(folder / part, topdown=False):
-        for path in (Path(place, name) for name in (*names, *folders)):
-            inside, is_folder = path.relative_to(folder).as_posix(), path.is_dir() and not path.is_symlink()
-            known = _SNAPSHOT_FOLDER if is_folder else _SNAPSHOT_FILE
-            yield path, known.fullmatch(inside) is not None and (is_folder or _is_file(path))
 
 
 def next_snapshot(index: Path) -> int:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import psycopg
 
 CONNECT_S = 10
-OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
-OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
 # Who writes has it: one process for as long as it is `index`, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
@@ -181,7 +179,7 @@ class DatabaseStore(Store):
 
         Raises:
             NoIndexError: the database has no tables of ours.
-            IndexVersionError: they are of another version; or the server or pgvector is too old.
+            IndexVersionError: they are of another version.
             StorageError: the server cannot be reached, or does not let this user in.
         """
         return PostgresConnection(self.url)
@@ -262,20 +260,11 @@ def open_owner(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
 def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> tuple[int, int]:
     """Return the types of stored and of asked vectors; raise where server, pgvector or tables are not as needed."""
     query = (
-        "SELECT extversion, CAST(to_regtype('halfvec') AS oid), CAST(to_regtype('vector') AS oid),"
+        "SELECT CAST(to_regtype('halfvec') AS oid), CAST(to_regtype('vector') AS oid),"
         " obj_description(space.oid, 'pg_namespace'), has_schema_privilege(space.oid, 'USAGE')"
-        " FROM (SELECT 1) AS one LEFT JOIN pg_extension ON extname = 'vector'"
-        " LEFT JOIN pg_namespace AS space ON nspname = %s"
+        " FROM (SELECT 1) AS one LEFT JOIN pg_namespace AS space ON nspname = %s"
     )
-    pgvector, *types, named, has_rights = connection.execute(query, (url.schema,)).fetchone() or ()
-    if pgvector is None:
-        raise NoIndexError(f"{url} has no pgvector yet", hint=suggest_init(url))
-    server = connection.info.server_version
-    if server < OLDEST_SERVER or tuple(map(int, pgvector.split(".")[:2])) < OLDEST_PGVECTOR:
-        oldest = f"{OLDEST_SERVER // 10_000} with pgvector {'.'.join(map(str, OLDEST_PGVECTOR))}"
-        raise IndexVersionError(
-            f"{url} is PostgreSQL {server // 10_000} with pgvector {pgvector}, and {oldest} is the oldest that will do"
-        )
+    stored, asked, named, has_rights = connection.execute(query, (url.schema,)).fetchone() or ()
     if has_rights is False:
         raise explain_rights(url, f"it has no rights to the schema {url.schema}")
     version = (named or "").removeprefix("hybrid-retrieve ")
@@ -286,7 +275,7 @@ def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> tuple[in
             f"the tables of {url} have version {version}, this program reads version {INDEX_FORMAT}; name another"
             " ?schema=NAME, and index the documents there"
         )
-    return types[0], types[1]
+    return stored, asked
 
 
 def register_vectors(connection: "psycopg.Connection", stored: int, asked: int) -> None:

@@ -325,12 +325,6 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
-def folders_of_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, int]:
-    """Node keys to the keys of their folders."""
-    query = "SELECT node_key, folder_key FROM nodes JOIN documents USING (document_key)"
-    return dict(select(connection, f"{query} WHERE node_key {GIVEN}", node_keys))
-
-
 def documents_of_keys(connection: Connection, node_keys: Iterable[int]) -> list[int]:
     """The keys of the documents of these nodes, each once."""
     rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_key {GIVEN}", node_keys)

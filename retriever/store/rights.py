@@ -59,8 +59,6 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
     """
     with open_owner(url) as connection:
         named = {policy: _list_roles(connection, policy) for policy in ("read_all", "write_all")}
-        if folders and connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,):
-            raise UsageError("in a Citus cluster a role sees all folders or none: `postgres init --reader`")
         if folders and role in set().union(*named.values()):
             raise UsageError(f"{role} may read all folders; take that away first, by `postgres grant {role}`")
         keys = _find_folders(connection, folders)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from retriever.errors import NoIndexError, StorageError, UsageError
+from retriever.errors import NoIndexError, UsageError
 from retriever.store.database import INDEX_FORMAT, read_schema
 from retriever.store.postgres import check_tables, open_owner
 from retriever.store.rights import grant_all
@@ -60,24 +60,6 @@ def translate_schema(schema: str) -> str:
     ):
         schema = schema.replace(ours, theirs)
     return schema
-
-
-def distribute_tables(url: DatabaseUrl) -> None:
-    """Spread the tables, and what is in them, over the nodes of a Citus cluster; StorageError without Citus."""
-    from psycopg import sql
-
-    with open_owner(url) as connection:
-        if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() == (None,):
-            raise StorageError(f"{url} is no database of a Citus cluster", hint="docs/internals/postgres.md")
-        done = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = CAST('nodes' AS regclass)"
-        if connection.execute(done).fetchone() is None:
-            for statement in _read_sql("citus").split(";\n"):  # Citus takes one at a time
-                connection.execute(statement.encode())
-            database = sql.Identifier(connection.info.dbname)
-            # What a transaction sets, such as that of HNSW, its workers are told; and rows of reference tables
-            # may change in it after those of others.
-            for setting in ("citus.propagate_set_commands = 'local'", "citus.multi_shard_modify_mode = 'sequential'"):
-                connection.execute(sql.SQL(f"ALTER DATABASE {{}} SET {setting}").format(database))
 
 
 def make_tsvector(url: DatabaseUrl, language: str) -> None:

@@ -9,7 +9,6 @@ from retriever.errors import UsageError
 SCHEMA = "hybrid_retrieve"
 """Where the tables are when the address names no schema."""
 FORM = "postgresql://USER@HOST/DATABASE"
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +52,19 @@ def read_url(text: str) -> DatabaseUrl | None:
     Raises:
         UsageError: it is the address of something else, or cannot be read; nothing of a password is repeated.
     """
-    scheme = _SCHEME.match(text)
-    if scheme is None:
+    scheme, found, rest = text.partition("://")
+    if not found:
         if re.search(r"\bpassword\s*=", text):
             raise UsageError(f"write the address of a database as {FORM}")
         return None
-    if scheme[1].lower() not in ("postgresql", "postgres"):
-        raise UsageError(f"{scheme[1]}: is no address of an index; name a folder, or {FORM}")
-    place, _, query = text[scheme.end() :].partition("?")
+    if scheme.lower() not in ("postgresql", "postgres"):
+        raise UsageError(f"{scheme}: is no address of an index; name a folder, or {FORM}")
+    place, _, query = rest.partition("?")
     account, at, host = place.rpartition("@")
     if not at and "@" in query and ":" in place:  # a password with a question mark
         raise UsageError(f"percent-encode the special characters of the password in {FORM}")
     user, _, password = account.partition(":")
     given = dict(parse_qsl(query))
     password = given.pop("password", unquote(password))
-    # An address without a host has three slashes, and a user may stand before them.
-    local = "/" if scheme[0].endswith("///") and not at else ""
-    plain = f"postgresql://{user}{at}{local}{host}" + (f"?{urlencode(given, quote_via=quote)}" if given else "")
+    plain = f"postgresql://{user}{at}{host}" + (f"?{urlencode(given, quote_via=quote)}" if given else "")
     return DatabaseUrl(plain, password or None)

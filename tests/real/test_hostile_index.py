@@ -175,7 +175,7 @@ def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_giv
 
 
 PIPES = [
-    "writer.lock", "writer.pid", "index.sqlite-wal", "snapshot-1/readers.lock", "snapshot-0/readers.lock",
+    "writer.lock", "index.sqlite-wal", "snapshot-1/readers.lock", "snapshot-0/readers.lock",
     "snapshot-1/manifest.json",
     "snapshot-1/lexical/rows.npy", "index.sqlite",
 ]  # fmt: skip

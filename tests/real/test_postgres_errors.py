@@ -10,7 +10,6 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
-from retriever.store import postgres as store
 from retriever.store.store import open_store
 from tests.postgres import Server
 from tests.program import Cli
@@ -65,12 +64,6 @@ def test_tables_of_another_version(index: str) -> None:
     with closing(psycopg.connect(index, autocommit=True)) as connection:
         connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 99'")
     assert "have version 99" in fail(IndexVersionError, index)
-
-
-@pytest.mark.parametrize(("name", "least"), [("OLDEST_SERVER", 990_000), ("OLDEST_PGVECTOR", (99, 0))])
-def test_an_old_server(index: str, monkeypatch: pytest.MonkeyPatch, name: str, least: object) -> None:
-    monkeypatch.setattr(store, name, least)
-    assert "is the oldest that will do" in fail(IndexVersionError, index)
 
 
 @pytest.fixture
