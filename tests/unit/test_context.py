@@ -1,8 +1,7 @@
 """Contexts of random documents: exact lines, none twice, never over the budget, every quotation in a fence."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby, pairwise
 from operator import attrgetter
 
@@ -15,13 +14,11 @@ from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
 from retriever.context.budget import (
-    Context,
     build_context,
-    join_quotations,
     load_token_counter,
 )
 from retriever.context.gather import complete_families
-from retriever.context.sections import Quotation, Section
+from retriever.context.sections import Section
 from retriever.display import phrases
 from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError
@@ -84,18 +81,9 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-@cache
-def bundled() -> Callable[[str], int]:
-    return load_token_counter()
-
-
-def quoted_lines(context: Context) -> list[tuple[str, int]]:
-    return [(piece.file, line) for piece in context.pieces for line in range(piece.span.first, piece.span.last + 1)]
-
-
 @settings(max_examples=80)
 @given(founds(), st.integers(100, 900), st.sampled_from(VERDICTS))
-def test_the_page_is_within_its_budget_and_quotes_exact_lines_once(
+def test_the_page_is_within_its_budget_and_quotes_exact_lines_once_in_fences(
     found: Found, max_tokens: int, verdict: Verdict
 ) -> None:
     context = build_context(found.sections, verdict, max_tokens, words)
@@ -103,9 +91,13 @@ def test_the_page_is_within_its_budget_and_quotes_exact_lines_once(
     for piece in context.pieces:
         lines = found.texts[piece.file].split("\n")[piece.span.first - 1 : piece.span.last]
         assert piece.text == "".join(f"{line}\n" for line in lines)
-    lines_of_all = quoted_lines(context)
+    lines_of_all = [
+        (piece.file, line) for piece in context.pieces for line in range(piece.span.first, piece.span.last + 1)
+    ]
     assert len(set(lines_of_all)) == len(lines_of_all)
-    assert build_context(found.sections, verdict, max_tokens, words) == context
+    fences = [token.content for token in MarkdownIt().parse(context.markdown) if token.type == "fence"]
+    assert fences == [sanitize(piece.text) for piece in context.pieces]
+    assert sanitize(context.markdown) == context.markdown
 
 
 @settings(max_examples=40)
@@ -118,15 +110,6 @@ def test_every_hit_is_quoted_or_named_as_left_out(found: Found, max_tokens: int)
     assert set(found.hits) & set(first.values()) == (quoted & set(found.hits)) | set(left_out)
     assert quoted.isdisjoint(left_out)
     assert left_out == [node_id for node_id in found.hits if node_id in left_out]
-
-
-@settings(max_examples=40)
-@given(founds(), st.integers(100, 900))
-def test_what_is_quoted_stands_in_fences_and_nothing_else_does(found: Found, max_tokens: int) -> None:
-    context = build_context(found.sections, "weak", max_tokens, words)
-    fences = [token.content for token in MarkdownIt().parse(context.markdown) if token.type == "fence"]
-    assert fences == [sanitize(piece.text) for piece in context.pieces]
-    assert sanitize(context.markdown) == context.markdown
 
 
 @settings(max_examples=40)
@@ -204,12 +187,9 @@ def test_what_does_not_fit_is_left_out_and_named() -> None:
 
 
 def test_the_same_text_is_quoted_once() -> None:
-    one, other = (
-        Section(file, "/d", file, Span(1, 1), (file,), "The same text.\n", rank, (Span(1, 1),))
-        for rank, file in enumerate(("a.md", "b.md"), start=1)
-    )
-    context = build_context([one, other], "answered", 400, words)
-    assert [piece.citation for piece in context.pieces] == ["a.md:1"]
+    pair = [Section(file, "/d", file, Span(1, 1), (file,), "The same text.\n", 1, (Span(1, 1),)) for file in "ab"]
+    context = build_context(pair, "answered", 400, words)
+    assert [piece.citation for piece in context.pieces] == ["a:1"]
     assert context.left_out == ()
 
 
@@ -219,12 +199,12 @@ def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> Non
         Section(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), f"{number} " * 500, number)
         for number in range(1, 1000)
     ]
-    context = build_context(crowd, verdict, 100, bundled())
+    context = build_context(crowd, verdict, 100, load_token_counter())
     assert context.tokens <= 100
     assert len(context.left_out) == 999
     assert "- and 999 more" in context.markdown
     with pytest.raises(UsageError, match="at least 100 tokens, got 99"):
-        build_context([], verdict, 99, bundled())
+        build_context([], verdict, 99, load_token_counter())
 
 
 def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
@@ -239,9 +219,9 @@ def test_two_folders_are_told_apart() -> None:
         Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, (Span(1, 1),))
         for rank, folder in enumerate(("/x", "/y"), start=1)
     ]
-    pieces = join_quotations([Quotation(section, section.span) for section in pair])
-    assert [piece.folder for piece in pieces] == ["/x", "/y"]
-    assert "## `a.md:1` `A` in `/y`" in build_context(pair, "answered", 400, words).markdown
+    context = build_context(pair, "answered", 400, words)
+    assert [piece.folder for piece in context.pieces] == ["/x", "/y"]
+    assert "## `a.md:1` `A` in `/y`" in context.markdown
 
 
 @pytest.mark.parametrize("text", ["a", "`", "a `b` c", "``", "a\nb", "# x\x1b[0m", ""])
