@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pageindex.document import parse_document
 from pageindex.node import Span
 from retriever.errors import UsageError
 from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.questions import Gold, Question
 from retriever.query import Expansion
-from scripts.make_questions import format_question, main, make_own_questions
+from scripts.make_questions import main
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 
@@ -110,13 +109,16 @@ and throw away what smells; the [[guide|mushrooms of the guide]] must be broken 
 """
 
 
-def made() -> list[dict[str, object]]:
-    documents = [parse_document("guide.md", GUIDE), parse_document("storage.md", STORAGE)]
-    return [json.loads(format_question(question)) for question in make_own_questions(documents)]
-
-
-def test_headings_and_links_ask() -> None:
-    assert [(item["kind"], item["question"]) for item in made()] == [
+def test_the_script_prints_what_eval_reads(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
+    (tmp_path / "docs" / "storage.md").write_text(STORAGE, encoding="utf-8")
+    (tmp_path / "docs" / "bad.md").write_bytes(b"\0\0")
+    done = CliRunner().invoke(main, [str(tmp_path / "docs")])
+    assert done.exit_code == 0
+    assert "skipped bad.md" in done.stderr
+    questions = read_questions(write(tmp_path / "questions.jsonl", *done.stdout.splitlines())).questions
+    assert [(item.kind, item.text) for item in questions] == [
         ("heading", "Drying wild mushrooms"),
         ("heading", "Keeping dried food"),
         ("link", "How long they keep afterwards is told in the page on storage."),
@@ -126,22 +128,8 @@ def test_headings_and_links_ask() -> None:
             "they bend.",
         ),
     ]
-
-
-def test_the_gold_is_what_a_link_leads_to_and_its_own_section_is_left_out() -> None:
-    _, _, to_section, to_file = made()
-    assert to_section["gold"] == [{"file": "storage.md", "start_line": 3, "end_line": 6}]
-    assert to_section["exclude"] == [{"file": "guide.md", "start_line": 5, "end_line": 11}]
-    assert to_file["gold"] == [{"file": "guide.md", "start_line": 1, "end_line": 4}]
-
-
-def test_the_script_prints_what_eval_reads(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
-    (tmp_path / "docs" / "storage.md").write_text(STORAGE, encoding="utf-8")
-    (tmp_path / "docs" / "bad.md").write_bytes(b"\0\0")
-    done = CliRunner().invoke(main, [str(tmp_path / "docs"), "--limit", "3"])
-    assert done.exit_code == 0
-    assert "skipped bad.md" in done.stderr
-    path = write(tmp_path / "questions.jsonl", *done.stdout.splitlines())
-    assert len(read_questions(path).questions) == 3
+    # What a link leads to answers, and its own section is left out.
+    _, _, to_section, to_file = questions
+    assert to_section.gold == (Gold("storage.md", Span(3, 6)),)
+    assert to_section.excluded == (Gold("guide.md", Span(5, 11)),)
+    assert to_file.gold == (Gold("guide.md", Span(1, 4)),)
