@@ -17,7 +17,7 @@ EVERYDAY = frozenset({"top_k", "exact", "documents.ignore"})  # settings on the 
 RARE = frozenset(
     {
         *("since", "until", "where", "conversation", "server", "token", "fail_on_none"),
-        *("role_header", "roles", "public_url", "encoder_url", "context_tokens"),
+        *("role_header", "roles", "context_tokens"),
     }
 )
 HELP_WIDTH = 100  # columns, at most

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -200,6 +200,7 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
     "import docs.zip --index imported",
     "import docs.zip --index imported --docs docs --force",
     name="import",
+    settings=("encoder",),
 )
 @click.argument("file", metavar="FILE", shell_complete=options.complete_file)
 @click.option(
@@ -211,36 +212,20 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
     "in the index's order.",
 )
 @click.option("--force", is_flag=True, help="Replace the index that is there.")
-@click.option(
-    "--encoder-url",
-    default="",
-    metavar="URL",
-    help="The server of the embedding model that the index names, where that is another machine.",
-)
 @options.index
 @options.as_json
-def import_file(
-    console: Console,
-    file: str,
-    index: str | None,
-    docs: tuple[str, ...],
-    encoder_url: str,
-    *,
-    force: bool,
-    as_json: bool,
-) -> ExitCode:
+def import_file(console: Console, opening: Opening, file: str, *, force: bool, as_json: bool) -> ExitCode:
     """Make an index of FILE, which `export` wrote; nothing is embedded, and everything in it is checked.
 
     Without --docs the index answers with what was indexed: the folders that it names are not looked at.
     """
     from retriever.upkeep.archive import import_index
 
-    settings = {"encoder": {"url": encoder_url}} if encoder_url else {}
-    place = import_index(file, index, docs, settings, replace=force)
-    if docs:
+    place = import_index(file, opening.index, opening.docs, opening.settings, replace=force)
+    if opening.docs:
         with console.show_progress() as progress:
-            api.index_folders(docs, place, settings=settings, progress=progress)
-    with Opening(index=str(place), settings=settings).open(console) as retriever:
+            api.index_folders(opening.docs, place, settings=opening.settings, progress=progress)
+    with replace(opening, docs=(), index=str(place)).open(console) as retriever:
         status = retriever.status()
     state = status.index
     if as_json:
