@@ -1,20 +1,17 @@
 """The harness on the real thing: the bundled model, a real index, our own small set of questions and its baseline."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hybrid_retrieve import main
-from pageindex.document import parse_document
 from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.results import Summary, compare_to_baseline, read_baseline, summarize
 from retriever.query import AskRequest, Expansion
 from retriever.types import Source
-from scripts.make_questions import format_question, make_own_questions
 from tests.program import Cli
 
 SET = Path(__file__).parents[1] / "eval_corpus"
@@ -71,23 +68,6 @@ def test_expansions_reach_both_searches(index: str) -> None:
     assert scores[0][Source.SEMANTIC] > scores[1][Source.SEMANTIC]
     assert scores[0][Source.KEYWORD] > scores[1][Source.KEYWORD]
     assert better.matched_words == alone.matched_words, "marks stay those of the question"
-
-
-def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:
-    path = tmp_path / "own.jsonl"
-    made = make_own_questions(
-        [parse_document(file.name, file.read_text(encoding="utf-8")) for file in DOCS.glob("*.md")]
-    )
-    path.write_text("".join(f"{format_question(question)}\n" for question in made), encoding="utf-8")
-    questions = read_questions(path)
-    copied = replace(questions, questions=tuple(item for item in questions.questions if item.excluded))
-    assert len(copied.questions) >= 3
-    run = ask_all(System("fast", "fast", {}), Asked(copied, index=index))
-    for question in copied.questions:
-        (source,) = question.excluded
-        spans = [item.span for item in run.outcomes[question.id].found if item.file == source.file]
-        assert source.span not in spans
-        assert run.outcomes[question.id].found
 
 
 def test_the_command_measures_and_compares_with_what_it_measured_before(index: str, tmp_path: Path, cli: Cli) -> None:

@@ -74,9 +74,7 @@ def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: 
 
 
 @pytest.mark.parametrize("profile", STAGES)
-def test_a_server_that_dies_in_the_middle_of_any_call(
-    shelf: Shelf, ollama: ScriptedServer, profile: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_dies_in_the_middle_of_any_call(shelf: Shelf, ollama: ScriptedServer, profile: str) -> None:
     plain, expanded = without_any(shelf, profile), ask(shelf, profile, ollama.url, rerank={"kind": "none"})
     ollama.requests.clear()
     ask(shelf, profile, ollama.url)
@@ -93,34 +91,22 @@ def test_a_server_that_dies_in_the_middle_of_any_call(
         assert len(dying.asked) == place + 1
 
 
-OTHER = "what is it that rises over night in the kitchen?"
-
-
-@pytest.fixture
-def questions(tmp_path: Path) -> Path:
-    gold = [{"file": "mail.md", "start_line": 5, "end_line": 7}]
-    rows = [{"id": key, "question": text, "gold": gold} for key, text in (("1", QUESTION), ("2", OTHER))]
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def test_recorded_expansions_are_replayed_through_full_without_a_server(
-    shelf: Shelf, questions: Path, tmp_path: Path, cli: Cli
-) -> None:
-    recorded = tmp_path / "expansions.jsonl"
-    recorded.write_text("".join(json.dumps({"id": key, **HELPFUL}) + "\n" for key in "12"), encoding="utf-8")
-    index = [
+def test_recorded_expansions_are_replayed_through_full_without_a_server(shelf: Shelf, tmp_path: Path, cli: Cli) -> None:
+    questions, recorded = tmp_path / "questions.jsonl", tmp_path / "expansions.jsonl"
+    gold = {"file": "mail.md", "start_line": 5, "end_line": 7}
+    questions.write_text(json.dumps({"id": "1", "question": QUESTION, "gold": [gold]}), encoding="utf-8")
+    recorded.write_text(json.dumps({"id": "1", **HELPFUL}), encoding="utf-8")
+    given: list[str | Path] = [
+        "--expansions",
+        recorded,
+        "--profiles",
+        "full",
         "--index",
-        str(shelf.index),
+        shelf.index,
         "--encoder-kind",
         "none",
-        "--llm-url",
-        "http://127.0.0.1:9",
-        "--rerank-kind",
-        "none",
     ]
-    printed = cli("eval", questions, "--expansions", recorded, "--profiles", "full", *index, "--json")
+    printed = cli("eval", questions, *given, "--llm-url", "http://127.0.0.1:9", "--rerank-kind", "none", "--json")
     (system,) = json.loads(printed.out)["systems"]
     assert system["failed"] == 0
 

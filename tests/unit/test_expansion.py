@@ -16,7 +16,7 @@ from retriever.expansion.prompt import (
     build_task,
     count_terms,
 )
-from retriever.expansion.screening import cut_at_sentence, screen
+from retriever.expansion.screening import screen
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
@@ -89,44 +89,32 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
         WrittenExpansion.model_validate([1])
 
 
-def dropped_for(text: str, question: str = QUESTION, *names: str) -> str:
-    kept, dropped = screen(question, Expansion(passages=(text,)), 420, names)
-    assert bool(kept.passages) != bool(dropped)
-    return dropped[0].reason if dropped else ""
-
-
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "kept", "reason"),
     [
-        (PASSAGE, ""),
-        (QUESTION.upper(), "it repeats the question or another text"),
-        ("word " * 20_000, "it has 100,000 characters"),
-        ("... ?!", "it says nothing"),
+        (PASSAGE, PASSAGE, ""),
+        (f"{PASSAGE} {'Four more words here. ' * 20}", f"{PASSAGE}{' Four more words here.' * 15}", ""),
+        ("x" * 500, "x" * 420, ""),
+        (QUESTION.upper(), "", "it repeats the question or another text"),
+        ("word " * 20_000, "", "it has 100,000 characters"),
+        ("... ?!", "", "it says nothing"),
+        ("A channel hands over nothing.", "", "it lost a name of the question"),
     ],
 )
-def test_texts_that_no_search_should_follow_are_dropped(text: str, reason: str) -> None:
-    assert dropped_for(text.strip() if text != "word " * 20_000 else text) == reason
+def test_texts_that_no_search_should_follow_are_dropped_and_long_ones_cut(text: str, kept: str, reason: str) -> None:
+    names = ["try_recv()"] if "channel" in text else []
+    usable, dropped = screen(QUESTION, Expansion(passages=(text,)), 420, names)
+    assert [item.reason for item in dropped] == ([reason] if reason else [])
+    assert usable.passages == ((kept,) if kept else ())
 
 
-def test_a_text_that_lost_a_name_of_the_question_is_dropped() -> None:
-    question = "why does try_recv() never give a value?"
-    assert dropped_for("A channel hands over nothing.", question, "try_recv()") == "it lost a name of the question"
-    assert dropped_for("A channel's try_recv hands over nothing.", question, "try_recv()") == ""
-
-
-def test_no_passage_is_made_up_for_a_single_fact() -> None:
+def test_a_text_comes_once_and_no_passage_is_made_up_for_a_single_fact() -> None:
+    usable, dropped = screen(QUESTION, Expansion(passages=(PASSAGE,) * 3), 420)
+    assert (usable.passages, len(dropped)) == ((PASSAGE,), 2)
     expansion = Expansion(("which port does it use?",), (PASSAGE,), intent="STUDY_DETAIL")
-    kept, dropped = screen("what is the port by default?", expansion, 420)
-    assert kept.rewordings == expansion.rewordings
+    usable, dropped = screen("what is the port by default?", expansion, 420)
+    assert usable.rewordings == expansion.rewordings
     assert dropped == (Dropped("passage", PASSAGE, "a single fact is asked for"),)
-
-
-def test_passages_end_at_a_sentence_and_come_once() -> None:
-    kept, dropped = screen(QUESTION, Expansion(passages=(PASSAGE,) * 3), 420)
-    assert (kept.passages, len(dropped)) == ((PASSAGE,), 2)
-    assert cut_at_sentence("One. Two. Three and four.", 12) == "One. Two."
-    assert cut_at_sentence("one two three", 9) == "one two"
-    assert cut_at_sentence("onetwothree", 5) == "onetw"
 
 
 @pytest.fixture
@@ -135,36 +123,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "hybrid-retrieve" / cache.FOLDER_NAME
 
 
-def entry(text: str) -> WrittenExpansion:
-    return WrittenExpansion(queries=[text])
-
-
 def test_expansions_are_remembered_and_the_oldest_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MAX_ENTRIES", 2)
     folder.mkdir(parents=True)
     (folder / "theirs.txt").write_text("a stranger's")
     for number, key in enumerate("abc"):
-        cache.keep_expansion(key * 64, entry(key))
+        cache.keep_expansion(key * 64, WrittenExpansion(queries=[key]))
         os.utime(folder / f"{key * 64}.json", (number, number))
     assert cache.read_cached("a" * 64) is None, "the folder holds the two that came last"
-    assert cache.read_cached("c" * 64) == entry("c")
+    assert cache.read_cached("c" * 64) == WrittenExpansion(queries=["c"])
     assert sorted(path.name[0] for path in folder.iterdir()) == ["b", "c", "t"]
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.json"))
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", bytes(60_000)])
 def test_a_damaged_file_is_no_expansion_and_is_replaced(folder: Path, content: bytes) -> None:
-    cache.keep_expansion("a" * 64, entry("a"))
+    written = WrittenExpansion(queries=["a"])
+    cache.keep_expansion("a" * 64, written)
     (folder / f"{'a' * 64}.json").write_bytes(content)
     assert cache.read_cached("a" * 64) is None
-    cache.keep_expansion("a" * 64, entry("a"))
-    assert cache.read_cached("a" * 64) == entry("a")
+    cache.keep_expansion("a" * 64, written)
+    assert cache.read_cached("a" * 64) == written
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(folder: Path) -> None:
     folder.parent.mkdir()
     folder.write_text("a file")
-    cache.keep_expansion("a" * 64, entry("a"))
+    cache.keep_expansion("a" * 64, WrittenExpansion())
     assert cache.read_cached("a" * 64) is None
 
 
