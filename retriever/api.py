@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import IndexUnusableError, RetrieverError
 from retriever.indexes import find_holder, find_several, index_request, split_reference
 from retriever.indexing.report import IndexReport
-from retriever.indexing.request import IndexRequest, remember
+from retriever.indexing.request import remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.text import as_tuple
@@ -102,7 +102,7 @@ def index_folders(
     """
     from retriever.indexing.update import update_index
 
-    request = note_choice(index_request(docs, index, profile, settings, None, everything=everything))
+    request = index_request(docs, index, profile, settings, everything=everything)
     report = update_index(request, progress or NoProgress())
     remember(request.store)
     return report
@@ -151,7 +151,7 @@ def forget_documents(
     references = as_tuple(references)
     named = [split_reference(reference) for reference in references]
     store = next((own for own, _ in named if own is not None), None)
-    request = note_choice(index_request((), index or store or find_holder(references[0]), DEFAULT_PROFILE, None))
+    request = index_request((), index or store or find_holder(references[0]), DEFAULT_PROFILE, None)
     inside = [
         path if own == request.store else reference for reference, (own, path) in zip(references, named, strict=True)
     ]
@@ -185,10 +185,3 @@ def open_several(
         except IndexUnusableError as error:
             failed[name] = error
     return SeveralRetrievers(opened, failed)
-
-
-def note_choice(request: IndexRequest) -> IndexRequest:
-    """Log what is to be known of the index that was chosen; an open retriever has it in its answers instead."""
-    if request.note:
-        log.warning("note: %s", request.note)
-    return request

@@ -2,8 +2,8 @@
 
 An index is found in three ways. It is named. Else it is the one that covers the folder in question: the folder to be
 indexed or, without one, the current folder. As git finds its repository, that is the innermost indexed folder at or
-above it, so a folder inside an indexed one is part of that index. Else it is the one that was used last, where the
-current folder holds its documents or none.
+above it, so a folder inside an indexed one is part of that index. Else it is the one that was used last, unless the
+current folder holds other documents. What is not obvious about a choice is logged.
 
 The folders of an index are known from what this user named for it (`consent`), and believed when the index says so too.
 """
@@ -14,7 +14,7 @@ import os
 import shlex
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,17 +59,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The index that is meant, and the folders to index in it."""
-
-    index: Store
-    docs: tuple[Path, ...] = ()
-    """Absolute; in place of a folder inside an indexed one, that one."""
-    note: str = ""
-    """What to know about it, where it is not simply the one that was named; a sentence without a period."""
-
-
-@dataclass(frozen=True, slots=True)
 class ListedIndex:
     """An index of this user: in the data folder, or elsewhere with folders that this user named for it."""
 
@@ -111,39 +100,26 @@ class ListedIndex:
         return f"{self.name} ({', '.join(self.folders[:MAX_LISTED]) or self.path})"
 
 
-def find_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choice:
-    """Return the index that is meant, as `choose_index`, and log what is to be known of the choice."""
-    choice = choose_index(docs, index)
-    if choice.note:
-        log.warning("note: %s", choice.note)
-    return choice
-
-
-def choose_index(docs: Sequence[Path], index: str | Path | Store | None) -> Choice:
+def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> Store:
     """Return the index that is meant.
 
     Args:
+        index: its name or folder; None for HYBRID_RETRIEVE_INDEX, else the one that covers `docs` (or a new one for
+            them), else the one that covers the current folder, else the one used last.
         docs: the folders to be indexed, absolute; empty where an index is to be asked.
-        index: an index's name or folder; None for HYBRID_RETRIEVE_INDEX, else the one that covers `docs` (or a new one
-            for them), else the one that covers the current folder, else the one used last.
 
     Raises:
-        NoIndexError: there is no such index, or none of the current folder, which holds documents.
-        UsageError: the name is that of an index of other folders.
+        NoIndexError: there is no such index, or none at all; the current folder holds documents that no index covers.
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named:
-        store = resolve_name(named, is_asked=not docs)
-        if docs and store != open_store(named):  # by its name
-            _check_meant(str(named), store, docs)
-        return _map_folders(store, docs)
+        return resolve_name(named, is_asked=not docs)
     if not docs:
-        return _choose_here()
-    holders = [_find_cover(folder, own_only=True, reads=True) for folder in docs]
-    places = {holder[0] for holder in holders if holder}
-    if len(places) == 1 and all(holders):
-        return _map_folders(places.pop(), docs)
-    return _map_folders(_find_free_place(docs), docs)
+        return _find_here()
+    holders = [_find_cover(folder, reads=True) for folder in docs]
+    covering = {holder[0] for holder in holders if holder}
+    is_one = len(covering) == 1 and all(holders)
+    return covering.pop() if is_one else FolderStore(home_folder() / name_index(docs))
 
 
 def index_request(
@@ -156,47 +132,32 @@ def index_request(
     everything: bool = False,
 ) -> IndexRequest:
     """Return what `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
-    folders = tuple(dict.fromkeys(map(absolute, as_tuple(docs))))
-    choice = choose_index(folders, index)
-    place, folders = choice.index, choice.docs
+    named = tuple(dict.fromkeys(map(absolute, as_tuple(docs))))
+    store = find_index(index, named)
+    folders = _map_folders(store, named)
     remembered: dict[str, object] = {}
-    if place.exists():
+    if store.exists():
         try:
-            with place.read() as connection:
-                content: object = reading.index_settings(connection)
+            with store.read() as connection:
+                remembered = dict(reading.index_settings(connection))
         except NoIndexError:  # another process has just begun to make it, and not said with which settings
             if not folders:
                 raise
-            content = {}
-        except RecursionError:  # somebody else may have made the index
-            content = None
-        if not isinstance(content, dict):
-            raise make_damage_error(place, "its settings are no mapping")
-        remembered = content
+        except (RecursionError, TypeError, ValueError) as error:  # somebody else may have made the index
+            raise make_damage_error(store, "its settings are no mapping") from error
     elif not everything:
         check_folders(folders)
     # What was given now overrules what the index remembers, of which nothing opens files that this user did not name.
-    given = collect_settings(profile, settings, drop_widening_settings(place, remembered))
-    check_server(place, given)
+    given = collect_settings(profile, settings, drop_widening_settings(store, remembered))
+    check_server(store, given)
     if folders:
-        check_documents(place, remembered, given)
-    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder, note=choice.note)
-
-
-def choose_new_place(docs: Sequence[Path], index: str | Path | Store | None) -> Store | None:
-    """Return where an index of just these folders (absolute) is, or would be made; None where nothing is named."""
-    named = index if index is not None else os.environ.get(INDEX_VARIABLE)
-    if named:
-        return resolve_name(named, is_asked=False)
-    return FolderStore(home_folder() / name_index(docs)) if docs else None
+        check_documents(store, remembered, given)
+    return IndexRequest(store, folders, given.profile(), given.for_index(), encoder)
 
 
 def find_holder(path: str) -> Store | None:
-    """Return the index that covers a path, that of the current folder before others; None where none does."""
-    if os.environ.get(INDEX_VARIABLE):
-        return None
-    place, around = absolute(path), _find_cover(absolute("."))
-    covering = around if around and _is_inside(place, [around[1]]) else _find_cover(place)
+    """Return the index that covers a path; None where none does, or one is named by HYBRID_RETRIEVE_INDEX."""
+    covering = None if os.environ.get(INDEX_VARIABLE) else _find_cover(absolute(path))
     return covering[0] if covering else None
 
 
@@ -246,133 +207,90 @@ def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
 # Of folders that are to be indexed.
 
 
-def _check_meant(name: str, index: Store, docs: Sequence[Path]) -> None:
-    """Raise UsageError where an index of other folders would get these, because a name was the same."""
-    held = [folder.path for folder in _read_folders(index)]
-    new = [folder for folder in docs if not _is_inside(folder, held)]
-    if new and not set(held) <= set(map(str, docs)):
-        raise UsageError(
-            f"{name} is an index of {', '.join(held)}, and {', '.join(map(str, new))} is not in it; for an index of its"
-            f" own, name a folder: --index ./{Path(name).name}",
-            hint=CommandHint(
-                f"index {shlex.join([*held, *map(str, new)])} --index {shlex.quote(name)}", "if one index is meant, run"
-            ),
-        )
-
-
-def _find_free_place(docs: Sequence[Path]) -> Store:
-    """Return the place of the index of these folders; another one where the index there is of others by now."""
-    store = FolderStore(home_folder() / name_index(docs))
-    stored = {folder.path for folder in _read_folders(store)}
-    is_others = stored and not stored >= set(map(str, docs))
-    return FolderStore(store.folder.with_name(f"{store.folder.name}-2")) if is_others else store
-
-
-def _map_folders(index: Store, docs: Sequence[Path]) -> Choice:
-    """Return this index, with the folders that it has in place of those of `docs` that are inside them."""
-    outer = [Path(folder.path) for folder in _read_folders(index)] if docs else []
-    held: dict[Path, None] = {}
-    notes = []
+def _map_folders(index: Store, docs: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders, with those that the index has in place of what is inside them."""
+    stored = _read_folders(index) if docs else ()
+    mapped = dict.fromkeys(
+        next((Path(outer.path) for outer in stored if _is_part(folder, outer)), folder) for folder in docs
+    )
+    outermost = tuple(folder for folder in mapped if not mapped.keys() & set(folder.parents))
     for folder in docs:
-        around = [place for place in outer if _is_inside(folder, [place], strictly=True) and folder not in outer]
-        if around and _reads(index, str(around[0]), folder):
-            held[around[0]] = None
-            notes.append(f"{folder} is part of {around[0]}, which is indexed as a whole")
-        else:
-            held[folder] = None
-    inner = [folder for folder in held if _is_inside(folder, held, strictly=True)]
-    if inner:
-        notes.append(f"{', '.join(map(str, inner))}: inside another folder that was named, so read with that one")
-    return Choice(index, tuple(folder for folder in held if folder not in inner), "; ".join(notes))
+        if folder not in outermost:
+            outer = next(place for place in outermost if place in folder.parents)
+            log.warning("note: %s is part of %s, which is indexed as a whole", folder, outer)
+    return outermost
 
 
-def _reads(index: Store, outer: str, folder: Path) -> bool:
-    """Whether an index reads the documents of a folder inside one of its own: not if they are ignored or forgotten."""
-    if not is_folder(folder):
+def _is_part(folder: Path, outer: StoredFolder) -> bool:
+    """Return whether a folder is inside an indexed one whose index reads it: not if it is ignored or forgotten."""
+    if Path(outer.path) not in folder.parents or not is_folder(folder):
         return False
-    inside = folder.relative_to(outer).as_posix()
-    with index.read() as connection:
-        stored = next(item for item in reading.folders(connection) if item.path == outer)
-        if stored.forgets(f"{inside}/"):
-            return False
-        if any(path.startswith(f"{inside}/") for path in reading.documents(connection, stored.key)):
+    inside = folder.relative_to(outer.path).as_posix()
+    if outer.forgets(f"{inside}/"):
+        return False
+    with contextlib.suppress(CorpusError, UnreadableDocumentError):
+        for file in list_files(folder).files[:1]:
+            find_document(outer.path, f"{inside}/{file.path}")
             return True
-    with contextlib.suppress(CorpusError):
-        for file in list_files(folder).files[:1]:  # it is new, or left out
-            with contextlib.suppress(UnreadableDocumentError):
-                find_document(outer, f"{inside}/{file.path}")
-                return True
     return False
-
-
-def _is_inside(folder: str | Path, others: Iterable[str | Path], *, strictly: bool = False) -> bool:
-    place = Path(folder)
-    return any(place.is_relative_to(other) and not (strictly and place == Path(other)) for other in others)
 
 
 # Of the folder where the user stands.
 
 
-def _choose_here() -> Choice:
-    try:
-        here = Path.cwd().resolve()
-    except FileNotFoundError:  # it was deleted
-        return _choose_last("the current folder is gone")
-    covering = _find_cover(here)
-    if covering:
-        place, outer = covering
-        is_inner = outer != str(here)
-        return Choice(place, note=f"{here} is part of {outer}, which is searched" if is_inner else "")
+def _find_here() -> Store:
+    here = Path.cwd().resolve()
+    if covering := _find_cover(here):
+        store, outer = covering
+        if outer.path != str(here):
+            log.warning("note: %s is part of %s, which is searched", here, outer.path)
+        return store
+    last = _find_last()
+    is_below = last is not None and any(here in Path(folder.path).parents for folder in _read_folders(last))
     # Nobody wants an index of a whole home folder.
-    if holds_home(here) or not has_documents(here, seconds=LOOK_S):
-        return _choose_last(f"{here} has no index" + ("" if holds_home(here) else " and holds no Markdown"))
-    with contextlib.suppress(NoIndexError):
-        last = _choose_last(f"{here} has no index of its own")
-        if any(_is_inside(folder.path, [here]) for folder in _read_folders(last.index)):
-            return last
-    known = [index.name for index in list_indexes()]
-    others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
-    raise NoIndexError(
-        f"no index covers {here}{others}{', ...' if len(known) > MAX_LISTED else ''}",
-        hint=CommandHint(f"index {shlex.quote(str(here))}", "to make one, run"),
-    )
+    if not is_below and not holds_home(here) and has_documents(here, seconds=LOOK_S):
+        known = [index.name for index in list_indexes()]
+        others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
+        hint = CommandHint(f"index {shlex.quote(str(here))}", "to make one, run")
+        raise NoIndexError(f"no index covers {here}{others}", hint=hint)
+    if last is None:
+        raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
+    used = next((known.where for known in list_indexes() if known.store == last), str(last))
+    log.warning("note: %s has no index: the one used last is %s", here, used)
+    return last
 
 
-def _choose_last(reason: str) -> Choice:
-    """Return the index used last."""
+def _find_last() -> Store | None:
+    """Return the index used last, if there is one."""
     try:
         name = read_file(home_folder() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
-        store = FolderStore(home_folder() / name)
-        if not store.exists():
-            raise FileNotFoundError(name)
     except (OSError, UnicodeDecodeError):
-        raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER")) from None
-    used = next((known.where for known in list_indexes() if known.store == store), str(store))
-    return Choice(store, note=f"{reason}: the index used last is {used}")
+        return None
+    store = FolderStore(home_folder() / name)
+    return store if store.exists() else None
 
 
-def _find_cover(folder: Path, *, own_only: bool = False, reads: bool = False) -> tuple[Store, str] | None:
+def _find_cover(folder: Path, *, reads: bool = False) -> tuple[Store, StoredFolder] | None:
     """Return the index that covers a folder, and its folder there.
 
     The innermost one; of several one in the data folder, then the one of fewer folders.
 
     Args:
         folder: absolute.
-        own_only: whether only indexes in the data folder count.
         reads: whether the index must read what is in the folder.
     """
-    recorded = list_named()
-    imported = {place: [item.path for item in _read_folders(place)] for place in _list_own() if place not in recorded}
+    named = list_named()
+    named |= {own: tuple(item.path for item in _read_folders(own)) for own in _list_own() if own not in named}
     found = [
         (-len(outer), not is_own(index), len(folders), str(index), outer, index)
-        for index, folders in (recorded | imported).items()
+        for index, folders in named.items()
         for outer in folders
-        if _is_inside(folder, [outer]) and not (own_only and not is_own(index))
+        if folder.is_relative_to(outer)
     ]
     for *_, outer, index in sorted(found, key=lambda item: item[:-1]):
-        is_there = outer in {stored.path for stored in _read_folders(index)}
-        if is_there and (not reads or folder == Path(outer) or _reads(index, outer, folder)):
-            return index, outer
+        stored = next((item for item in _read_folders(index) if item.path == outer), None)
+        if stored and (not reads or folder == Path(outer) or _is_part(folder, stored)):
+            return index, stored
     return None
 
 

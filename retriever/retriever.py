@@ -54,8 +54,6 @@ class Retriever(Closing):
         self.profile = request.profile
         self.profile_name = profile_name
         self.store = request.store
-        self.note = request.note
-        """What to know of the choice of this index; empty where it was simply named."""
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False, leaves_pending=True)
         self._index = OpenIndex(request.store)
         self._is_closed = False
@@ -224,8 +222,7 @@ class Retriever(Closing):
     def status(self) -> "Status":
         """What is indexed, which files changed since, and what is not as it should be."""
         with self.view() as view:
-            status = read_status(view, self._watch, self.profile)
-        return replace(status, index=replace(status.index, note=self.note))
+            return read_status(view, self._watch, self.profile)
 
     @property
     def access(self) -> FolderAccess:
@@ -291,7 +288,7 @@ class Retriever(Closing):
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                     question = mend_question(asked, view)
                     found = search(view, self._models, question, self.profile, own)
-                    state = replace(describe_state(view, fresh), note=self.note)
+                    state = describe_state(view, fresh)
                     return self._describe(question, found, state, own)
             except SnapshotError as error:
                 failure = error

@@ -268,8 +268,6 @@ class IndexState:
     embedded_share: float = 1.0
     """The share of the chunks' texts that have a vector, 0 to 1; below 1 while a first indexing goes on, or where it
     was interrupted: the others are found by words alone."""
-    note: str = ""
-    """Why this index was asked, where nobody named it and it is not the one of the current folder."""
 
     @property
     def fresh(self) -> bool:

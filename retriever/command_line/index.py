@@ -50,7 +50,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     if enqueue:
         from retriever.indexing import workers
 
-        request = api.note_choice(index_request(*opening.arguments, everything=yes))
+        request = index_request(*opening.arguments, everything=yes)
         with console.show_progress() as progress:
             queued = workers.enqueue(request, progress)
         if as_json:

@@ -88,8 +88,7 @@ class Printer:
             note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
         if answer.follow_up:
             note(f"understood as: {answer.follow_up.question}")
-        chosen = state.note if self.as_json else ""
-        for text in filter(None, (*answer.degraded, *answer.notes, chosen)):
+        for text in (*answer.degraded, *answer.notes):
             note(f"note: {text}")
         if expanded := describe_expansion(answer.expansion):
             self.console.note_dim(expanded)
@@ -105,7 +104,7 @@ class Printer:
         if not answer.hits and (answer.scope is None or answer.scope.sections):
             note("nothing found: try other words, or --profile recall")
         if not self.as_json:
-            parts = (describe_search(answer), answer.profile, str(spent), describe_freshness(state), state.note)
+            parts = (describe_search(answer), answer.profile, str(spent), describe_freshness(state))
             self.console.note_dim(" | ".join(filter(None, parts)))
 
 

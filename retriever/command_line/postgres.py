@@ -7,7 +7,7 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.indexes import choose_index
+from retriever.indexes import find_index
 
 
 @options.command(
@@ -53,7 +53,7 @@ def postgres(
     """
     from retriever.store import rights, tables
 
-    url = choose_index((), index).index.url
+    url = find_index(index).url
     if action == "grant":
         if not names or writers or readers or hnsw or tsvector:
             raise click.UsageError(

@@ -40,8 +40,6 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
         store = store or (find_holder(path) if is_here else None)
         opening = replace(opening, index=str(store)) if store else opening
     with opening.open(console) as retriever:
-        if retriever.note:
-            console.note_dim(retriever.note)
         # A node id is written with `#`; who types a bare path may mean the file that a shell would open.
         if is_here and "#" not in reference:
             with retriever.view() as view:

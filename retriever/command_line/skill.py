@@ -67,7 +67,7 @@ def skill(file: str, about: str, index: str | None, *, force: bool) -> ExitCode:
     path = Path(file)
     if path.exists() and not force and MARK not in path.read_text(encoding="utf-8", errors="replace"):
         raise UsageError(f"{file} is there already, and `skill` did not write it; --force writes over it")
-    store = find_index((), index).index
+    store = find_index(index)
     with store.read() as connection, read_transaction(connection):
         overview = write_overview(read_overview(connection, read_named_folders(store).folders), about)
     facts = " ".join(overview.replace("`", "").replace(QUOTED, "").split())

@@ -33,7 +33,6 @@ class IndexRequest:
     settings: Mapping[str, Any]  # the index sections of the settings that were given; the index remembers them
     encoder: Encoder | None = None  # the caller's own; None for the one of the profile
     wait_s: float = WAIT_FOR_WRITER_S  # how long to wait for another writer, in seconds
-    note: str = ""  # what to know of how the index was chosen
     leaves_pending: bool = False  # whether texts of before that have no vector yet stay so, as a question waits
     with_chroma: bool = True  # whether ChromaDB is brought up to date even where no search by these settings asks it
 

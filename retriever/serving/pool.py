@@ -169,7 +169,7 @@ class ServedIndex(Closing):
             lines = [f"Index {code(name)}: {index.describe()}" for name, index in self._parts.items()]
             return "\n".join([*lines, *([f"About them: {self._about}"] if self._about else [])])
         try:
-            place = find_index([absolute(folder) for folder in self._docs], self._index).index
+            place = find_index(self._index, tuple(map(absolute, self._docs)))
             with place.read() as connection, read_transaction(connection):
                 overview = read_overview(connection, read_named_folders(place).folders)
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do

@@ -66,7 +66,7 @@ def export_index(file: str | Path, index: str | Path | None = None) -> ExportRep
         UsageError: the file is there already.
         IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
     """
-    store, file = find_index((), index).index, absolute(Path(file).expanduser().parent) / Path(file).name
+    store, file = find_index(index), absolute(Path(file).expanduser().parent) / Path(file).name
     check_new(file)
     with writing_to(file.parent), tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as place:
         database, draft = Path(place) / FILE_NAME, Path(place) / file.name

@@ -87,7 +87,7 @@ def check_up(
         RetrieverError: a repair failed; the message says what to do.
     """
     try:
-        place: Store | None = find_index((), index).index
+        place: Store | None = find_index(index)
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()

@@ -52,7 +52,7 @@ def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path) -> None:
     run("notes", "index", ".")
     run("work", "index", ".")
-    assert "the index used last is work" in json.loads(run("empty", "--json", "keys")[1])["index"]["note"]
+    assert "has no index: the one used last is work" in run("empty", "--json", "keys")[2]
     code, out, err = run("empty", "--all", "keys")
     assert code == 0
     assert "../notes/keys.md:1-3  notes\n" in out

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import NoIndexError, UsageError
-from retriever.indexes import choose_index
+from retriever.indexes import find_index
 from retriever.indexing.request import LAST_NAME, absolute, remember
 from retriever.store.store import FolderStore
 
@@ -21,7 +21,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def choose(docs: Sequence[Path], index: str | None) -> Path:
-    return choose_index(docs, index).index.folder
+    return find_index(index, docs).folder
 
 
 def test_what_is_named_wins_then_the_variable_then_the_folders_then_the_last(
