@@ -19,6 +19,7 @@ from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
+from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.connection import Connection
@@ -67,6 +68,8 @@ def build_hits(
     read = reading.nodes(view.connection, ids)
     field_rows = reading.field_rows(view.connection, set(keys.values()))
     nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
+    own_fields = {node_id: fields.get(keys[node_id], ()) for node_id in ids}
+    candidates = rank_below_successors(candidates, nodes, own_fields)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
     asked = Asked(question, read_kind(question), rarity, languages)
@@ -103,7 +106,7 @@ def build_hits(
                 score=candidate.score,
                 scale=candidate.scale or profile.fusion,
                 evidence=candidate.evidence,
-                matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
+                matched_fields=find_matched_fields(view, node, own_fields[node.id], words),
                 words=find_question_words(question, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,

@@ -263,9 +263,10 @@ def find_field(condition: str, documents: Sequence[ScopedDocument]) -> set[int]:
         what = f"the field {name.strip()!r} in its front matter" if counts else "front matter"
         listed = suggest_among([known for known, _ in counts.most_common()], key)
         raise ScopeError(term, f"no document has {what}{listed}")
-    low = wanted.casefold()
-    # The whole value, else the beginning of one: `super` of `superseded`, a month of a day.
+    low, days = wanted.casefold(), tuple(find_days(wanted))
+    # The whole value; else a date in any form, in a month or on a day; else the beginning: `super` of `superseded`.
     found = {document for document, own in held if not sign or own == low}
+    found = found or {document for document, own in held if any(day.startswith(days) for day in find_days(own))}
     found = found or {document for document, own in held if low and own.startswith(low)}
     if not found:
         listed = suggest_among(list_values(documents, key), wanted)

@@ -80,9 +80,23 @@ def test_properties_are_no_words_of_texts(vault: Retriever) -> None:
         assert len(view.lexical.find_holding([mark_property("draft")])) == 1
 
 
-def test_a_condition_knows_beginnings(vault: Retriever) -> None:
-    answer = vault.search(AskRequest("anything at all", scope=Scope(where=("status=super",))))
-    assert {hit.file for hit in answer.hits} <= {"adr/3.md"}
+def test_a_superseded_page_ranks_below_its_successor(vault: Retriever) -> None:
+    successor, superseded = vault.search("message queue").hits[:2]
+    assert (successor.file, superseded.file) == ("adr/7.md", "adr/3.md")
+    assert dict(superseded.matched_fields)["superseded_by"] == "[[queue in tables]]"
+
+
+@pytest.mark.parametrize(
+    ("condition", "file"),
+    [
+        ("geburtstag=2.11.1987", "people/anna.md"),
+        ("geburtstag=May 1990", "people/max.md"),
+        ("status=super", "adr/3.md"),
+    ],
+)
+def test_a_condition_knows_dates_and_beginnings(vault: Retriever, condition: str, file: str) -> None:
+    answer = vault.search(AskRequest("anything at all", scope=Scope(where=(condition,))))
+    assert {hit.file for hit in answer.hits} <= {file}
     assert answer.scope is not None
     assert answer.scope.documents == 1
 
