@@ -161,14 +161,6 @@ class Retriever(Closing):
             if encoder is not None:
                 encoder.encode_queries(["ready"])
 
-    def check_database(self) -> None:
-        """Asks the database that questions go to, where there is one, whether it would answer; waits for no question.
-
-        Raises:
-            IndexUnusableError: it does not answer, or its tables are of another version.
-        """
-        self.store.check()
-
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
 

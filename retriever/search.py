@@ -10,7 +10,7 @@ from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, encode
-from retriever.searching.fusion import cap_candidates, fuse, weigh_rankings
+from retriever.searching.fusion import fuse, weigh_rankings
 from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
@@ -156,10 +156,10 @@ def find_candidates(
         direct.append(rank_recency(view, direct))
     # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
-        rankings = add_neighbors(view, direct, profile, cap)
+        rankings = add_neighbors(view, direct, profile)
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
-        candidates = cap_candidates(fuse(rankings, profile), cap)
+        candidates = fuse(rankings, profile, cap)
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(weigh_rankings(rankings, profile))
     return candidates, keyword.words
@@ -192,7 +192,7 @@ def look_further(
             return candidates
         recorder.notes.append(f"the language model also looked for: {note.text}")
         recorder.rankings.extend(weigh_rankings([rounds.rank()], profile))
-        return cap_candidates(fuse(recorder.rankings, profile), len(candidates))
+        return fuse(recorder.rankings, profile, len(candidates))
 
 
 def encode_queries(

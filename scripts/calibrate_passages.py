@@ -81,7 +81,7 @@ def read_examples(train: Path) -> list[Example]:
             continue
         words = list(dict.fromkeys(tokenize(item["question"])))
         rarity = {word: rarities[section["corpus"]](word) for word in words}
-        features = read_features(units, Asked(item["question"], read_kind(item["question"]), rarity, ()))
+        features = read_features(units, Asked(read_kind(item["question"]), rarity, ()))
         examples.append(Example(section["corpus"], item["kind"], features, right))
     return examples
 

@@ -116,33 +116,3 @@ def weigh_rankings(rankings: Sequence[Ranking], profile: Profile) -> tuple[Ranki
         Source.ROUNDS: 1.0,
     }
     return tuple(replace(item, weight=weights[item.source]) if item.weight else item for item in rankings)
-
-
-NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/reranking.md)
-
-
-def cap_candidates(
-    candidates: Sequence[Candidate], cap: int, neighbor_share: float = NEIGHBOR_SHARE
-) -> tuple[Candidate, ...]:
-    """The first `cap` candidates, of which those that only the tree brought in take at most their share.
-
-    More of them come in where there is nothing else: a place that would stay empty costs no direct hit.
-
-    Args:
-        candidates: best first.
-        cap: how many to keep.
-        neighbor_share: of the cap, 0 to 1.
-    """
-    if len(candidates) <= cap:
-        return tuple(candidates)
-    first, rest = [], []  # places: direct hits and the neighbors within their share, and the other neighbors
-    neighbors_left = int(cap * neighbor_share)
-    for place, candidate in enumerate(candidates):
-        is_direct = any(item.source is not Source.NEIGHBORS for item in candidate.evidence)
-        if is_direct or neighbors_left:
-            first.append(place)
-            neighbors_left -= not is_direct
-        else:
-            rest.append(place)
-    chosen = sorted([*first[:cap], *rest[: max(0, cap - len(first))]])
-    return tuple(candidates[place] for place in chosen)

@@ -72,7 +72,7 @@ def build_hits(
     candidates = rank_below_successors(candidates, nodes, own_fields)
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
-    asked = Asked(question, read_kind(question), rarity, languages)
+    asked = Asked(read_kind(question), rarity, languages)
     spans = {
         candidate.node_id: next((item.matched for item in candidate.evidence if item.matched), None)
         for candidate in candidates

@@ -95,11 +95,7 @@ def find_named(view: View, name: str) -> dict[str, float]:
 
 def holds_identifier(text: str, question: str) -> bool:
     """Whether the text has it letter by letter, and not as a part of a longer word; case does not matter."""
-    word, text = question.strip("`'\"() ").lower(), text.lower()
-    place = text.find(word)
-    while place >= 0:
-        before, after = text[max(0, place - 1) : place], text[place + len(word) : place + len(word) + 1]
-        if not (before.isalnum() and word[:1].isalnum()) and not (after.isalnum() and word[-1:].isalnum()):
-            return True
-        place = text.find(word, place + 1)
-    return False
+    word = question.strip("`'\"() ")
+    begins = r"(?<![^\W_])" if word[:1].isalnum() else ""
+    ends = r"(?![^\W_])" if word[-1:].isalnum() else ""
+    return bool(re.search(f"(?i:{begins}{re.escape(word)}{ends})", text))

@@ -16,17 +16,17 @@ from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 # A tree of documents and a tree of stored ones say the same of a node.
 Tree: TypeAlias = StoredTree | DocumentTree
 
+NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/reranking.md)
 LINK_DECAY = 0.5  # of a score, over a link: it says less of what stands at its end than the tree does
 
 
-def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile, limit: int) -> list[Ranking]:
+def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> list[Ranking]:
     """The rankings and what the tree adds to them: a list of its own, or more of each semantic list.
 
     Args:
         view: the index.
         rankings: what was found directly.
         profile: how far to look, and how the rankings become one: neighbors have decayed scores of the fusion.
-        limit: how many neighbors their own list may hold.
     """
     if not profile.neighbor_depth and not profile.candidate_file_roots:
         return list(rankings)
@@ -50,6 +50,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile, lim
     known = {item.node_id for ranking in rankings for item in ranking.items}
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
     # may have ten thousand children.
+    limit = int(max(profile.candidate_cap, profile.top_k) * NEIGHBOR_SHARE)
     items = tuple(item for item in look_around(best) if item.node_id not in known)[:limit]
     return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {profile.fusion}", NEIGHBOR_WEIGHT, items)]
 

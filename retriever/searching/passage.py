@@ -98,7 +98,6 @@ WEIGHTS: Mapping[str, float] = {
 class Asked:
     """A question, as its passages are looked for."""
 
-    text: str
     kind: QuestionKind
     rarity: Mapping[str, float]
     """Its words, as BM25 reads them, and what each weighs."""

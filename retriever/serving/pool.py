@@ -161,7 +161,7 @@ class ServedIndex(Closing):
         for part in self._parts.values():
             part.check_ready()
         if not self._parts:
-            self.open(wait_s=0).check_database()
+            self.open(wait_s=0).store.check()
 
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""

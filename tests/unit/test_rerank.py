@@ -15,7 +15,6 @@ from retriever.rerank.stage import (
     cut_passage,
     rescale_unread,
 )
-from retriever.searching.fusion import cap_candidates
 from retriever.searching.hits import find_matched_chunk
 from retriever.settings.schema import RerankSettings
 from retriever.store.reading import StoredChunk
@@ -79,20 +78,6 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
     for place, other in permutations(range(len(scores)), 2):  # no worse in both orders: never below
         if place < other and sum(scores[place]) >= sum(scores[other]):
             assert places[f"n{place}"] < places[f"n{other}"]
-
-
-def test_neighbours_take_their_share_and_what_would_stay_empty() -> None:
-    mixed = [
-        candidate("a"),
-        *(candidate(f"n{i}", Source.NEIGHBORS) for i in range(4)),
-        candidate("b", Source.KEYWORD),
-    ]
-    mixed += [candidate("c")]
-    assert [item.node_id for item in cap_candidates(mixed, 4, 0.25)] == ["a", "n0", "b", "c"]
-    assert [item.node_id for item in cap_candidates(mixed, 4, 0.0)] == ["a", "n0", "b", "c"]
-    assert [item.node_id for item in cap_candidates(mixed, 3, 0.0)] == ["a", "b", "c"]
-    assert [item.node_id for item in cap_candidates(mixed, 4, 1.0)] == ["a", "n0", "n1", "n2"]
-    assert cap_candidates(mixed, 7, 0.0) == tuple(mixed)
 
 
 def test_entities_match_whatever_their_case_and_endings() -> None:
