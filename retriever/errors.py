@@ -148,7 +148,13 @@ class IndexUnusableError(RetrieverError):
 
 
 class NoIndexError(IndexUnusableError):
-    """There is no index yet."""
+    """There is no index yet.
+
+    Attributes:
+        folder: one with documents that no index covers, where the caller stands; empty otherwise.
+    """
+
+    folder = ""
 
 
 class IndexVersionError(IndexUnusableError):

@@ -115,6 +115,11 @@ class Console:
     quiet: bool = False  # errors alone
     verbose: bool = False  # what the stages report, with timings
 
+    @property
+    def can_ask(self) -> bool:
+        """Return whether a person at a terminal can be asked something."""
+        return not self.quiet and sys.stdin.isatty() and sys.stderr.isatty()
+
     def note(self, text: str) -> None:
         if not self.quiet:
             sys.stderr.write(f"{sanitize_line(text)}\n")

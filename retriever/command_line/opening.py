@@ -1,4 +1,4 @@
-"""Which index a command opens, as its options say."""
+"""Which index a command opens, as its options say, and the offer to make one where there is none."""
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +9,8 @@ import click
 
 from retriever import api
 from retriever.command_line.console import Console
+from retriever.display.sanitize import sanitize_line
+from retriever.errors import NoIndexError
 from retriever.settings.layers import DEFAULT_PROFILE
 
 if TYPE_CHECKING:
@@ -48,14 +50,23 @@ class Opening:
 
     @contextmanager
     def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Iterator[Retriever]":
-        """The open retriever.
+        """The open retriever; a person at a terminal in a folder without an index is asked whether to make one.
 
         Args:
             console: is told how far indexing is, where it is needed.
             on_words: as in `open_retriever`.
         """
-        with console.show_progress() as progress:
-            opened = api.open_retriever(*self.arguments, progress, on_words=on_words)
+
+        def open_these(docs: Sequence[str]) -> "Retriever":
+            with console.show_progress() as progress:
+                return api.open_retriever(docs, *self.arguments[1:], progress, on_words=on_words)
+
+        try:
+            opened = open_these(self.docs)
+        except NoIndexError as error:
+            if not (error.folder and console.can_ask and confirm(f"{error.folder} has no index yet. Index it now?")):
+                raise
+            opened = open_these([error.folder])
         with opened as retriever:
             yield retriever
 
@@ -70,3 +81,11 @@ class Opening:
             return
         with api.open_several(self.several, self.profile, self.settings) as retrievers:
             yield retrievers
+
+
+def confirm(question: str) -> bool:
+    """Ask the user at the terminal, who agrees with Enter; Ctrl-C ends the program, as elsewhere."""
+    try:
+        return click.confirm(sanitize_line(question), default=True, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None

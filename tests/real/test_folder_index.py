@@ -12,6 +12,7 @@ from hybrid_retrieve import main
 from retriever.command_line.opening import Opening
 from retriever.command_line.serve import open_served
 from retriever.serving.mcp_server import call_tool, list_tools
+from tests.program import command, environment, in_terminal
 
 PAGES = {
     "notes/keys.md": "# Keys\n\nRotate the keys every year.\n",
@@ -47,6 +48,17 @@ def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         return code, captured.out, captured.err
 
     return call
+
+
+@pytest.mark.timeout(200)  # two processes of their own
+def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
+    question = f"{place}/notes has no index yet. Index it now? [Y/n]".encode()
+    code, shown = in_terminal(command("keys"), place / "notes", environment(), typed=[(question, b"n\n")])
+    assert code == 1
+    assert b"no index covers" in shown
+    code, shown = in_terminal(command("keys"), place / "notes", environment(), typed=[(question, b"\n")])
+    assert code == 0
+    assert b"keys.md:1-3" in shown
 
 
 def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path) -> None:
