@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field
 
 from retriever.errors import LanguageModelError
 from retriever.served.generator import ServedGenerator
-from retriever.served.server import served_window
 from retriever.served.task import Task, new_nonce
 from retriever.settings.schema import LlmSettings
 
@@ -41,14 +40,11 @@ def check_llm(settings: LlmSettings) -> Iterator[LlmFinding]:
     try:
         generator = ServedGenerator(settings)
         model = generator.look_up()
-        loaded = {True: ", loaded", False: ", and not loaded yet: its first answer takes longer", None: ""}
-        yield LlmFinding(what, True, f"{model.name} is there, at {generator.server.url}{loaded[model.is_loaded]}")
-
+        yield LlmFinding(what, True, f"{model.name} is there, at {generator.server.url}")
         longest, wanted = model.context_length, settings.num_ctx
         says = f"{wanted} of the {longest} tokens that {model.name} can read"
         if longest is None:
-            assumed = served_window(None, settings)
-            says = f"{assumed} tokens are assumed (llm.num_ctx): the server does not say how many {model.name} reads"
+            says = f"the server does not say how many {model.name} reads: {model.window} are assumed (llm.num_ctx)"
         elif longest < wanted:
             says = f"{model.name} reads {longest} tokens, fewer than llm.num_ctx ({wanted}): every task is cut to that"
         yield LlmFinding("context window", True, says)

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cached_property
 from urllib.parse import urlsplit
 
@@ -22,7 +21,7 @@ from retriever.errors import (
 from retriever.served.address import allowed_url, find_key, ollama_url
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
-from retriever.served.server import ModelInfo, ModelServer, Reply, read_billions, served_window
+from retriever.served.server import ModelInfo, ModelServer, read_billions
 from retriever.served.speed import Measured, Speed, read_speed, size, write_speed
 from retriever.served.task import Task, Written, read_answer
 from retriever.served.transport import Limits, OverdueError, ServedError, StrangeAnswerError, one_line
@@ -32,7 +31,6 @@ progress = logging.getLogger("retriever.served.progress")
 
 BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
-LOOK_EVERY_S = 30.0
 REST_S = 60.0  # after two failures in a row
 
 
@@ -67,9 +65,8 @@ class ServedGenerator:
         self._failure = LanguageModelError()  # the last of them
         self._rests_until = 0.0
         self._model: ModelInfo | None = None
-        self._looked_up_at = 0.0
+        self._answered_at = -math.inf
         self._speed: Speed | None = None
-        self.reply: Reply | None = None  # the last one
         self.stage_s = settings.stage_seconds
 
     @cached_property
@@ -97,8 +94,8 @@ class ServedGenerator:
                 self._speed = read_speed(self.identity)
         return self._speed
 
-    def _learn(self, measured: Measured) -> None:
-        if (speed := measured.joined(self.speed)) is not None and speed != self._speed:
+    def _learn(self, measured: Measured | None) -> None:
+        if measured and (speed := measured.joined(self.speed)) is not None and speed != self._speed:
             self._speed = speed
             write_speed(self.identity, speed)
 
@@ -109,7 +106,7 @@ class ServedGenerator:
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         """As `Generator.room`; the window is the served model's, which the server is asked for once."""
-        window = self._window(self.look_up(seconds))
+        window = self.look_up(seconds).window
         return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
@@ -144,23 +141,23 @@ class ServedGenerator:
 
     def _write(self, task: Task[Written]) -> Written:
         settings, started = self._settings, time.monotonic()
-        model = self._look_up(task.seconds)
-        window = self._window(model)
+        window = self._look_up(task.seconds).window
         self._check_length(task, window)
-        # A model that is not loaded gets longer, but a task's own limit always holds.
-        seconds = settings.seconds + (0 if model.is_loaded else settings.load_seconds)
+        # A model that may have to be loaded gets longer, but a task's own limit always holds.
+        is_loaded = started - self._answered_at < settings.keep_alive_seconds
+        seconds = settings.seconds + (0 if is_loaded else settings.load_seconds)
         deadline = started + min(seconds, math.inf if task.seconds is None else task.seconds)
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
         prompt, speed = task.instructions + task.material, self.speed
         about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
-        progress.info("asking %s%s%s", self.name, ", which has to be loaded" if model.is_loaded is False else "", about)
+        progress.info("asking %s%s", self.name, about)
         problem = ""
         for with_schema in (True, False):  # under a schema some models write nothing but thoughts, and some loop
-            self.reply = reply = self.server.generate(task, deadline - time.monotonic(), with_schema=with_schema)
+            reply = self.server.generate(task, deadline - time.monotonic(), with_schema=with_schema)
+            self._answered_at = time.monotonic()
             self._learn(reply.measured)
             if (reply.prompt_tokens or 0) >= window:
                 raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
-            self._model, self._looked_up_at = replace(model, is_loaded=True), time.monotonic()
             try:
                 written = read_answer(reply.text, task.answer, is_cut=reply.cut is not None)
             except WrongAnswerError as error:
@@ -174,13 +171,12 @@ class ServedGenerator:
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
 
     def _look_up(self, seconds: float | None) -> ModelInfo:
-        """Return what the server says of the model; asked again when it is old."""
-        max_age_s = min(LOOK_EVERY_S, self._settings.keep_alive_seconds)
-        if self._model is None or time.monotonic() - self._looked_up_at >= max_age_s:
+        """Return what the server says of the model; it is asked once, and again after a failure."""
+        if self._model is None:
             server = self.server
             try:
                 limits = Limits(server.connect_s, min(server.look_up_s, seconds or math.inf))
-                self._model, self._looked_up_at = server.look_up(limits), time.monotonic()
+                self._model = server.look_up(limits)
                 self.name = server.model
             except (OverdueError, StrangeAnswerError) as error:
                 what = f"no healthy {server.program} answers at {server.url} ({one_line(error)})"
@@ -188,9 +184,6 @@ class ServedGenerator:
             except ServedError as error:
                 raise server.explain(error) from error
         return self._model
-
-    def _window(self, model: ModelInfo) -> int:
-        return served_window(model.context_length, self._settings)
 
     def _check_length(self, task: Task[Written], window: int) -> None:
         needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)

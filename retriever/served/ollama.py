@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import numpy.typing as npt
 
-from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, Piece, read_billions, served_window
+from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, Piece
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -68,17 +68,11 @@ class OllamaServer(ModelServer):
             name = next((name for name in self._names if name in present), None)
             if name is None:
                 raise RefusedError(404, f"it has {', '.join(present)}" if present else "it has none")
-            windows = {model.model: model.context_length for model in client.ps().models}
             shown = client.show(name)
         lengths = (value for key, value in (shown.modelinfo or {}).items() if key.endswith(".context_length"))
         context_length = next((length for length in lengths if isinstance(length, int)), None)
         size = shown.details.parameter_size if shown.details else None
-        return ModelInfo(
-            name=name,
-            is_loaded=name in windows and windows[name] in {None, served_window(context_length, self._llm)},
-            context_length=context_length,
-            billions=read_billions(f"{size or ''} {name}"),
-        )
+        return self._make_info(name, context_length, size or "")
 
     def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[Piece]:
         llm, temperature = self._llm, self._temperature(task)

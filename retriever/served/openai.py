@@ -13,7 +13,7 @@ from typing import Any
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
-from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, Piece, read_billions
+from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, Piece
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -106,7 +106,7 @@ class OpenAIServer(ModelServer):
         self.model = said.get("id", name)
         lengths = (said.get("max_model_len"), said.get("context_length"))  # vLLM, OpenRouter
         length = next((item for item in lengths if isinstance(item, int)), None) or self._ask_window(limits)
-        return ModelInfo(self.model, True if self._has_answered else None, length, read_billions(self.model))
+        return self._make_info(self.model, length)
 
     def _list_models(self, limits: Limits) -> list[dict[str, Any]]:
         models = request_json(f"{self.url}/models", limits, key=self._key).get("data")

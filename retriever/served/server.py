@@ -26,7 +26,6 @@ from retriever.served.speed import BYTES_PER_TOKEN, Measured, size
 from retriever.served.task import Task, is_endless
 from retriever.served.transport import (
     BUSY,
-    BrokenError,
     Limits,
     OverdueError,
     RefusedError,
@@ -51,9 +50,9 @@ class ModelInfo:
     """What a server says of a model, without running it."""
 
     name: str  # as the server lists it, tag included
-    is_loaded: bool | None  # with the context window that is asked for: for another one it is loaded anew; None: unsaid
     context_length: int | None  # how many tokens the model can read at most; None: the server does not say
-    billions: float | None = None  # of weights; None: the server does not say, and neither does the name
+    window: int  # how many of them it reads here
+    billions: float | None  # of weights; None: the server does not say, and neither does the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Reply:
 
     text: str  # all of it; its thoughts, when it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
-    measured: Measured  # how long the server says that it took, else by the clock
+    measured: Measured | None  # how long the server says that it took, else by the clock
     cut: LanguageModelError | None = None  # why it is not whole; what is whole of it may be enough
 
 
@@ -77,13 +76,6 @@ class Piece:
     measured: Measured | None = None
 
 
-def served_window(context_length: int | None, settings: LlmSettings) -> int:
-    """Return how many tokens the model reads: as many as are asked for, unless it was made, or loaded, for fewer."""
-    if context_length is None and settings.num_ctx == LlmSettings().num_ctx:
-        return min(settings.num_ctx, USUAL_WINDOW)  # nobody has said more
-    return min(settings.num_ctx, context_length or settings.num_ctx)
-
-
 def read_billions(said: str) -> float | None:
     """Return how many billion weights a model has, by its name or what its server says of its size.
 
@@ -92,24 +84,6 @@ def read_billions(said: str) -> float | None:
     """
     found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", said.lower())
     return float(found[1]) / (1 if found[2] == "b" else 1000) if found else None
-
-
-_KINDS: dict[type[ServedError], type[LanguageModelError]] = {
-    UnreachableError: NoGeneratorError,
-    BrokenError: CutAnswerError,
-    OverdueError: LanguageModelTimeoutError,
-    StrangeAnswerError: WrongAnswerError,
-}
-
-
-def _explain_refusal(error: RefusedError) -> type[LanguageModelError]:
-    if error.status == 404:
-        return NoModelError
-    if error.status in {401, 403, *BUSY} or 300 <= error.status < 400:
-        return NoGeneratorError
-    if re.search(r"n_ctx|context.*(exceed|length)|exceed.*context", str(error), re.IGNORECASE):
-        return TaskTooLongError
-    return CutAnswerError if error.status < 0 else LanguageModelError
 
 
 class ModelServer(ABC):
@@ -164,6 +138,12 @@ class ModelServer(ABC):
     @abstractmethod
     def missing(self) -> str:
         """Return that the server has no such model, and what to do."""
+
+    def _make_info(self, name: str, context_length: int | None, said: str = "") -> ModelInfo:
+        """Return the information of a model; it reads what is asked for, unless it was made, or loaded, for less."""
+        wanted = self._llm.num_ctx
+        known = context_length or (USUAL_WINDOW if wanted == LlmSettings().num_ctx else wanted)  # nobody has said more
+        return ModelInfo(name, context_length, min(wanted, known), read_billions(f"{said} {name}"))
 
     def generate(self, task: Task[Any], seconds: float, *, with_schema: bool = True) -> Reply:
         """Return what the model writes for a task, unchecked; LanguageModelError.
@@ -242,7 +222,7 @@ class ModelServer(ABC):
         return Reply(
             text=text or thoughts,
             prompt_tokens=prompt_tokens,
-            measured=measured or Measured(0, 0.0, 0, 0.0),
+            measured=measured,
             cut=self.explain(late) if late else self._explain_end(reason, text, thoughts),
         )
 
@@ -260,30 +240,38 @@ class ModelServer(ABC):
 
     def explain(self, error: ServedError) -> LanguageModelError:
         """Return what a fault means for who asks a language model."""
-        kind = _explain_refusal(error) if isinstance(error, RefusedError) else _KINDS[type(error)]
-        return kind(self.describe(error))
+        kind, text = self._explain(error)
+        return kind(text)
 
     def describe(self, error: ServedError) -> str:
         """Return what a fault means, and what to do about it, for people."""
+        return self._explain(error)[1]
+
+    def _explain(self, error: ServedError) -> tuple[type[LanguageModelError], str]:
         url, said, section = self.url, one_line(error), self.section
         match error:
             case UnreachableError():
-                return f"no {self.program} answers at {url}: {self.start}"
+                return NoGeneratorError, f"no {self.program} answers at {url}: {self.start}"
             case OverdueError():
-                how = {"llm": "; choose a smaller llm.model, or wait longer (llm.seconds, llm.idle_seconds)"}
-                return f"{self.model or 'the model'} at {url} takes too long: {said}{how.get(section, '')}"
+                how = "; choose a smaller llm.model, or wait longer (llm.seconds, llm.idle_seconds)"
+                text = f"{self.model or 'the model'} at {url} takes too long: {said}"
+                return LanguageModelTimeoutError, text + (how if section == "llm" else "")
             case StrangeAnswerError():
-                return f"what answers at {url} speaks otherwise than {self.program} ({said})"
+                return WrongAnswerError, f"what answers at {url} speaks otherwise than {self.program} ({said})"
             case RefusedError(status=401 | 403):
                 what = f"{url} refuses the key" if self._key else f"{url} wants a key"
-                return f"{what} ({said}): put it into the variable that {section}.api_key_env names"
+                return NoGeneratorError, f"{what} ({said}): put it into the variable that {section}.api_key_env names"
             case RefusedError(status=404):
-                return f"{self.missing()} ({said})"
+                return NoModelError, f"{self.missing()} ({said})"
             case RefusedError(status=status) if 300 <= status < 400:
-                return f"{url} sends on to another address, which is not followed: set {section}.url to that"
+                how = f"which is not followed: set {section}.url to that"
+                return NoGeneratorError, f"{url} sends on to another address, {how}"
             case RefusedError(status=status) if status in BUSY:
-                return f"the {self.program} at {url} is busy ({said}): ask again later"
+                return NoGeneratorError, f"the {self.program} at {url} is busy ({said}): ask again later"
             case RefusedError(status=status):
-                how = {"encoder": "; set encoder.max_tokens lower if a text is too long"}
-                return f"the {self.program} at {url} refuses: status {status}: {said}{how.get(section, '')}"
-        return f"the connection to {url} broke before the answer was complete ({said})"
+                kind = CutAnswerError if status < 0 else LanguageModelError
+                if re.search(r"n_ctx|context.*(exceed|length)|exceed.*context", said, re.IGNORECASE):
+                    kind = TaskTooLongError
+                how = "; set encoder.max_tokens lower if a text is too long" if section == "encoder" else ""
+                return kind, f"the {self.program} at {url} refuses: status {status}: {said}{how}"
+        return CutAnswerError, f"the connection to {url} broke before the answer was complete ({said})"

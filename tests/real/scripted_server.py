@@ -137,7 +137,6 @@ class ScriptedServer:
         default_factory=lambda: {"llama3.2:latest": Model(), "nomic-embed-text:latest": Model(("embedding",), 2048)}
     )
     """As Ollama has them."""
-    loaded: set[str] = field(default_factory=lambda: {"llama3.2:latest"})
     listed: list[Any] = field(default_factory=lambda: [{"id": "llama3.2", "object": "model", "max_model_len": 131_072}])
     """The models of OpenAI's API."""
     described: dict[str, Any] = field(default_factory=dict)
@@ -220,7 +219,7 @@ def forget_expansions() -> None:
 
 @contextmanager
 def scripted_server(answer: Answer = lambda asked: {}) -> Iterator[ScriptedServer]:
-    """A server with the chat model `llama3.2`, which is loaded, and the embedding model `nomic-embed-text`."""
+    """A server with the chat model `llama3.2`, and the embedding model `nomic-embed-text`."""
     script = ScriptedServer(answer)
 
     class Scripted(ModelHandler):
@@ -273,11 +272,11 @@ class ModelHandler(LoopbackHandler):
     def _describe(self, asked: Asked) -> None:
         """What the server says of itself and of its models."""
         script = self.script
-        names = script.loaded if self.path == "/api/ps" else script.models
-        listed = [{"name": name, "model": name, "digest": f"digest of {name}", "size": 9} for name in sorted(names)]
+        models = sorted(script.models)
+        listed = [{"name": name, "model": name, "digest": f"digest of {name}", "size": 9} for name in models]
         if self.path in script.described:
             self.reply(200, script.described[self.path])
-        elif self.path in {"/api/tags", "/api/ps"}:
+        elif self.path == "/api/tags":
             self.reply(200, {"models": listed})
         elif self.path == "/v1/models":
             self.reply(200, {"object": "list", "data": script.listed})

@@ -127,7 +127,7 @@ def test_what_is_asked(served: Served) -> None:
     assert (asked.instructions, asked.material) == (TASK.instructions, TASK.material)
     assert asked.body["stream"] is True
     if served.kind == "ollama":
-        assert served.script.paths == ["/api/tags", "/api/ps", "/api/show", *["/api/chat"] * 2], "looked up once"
+        assert served.script.paths == ["/api/tags", "/api/show", *["/api/chat"] * 2], "looked up once"
         assert asked.body["format"] == Answer.model_json_schema()
         assert asked.body["options"] == {"num_ctx": 4096, "num_predict": 100, "temperature": 0.3, "seed": 7}
         assert (asked.body["think"], asked.body["keep_alive"]) == (False, 60)
@@ -254,9 +254,10 @@ def test_all_tries_share_the_time(served: Served, faults: list[Fault]) -> None:
 
 
 def test_a_model_that_is_not_loaded_gets_longer_but_not_longer_than_the_task_allows(ollama: Served) -> None:
-    ollama.script.loaded.clear()
-    ollama.script.once.append(delayed(3 * SECONDS, GOOD))
-    assert ollama.open(seconds=SECONDS).write(TASK).queries == ("a boat is",)
+    generator = ollama.open(seconds=SECONDS)
+    ollama.script.once.extend([delayed(3 * SECONDS, GOOD)] * 2)
+    assert generator.write(TASK).queries == ("a boat is",)
+    assert type(failure(generator)) is LanguageModelTimeoutError, "it is loaded by now"
     ollama.script.once.append(silence())
     error = failure(ollama.open(load_seconds=600), replace(TASK, seconds=SECONDS))
     assert type(error) is LanguageModelTimeoutError
@@ -453,8 +454,6 @@ def test_what_is_whole_of_a_cut_answer_is_kept_and_teaches_the_speed(served: Ser
     served.script.once.append(written(text, reason="length"))
     assert generator.write(TASK).queries == tuple(queries)
     assert len(served.script.asked) == 2, "once each"
-    assert generator.reply
-    assert generator.reply.cut
     assert known
     assert generator.speed
     assert generator.speed.writes != known.writes
@@ -484,7 +483,6 @@ def test_a_model_that_thinks_all_the_same_has_room_for_it(openai: Served) -> Non
 def test_a_model_is_told_to_think_the_least(ollama: Served, name: str, told: bool | str) -> None:
     """gpt-oss can be told levels alone, and writes nothing under a schema."""
     ollama.script.models[name] = Model(("completion", "tools", "thinking"), 4096)
-    ollama.script.loaded.add(name)
     assert ollama.open(model=name).write(TASK).queries == ("a boat is",)
     (asked,) = ollama.script.asked
     assert (asked.body["think"], asked.has_schema) == (told, not told)
@@ -525,11 +523,9 @@ def test_the_check_says_what_is_amiss(served: Served) -> None:
     require("model", "start it")
 
 
-def test_the_check_tells_of_a_model_that_is_not_loaded_or_reads_less(ollama: Served) -> None:
-    ollama.script.loaded.clear()
+def test_the_check_tells_of_a_model_that_reads_less(ollama: Served) -> None:
     ollama.script.models["llama3.2:latest"] = Model(context_length=2048)
-    model, window, answer = check_llm(ollama.settings())
-    assert "not loaded yet" in model.says
+    _, window, answer = check_llm(ollama.settings())
     assert window.says == "llama3.2:latest reads 2048 tokens, fewer than llm.num_ctx (8192): every task is cut to that"
     assert window.is_well
     assert answer.is_well

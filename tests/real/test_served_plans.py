@@ -111,7 +111,6 @@ def findings(
 
 def test_doctor_checks_what_a_profile_needs(ollama: ScriptedServer, cli: Cli) -> None:
     ollama.models["small:1b"] = Model(context_length=2048)
-    ollama.loaded.add("small:1b")
     assert {level for level, _ in findings(cli, ollama, "--profile", "full").values()} == {"well"}
     small = findings(cli, ollama, "--profile", "precision", "--llm-model", "small:1b")
     assert small["context window"][0] == "well"
