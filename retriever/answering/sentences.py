@@ -76,7 +76,7 @@ def check_sentence(
         return DroppedSentence(text, f"the name {missing[0]} does not stand in {where}")
     before = "\n".join((titles, paragraph or last, question))
     for part in re.split(r"(?<=[.!?])\s+(?=[A-Z])", text):
-        if conflict := find_conflict(part, sentence, before, block.text, languages):
+        if conflict := find_conflict(part, sentence, before, languages):
             return DroppedSentence(text, f"{where} does not say so: {conflict}")
     quoted = block.text[place[0] : place[1]]
     file = block.folder, block.file, span, block.node_ids[0], block.citation_state, block.cited_as
