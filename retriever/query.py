@@ -95,7 +95,6 @@ class Expansion:
     passages: tuple[str, ...] = ()  # hypothetical: what a document that answers it might say; none is blank
     answer: str = ""  # one hypothetical answer as a whole, for the mode `answer`; may be blank
     intent: str = ""  # one of `prompt.INTENTS`, or another word of the model's; empty when it gave none
-    entities: tuple[str, ...] = ()  # names of things that the question speaks of, as the model has them
 
     @property
     def texts(self) -> Iterator[tuple[TextKind, str]]:
@@ -208,7 +207,6 @@ class ExpansionReport:
     queries: tuple[Query, ...] = ()  # the texts that were searched with besides the question
     dropped: tuple[Dropped, ...] = ()
     intent: str = ""
-    entities: tuple[str, ...] = ()  # names that stand in the question
     # How long the model took to write it; None when no model was asked.
     milliseconds: float | None = None
     cached: bool = False  # whether it came from the cache

@@ -64,7 +64,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             from retriever.expansion.gate import find_entities
             from retriever.rerank.stage import RerankRequest, rerank
 
-            names = find_entities(expanded.question, expanded.expansion.entities)
+            names = find_entities(expanded.question)
             request, settings = RerankRequest(expanded.question, words, names), profile.part(RerankStageSettings)
             candidates = rerank(view, models.reranker, request, candidates, settings, recorder, note)
     with recorder.stage(StageName.HITS) as note:

@@ -71,8 +71,8 @@ class Program:
         if profile == EXPANDED:
             settings |= WITHOUT_MODEL
             for row in read_rows(DATA / f"{name}.expansions.jsonl"):
-                rewordings, passages, entities = map(tuple, (row["queries"], row["hyde"], row["entities"]))
-                expansions[row["id"]] = Expansion(rewordings, passages, row["hyde_answer"], row["intent"], entities)
+                texts = tuple(row["queries"]), tuple(row["hyde"])
+                expansions[row["id"]] = Expansion(*texts, row["hyde_answer"], row["intent"])
         with open_retriever(index=self.work / name, profile=profile, settings=settings) as retriever:
             answers = {}
             for row in read_rows(DATA / f"{name}.jsonl"):

@@ -62,7 +62,6 @@ class ExpansionLine(Line):
     hyde: list[Text] = []
     hyde_answer: str = ""
     intent: str = ""
-    entities: list[Text] = []
 
 
 AnyLine = TypeVar("AnyLine", bound=Line)
@@ -126,7 +125,7 @@ def read_questions(path: Path) -> QuestionSet:
 
 
 def read_expansions(path: Path, questions: Sequence[Question]) -> dict[str, Expansion]:
-    """Read lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`, all but the id optional.
+    """Read lines of `{"id", "queries", "hyde", "hyde_answer", "intent"}`, all but the id optional.
 
     Raises:
         UsageError: a line is malformed, or a question has none: a mean over both kinds of question says nothing.
@@ -137,7 +136,6 @@ def read_expansions(path: Path, questions: Sequence[Question]) -> dict[str, Expa
             passages=tuple(line.hyde),
             answer=line.hyde_answer,
             intent=line.intent,
-            entities=tuple(line.entities),
         )
         for line in read_lines(read_bytes(path), str(path), ExpansionLine)
     }

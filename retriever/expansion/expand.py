@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.cache import cache_key, keep_expansion, read_cached
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
-from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
+from retriever.expansion.gate import count_rare_names, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     WrittenExpansion,
@@ -101,10 +101,7 @@ class Expander:
             return ExpandedQuery(request.question)
         with recorder.stage(StageName.EXPAND) as note:
             expanded = self._expand(request, open_view, recorder)
-            if (report := expanded.report) is not None:
-                note.text = report.note
-                entities = find_entities(expanded.question, expanded.expansion.entities)
-                expanded = replace(expanded, report=replace(report, entities=entities))
+            note.text = expanded.report.note if expanded.report else ""
         return expanded
 
     def _expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:

@@ -4,15 +4,15 @@ docs/internals/ranking.md says what each rule saves and costs.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from retriever.display.phrases import pluralize
-from retriever.expansion.prompt import MAX_ENTITIES
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
 from retriever.searching.question_words import cut_words, read_form
 from retriever.settings.schema import Profile
 
+MAX_ENTITIES = 5
 QUESTION_MAX_WORDS = 2  # questions proper of so few words are not expanded: `how does caching work?` is
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)")
@@ -84,18 +84,15 @@ def reason_too_short(question: str, settings: Profile) -> str:
     return f"the question has {len(question)} characters" if len(question) < settings.min_query_length else ""
 
 
-def find_entities(question: str, named: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names that a question speaks of, each once: as it writes them, and those of a model that stand in it.
+def find_entities(question: str) -> tuple[str, ...]:
+    """Return the names that a question speaks of, each once, as it writes them.
 
-    >>> find_entities("does Postgres keep `x` after the Big Migration?", ["postgres", "MySQL"])
+    >>> find_entities("does Postgres keep `x` after the Big Migration?")
     ('x', 'Postgres', 'Big Migration')
     """
-    asked = set(tokenize(question))
     start = len(question) - len(question.lstrip().partition(" ")[2])  # behind the first word, which has one anyway
-    capitals = (match[0] for match in _CAPITALS.finditer(question, start))
-    inside = (name for name in named if set(tokenize(name)) <= asked)
     by_words: dict[tuple[str, ...], str] = {}
-    for name in (*find_exact_names(question), *capitals, *inside):
+    for name in (*find_exact_names(question), *(match[0] for match in _CAPITALS.finditer(question, start))):
         if words := tuple(tokenize(name)):
             by_words.setdefault(words, name)
     return tuple(by_words.values())[:MAX_ENTITIES]

@@ -22,7 +22,6 @@ MAX_TITLES = 30
 MAX_TITLE_CHARS = 80
 MAX_TERMS = 60
 MAX_PASSAGE_CHARS = 1_000  # more are a document
-MAX_ENTITIES = 5
 
 INTENTS: Mapping[str, str] = {
     "DEFINITION": "what something is",
@@ -59,14 +58,12 @@ _FIELDS: Mapping[str, str] = {
     "hyde_answer": "one passage of 2 to 4 sentences and at most {chars} characters, as it might stand in a document "
     "that answers the question as a whole.",
     "intent": "one of {intents}.",
-    "entities": "up to 5 names of things that the question speaks of, as it writes them.",
 }
 _EXAMPLE: Mapping[str, object] = {  # for `how long does bread keep in the freezer?`
     "queries": ["how many months can frozen bread be kept?", "storing bread in the freezer"],
     "hyde": ["Bread keeps for up to three months in the freezer. Wrap it well, and let it thaw at room temperature."],
     "hyde_answer": "Bread keeps for up to three months in the freezer, if it is wrapped well.",
     "intent": "STUDY_DETAIL",
-    "entities": ["freezer"],
 }
 # (rewordings, passages) of those that are asked for, from all of them to the least, where there is no time for more
 PLANS = ((99, 99), (99, 1), (99, 0), (2, 0), (1, 0))
@@ -128,7 +125,6 @@ class WrittenExpansion(BaseModel):
     hyde: Texts = []
     hyde_answer: Text = ""
     intent: Text = Field(default="", json_schema_extra={"enum": list(INTENTS)})
-    entities: Texts = []
     standalone_question: Text = ""  # of a follow-up, which is a task of its own
 
     def expansion(self) -> Expansion:
@@ -140,7 +136,6 @@ class WrittenExpansion(BaseModel):
             passages=strip(self.hyde),
             answer=self.hyde_answer.strip(),
             intent=self.intent.strip().upper(),
-            entities=strip(self.entities),
         )
 
 
@@ -152,7 +147,6 @@ def list_fields(settings: Profile) -> tuple[str, ...]:
         "hyde": settings.hyde_variants > 0 and not is_answer,
         "hyde_answer": is_answer,
         "intent": True,
-        "entities": settings.entity_boost > 0,
     }
     return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
@@ -161,8 +155,7 @@ def list_fields(settings: Profile) -> tuple[str, ...]:
 def shape_of(fields: tuple[str, ...], rewordings: int = 3, passages: int = 3) -> type[WrittenExpansion]:
     """Return the object with these fields alone in its JSON schema, each bounded; what comes besides is read."""
     # Without bounds a small model writes one list, or one text, until it is stopped.
-    counts = {"queries": rewordings, "hyde": passages, "entities": MAX_ENTITIES}
-    chars = {"queries": 200, "hyde": MAX_PASSAGE_CHARS, "entities": 60}
+    counts, chars = {"queries": rewordings, "hyde": passages}, {"queries": 200, "hyde": MAX_PASSAGE_CHARS}
 
     def keep(schema: dict[str, Any]) -> None:
         properties = {name: schema["properties"][name] for name in fields}
@@ -238,4 +231,4 @@ def count_answer_tokens(settings: Profile) -> int:
     passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
     passages = 1 if settings.hyde.mode == "answer" else settings.hyde_variants
     texts = settings.rewordings * 60 + passages * passage_tokens
-    return texts + 250  # the intent, the entities and the marks of JSON
+    return texts + 250  # the intent and the marks of JSON

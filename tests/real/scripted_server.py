@@ -200,7 +200,6 @@ HELPFUL = {
     "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
     "hyde_answer": "The stamp pays for the journey.",
     "intent": "MECHANISM",
-    "entities": ["red box", "Royal Mail"],
 }
 
 

@@ -44,7 +44,6 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedSe
     assert (report.used, report.used_hyde, report.cached) == (True, True, False)
     assert report.rewordings == tuple(HELPFUL["queries"])
     assert report.passages == tuple(HELPFUL["hyde"])
-    assert report.entities == ("red box",), "the other one does not stand in the question"
     assert report.milliseconds is not None
     assert [stage.name for stage in answer.trace.stages].count("expand") == 2
     plain = shelf.ask(QUESTION)

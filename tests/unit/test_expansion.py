@@ -48,8 +48,6 @@ def test_what_is_meant_as_it_is_written(question: str, names: tuple[str, ...]) -
 def test_entities_are_those_of_the_question() -> None:
     question = "Does Postgres keep `try_recv` after the Big Migration of the letter box?"
     assert find_entities(question) == ("try_recv", "Postgres", "Big Migration")
-    named = ("postgres", "MySQL", "letter boxes", "", "box of matches")
-    assert find_entities(question, named) == ("try_recv", "Postgres", "Big Migration", "letter boxes")
     assert find_entities("how do I send an email?") == ()
 
 
