@@ -1,6 +1,7 @@
 """What commands are made of: the options that several share, exit codes, shell completion."""
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
@@ -11,7 +12,8 @@ from click.shell_completion import CompletionItem
 from retriever.command_line.console import Console
 from retriever.command_line.help import SettingOption, WithHelp, all_help_option, is_hidden
 from retriever.command_line.opening import Opening
-from retriever.errors import QuestionError
+from retriever.errors import QuestionError, RetrieverError
+from retriever.indexes import find_index
 from retriever.invocation import name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
@@ -40,6 +42,22 @@ def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> lis
 def complete_profile(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     names = [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]
+
+
+# What every shell takes literally: nothing like `status=a;b` is offered.
+PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
+
+
+def complete_condition(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Properties of the documents, `status=draft`, those of most documents first."""
+    from retriever.searching.scope import list_choices, read_documents  # numpy: 40 ms
+
+    try:
+        with find_index(next(iter(context.params.get("indexes") or ()), None)).read() as connection:
+            offered = list_choices(read_documents(connection)).properties
+    except RetrieverError:  # an error message would disturb the person who types
+        return []
+    return [CompletionItem(text) for text in offered if text.startswith(incomplete) and PLAIN_WORD.fullmatch(text)]
 
 
 # Options that several commands share.
@@ -106,7 +124,10 @@ def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
     """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
     for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
         is_repeated = name not in ("since", "until")
-        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text)(function)
+        complete = complete_condition if name == "where" else None
+        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, shell_complete=complete, help=text)(
+            function
+        )
     return function
 
 

@@ -5,9 +5,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from retriever.api import index_folders
+from retriever.command_line.options import complete_condition
 from tests.program import PROGRAM, environment, run_command
+from tests.shelf import WORDS_ALONE, write_pages
 
 BASH = """
 eval "$(_HYBRID_RETRIEVE_COMPLETE=bash_source hybrid-retrieve)"
@@ -42,3 +46,12 @@ def test_a_shell_completes_what_is_typed(tmp_path: Path, line: str, offered: lis
     variables = environment(PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     done = run_command([bash, "-c", f"{BASH}complete_words {line}"], tmp_path, variables)
     assert (done.stderr, done.stdout.strip().split("\n")) == ("", offered)
+
+
+def test_properties_of_the_documents_are_offered(tmp_path: Path) -> None:
+    write_pages(tmp_path / "docs", {"a.md": "---\nstatus: superseded\nodd: a;b\n---\n# A\n", "b.md": "# B\n"})
+    index_folders([tmp_path / "docs"], tmp_path / "index", settings=WORDS_ALONE)
+    context = click.Context(click.Command("ask"))
+    for place, offered in ((tmp_path / "index", ["status=superseded"]), (tmp_path / "nowhere", [])):
+        context.params["indexes"] = (str(place),)
+        assert [item.value for item in complete_condition(context, click.Option(["--where"]), "")] == offered
