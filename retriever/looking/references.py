@@ -2,23 +2,19 @@
 
 Exact forms come first: a node id (`guide.md#guide/install`), its short form (`guide.md#install`), a path of a file or a
 folder as the index or the current folder sees it. Only where these name nothing, what people type is looked for: a
-file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them, a title, a title with a slip in it.
+file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them, an alias, a title.
 """
 
 import contextlib
-import os
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import PurePosixPath
 
 from pageindex.formats import drop_ending
 from pageindex.markdown import WIKILINK
 from pageindex.node import Node, Span
 from pageindex.outline import github_slug
-from pageindex.tree import printable
-from retriever.display.sanitize import sanitize_line
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names
@@ -26,15 +22,12 @@ from retriever.store import listing, reading
 from retriever.store.connection import Connection
 from retriever.store.listing import DocumentName, SectionName
 from retriever.store.reading import StoredNode
-from retriever.text import find_nearest
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
 MAX_NEAR = 3  # that are asked about where it means none
 MAX_NAME_CHARS = 300  # nobody types a longer name
-# How alike (difflib) a title is that is read in place of the one that was typed, and one that is asked about; of the
-# shortest title that may hold a slip, the characters.
-SLIP, NEAR, SHORTEST_SLIP = 0.85, 0.6, 5
+NEAR = 0.6  # how alike (difflib) a name is that is asked about
 
 
 def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
@@ -72,7 +65,7 @@ def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]
             first = int(match["first"])
             check_lines(stored[0].node, find_last_line(stored), (first, first))
             return key, find_holder(stored, first).id
-    return Names(connection).find(reference)
+    return find_by_name(connection, reference)
 
 
 def refuse_two_files(connection: Connection, path: str) -> None:
@@ -124,15 +117,7 @@ def find_node(connection: Connection, tree: Container[str], reference: str) -> s
         found = [known for node_id in ids for known in (node_id, f"{node_id.rstrip('/')}/") if known in tree]
         if found:
             return only(reference, list(dict.fromkeys(found)))
-    try:
-        _, node_id = find_in_documents(connection, reference)
-    except UnknownReferenceError:
-        paths = [document.node_id for document in listing.document_names(connection)]
-        folders = {f"{parent}/" for path in paths for parent in map(str, PurePosixPath(path).parents) if parent != "."}
-        near = find_nearest(f"{reference.rstrip('/')}/", folders, SLIP)
-        if not near:
-            raise
-        raise UnknownReferenceError(reference, [near]) from None
+    _, node_id = find_in_documents(connection, reference)
     if node_id not in tree:
         raise UnknownReferenceError(reference)
     return node_id
@@ -172,111 +157,63 @@ def only(reference: str, found: Sequence[str]) -> str:
     return found[0]
 
 
-class Names:
-    """What the documents of an index and their sections are called; read when a reference is no id and no path."""
+def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
+    """Return the document (its key) and the id of the file or section that a reference names as people do.
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._documents = listing.document_names(connection)
-
-    def find(self, reference: str) -> tuple[int, str]:
-        """The document (its key) and the id of the file or section that a reference names as people do.
-
-        Raises:
-            UnknownReferenceError: none is called so; it says which are called nearly so.
-            UsageError: there are several.
-        """
-        if printed := self._find_printed(reference):
-            return printed[0][0], only(reference, [node_id for _, node_id in printed])
-        wikilink = WIKILINK.fullmatch(reference.strip())
-        name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
-        documents = self._find_documents(name)
-        if sign and documents and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
-            sections = [
-                section for document in documents for section in listing.section_names(self._connection, document.key)
-            ]
-            found = match_heading(heading, sections)
-            if not found:
-                titles = {fold(section.title): section.node_id for section in sections}
-                near = get_close_matches(fold(heading.rpartition("#")[2]), titles, MAX_NEAR, NEAR)
-                raise UnknownReferenceError(reference, [titles[title] for title in near])
-        elif documents:
-            found = [(document.key, document.node_id) for document in documents]
-        else:
-            found = self._find_title(reference, heading if sign and not name.strip() else name, is_path=bool(sign))
-        node_id = only(reference, [node_id for _, node_id in found])
-        return found[0][0], node_id
-
-    def _find_printed(self, reference: str) -> list[tuple[int, str]]:
-        """The files, else the sections, that are printed like this: with signs that no terminal shows replaced."""
-        found = list[tuple[int, str]]()
-        for document in self._documents:
-            path = f"{document.folder}/{document.path}"
-            if sanitize_line(path) != path:
-                names = {document.path, document.node_id, path, os.path.relpath(path), f"./{os.path.relpath(path)}"}
-                if reference in {show(name) for name in names for show in (sanitize_line, printable)}:
-                    found.append((document.key, document.node_id))
-                sections = listing.section_names(self._connection, document.key) if "#" in reference else []
-                found += [
-                    (item.key, item.node_id)
-                    for item in sections
-                    if reference in (sanitize_line(item.node_id), printable(item.node_id))
-                ]
-        return found
-
-    def _find_documents(self, name: str) -> list[DocumentName]:
-        """Those of that path or the end of one, with or without its ending; else by an alias; else by their title."""
-        wanted = fold(name.strip().removeprefix("./"))
-        if not wanted:
-            return []
-        ways: tuple[Callable[[DocumentName], bool], ...] = (
-            lambda document: f"/{fold(document.path)}".endswith(f"/{wanted}"),
-            lambda document: f"/{fold(drop_ending(document.path))}".endswith(f"/{wanted}"),
-            lambda document: fold(drop_ending(document.node_id)) == wanted,
-            lambda document: wanted in map(fold, document.aliases),
-            lambda document: fold(document.title) == wanted,
-        )
-        # The first way that finds any decides: who writes a path does not mean a title.
-        found = (list(filter(way, self._documents)) for way in ways)
-        return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
-
-    def _find_title(self, reference: str, title: str, *, is_path: bool) -> list[tuple[int, str]]:
-        """The sections of a title, or what has the one title that it is a slip of.
-
-        Raises:
-            UnknownReferenceError: there is none.
-        """
-        wanted, sections = fold(title), listing.section_names(self._connection)
-        named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
-        if not named:  # `fs.access` is `fs.access(path, callback)`
-            bare = fold(drop_arguments(title))
-            called = ((section, map(fold, list_names(section.title))) for section in sections)
-            named = [(section.key, section.node_id) for section, names in called if bare in names]
-        if named and wanted:
-            return named
-        names: dict[str, list[tuple[int, str]]] = {}
-        for section in sections:
-            names.setdefault(fold(section.title), []).append((section.key, section.node_id))
-        files: dict[str, list[tuple[int, str]]] = {}
-        for document in self._documents:
-            for name in (document.title, *document.aliases, drop_ending(document.path).rpartition("/")[2]):
-                files.setdefault(fold(name), []).append((document.key, document.node_id))
-        names |= files  # a file has the title of its first section, and stands for it
-        for document in self._documents:
-            names.setdefault(fold(document.path), [(document.key, document.node_id)])
-            names.setdefault(fold(document.path.rpartition("/")[2]), [(document.key, document.node_id)])
-        near = get_close_matches(wanted, names, MAX_NEAR, NEAR) if len(wanted) <= MAX_NAME_CHARS else []
-        slips = get_close_matches(wanted, near, MAX_NEAR, SLIP) if len(wanted) >= SHORTEST_SLIP else []
-        # Who writes a path means that path, and is asked.
-        meant = list(dict.fromkeys(target for slip in slips for target in names[slip]))
-        if len(meant) == 1 and not is_path and not re.search(r"[/:\\]|\.\w+$", title):
-            return meant
-        ids = dict.fromkeys(node_id for name in near for _, node_id in names[name][:MAX_NEAR])
-        raise UnknownReferenceError(reference, list(ids)[:MAX_NEAR])
+    Raises:
+        UnknownReferenceError: none is called so; it says which are called nearly so.
+        UsageError: there are several.
+    """
+    documents = listing.document_names(connection)
+    wikilink = WIKILINK.fullmatch(reference.strip())
+    name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
+    named = match_documents(name, documents)
+    if named and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
+        sections = [section for document in named for section in listing.section_names(connection, document.key)]
+        found, wanted = match_heading(heading, sections), heading.rpartition("#")[2]
+        called = {fold(section.title): section.node_id for section in sections}
+    elif named:
+        return named[0].key, only(reference, [document.node_id for document in named])
+    else:
+        wanted, sections = heading if sign and not name.strip() else name, listing.section_names(connection)
+        found = match_title(wanted, sections)
+        called = {fold(section.title): section.node_id for section in sections}
+        for document in documents:  # a file has the title of its first section, and stands for it
+            file = document.path.rpartition("/")[2]
+            names = (document.title, *document.aliases, drop_ending(file), file, document.path)
+            called |= {fold(name): document.node_id for name in names}
+    if not found:
+        near = get_close_matches(fold(wanted)[:MAX_NAME_CHARS], called, MAX_NEAR, NEAR)
+        raise UnknownReferenceError(reference, list(dict.fromkeys(called[name] for name in near)))
+    return found[0].key, only(reference, [section.node_id for section in found])
 
 
-def match_heading(heading: str, sections: Sequence[SectionName]) -> list[tuple[int, str]]:
-    """The sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`: by its anchor, else its title."""
+def match_documents(name: str, documents: Sequence[DocumentName]) -> list[DocumentName]:
+    """Return those of a path or the end of one, with or without its ending; else of an alias; else of a title."""
+    wanted = fold(name.strip().removeprefix("./"))
+    if not wanted:
+        return []
+    ways: tuple[Callable[[DocumentName], bool], ...] = (
+        lambda document: f"/{fold(document.path)}".endswith(f"/{wanted}"),
+        lambda document: f"/{fold(drop_ending(document.path))}".endswith(f"/{wanted}"),
+        lambda document: fold(drop_ending(document.node_id)) == wanted,
+        lambda document: wanted in map(fold, document.aliases),
+        lambda document: fold(document.title) == wanted,
+    )
+    # The first way that finds any decides: who writes a path does not mean a title.
+    found = (list(filter(way, documents)) for way in ways)
+    return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
+
+
+def match_title(title: str, sections: Sequence[SectionName]) -> list[SectionName]:
+    """Return the sections of a title; else those of a function by its name: `fs.access` of `fs.access(path, mode)`."""
+    wanted, bare = fold(title), fold(drop_arguments(title))
+    named = [section for section in sections if wanted and fold(section.title) == wanted]
+    return named or [section for section in sections if bare in map(fold, list_names(section.title))]
+
+
+def match_heading(heading: str, sections: Sequence[SectionName]) -> list[SectionName]:
+    """Return the sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`: by title, else anchor."""
     above, _, deepest = heading.strip().rpartition("#")
     slug, wanted = github_slug(deepest.strip()), fold(deepest)
     found = [section for section in sections if fold(section.title) == wanted]
@@ -284,7 +221,7 @@ def match_heading(heading: str, sections: Sequence[SectionName]) -> list[tuple[i
     for title in filter(None, above.split("#")):
         narrower = [section for section in found if fold(title) in map(fold, section.breadcrumb)]
         found = narrower or found
-    return [(section.key, section.node_id) for section in found]
+    return found
 
 
 def fold(name: str) -> str:
