@@ -26,7 +26,7 @@ from retriever.errors import (
 )
 from retriever.serving.web.json_api import list_endpoints
 from retriever.serving.web.pages import Pages
-from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
+from retriever.serving.web.pictures import POLICY as PICTURE_POLICY
 from retriever.serving.web.site import STATIC, Site, read_query
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ def make_web_app(library: "ServedIndex") -> Starlette:
 
     async def answer_picture(request: Request) -> Response:
         picture = await run(pages.picture, request.scope["query_string"])
-        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
-        if picture.media_type == SVG_TYPE:
-            headers["Content-Security-Policy"] = SVG_POLICY
+        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Security-Policy": PICTURE_POLICY}
         return Response(picture.content, media_type=picture.media_type, headers=headers)
 
     async def answer_failure(request: Request, error: Exception) -> Response:

@@ -1,8 +1,8 @@
 """A document's Markdown as the tokens that a page shows: CommonMark and what notes add to it.
 
 markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers. The
-rules here add wikilinks, embedded pictures, `==marks==` and `%%comments%%`, make callouts of every notation, and leave
-out lines that belong to another page.
+rules here add wikilinks, embedded pictures and `==marks==`, make callouts of every notation, and leave out lines that
+belong to another page.
 """
 
 import re
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -25,7 +24,7 @@ from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, sp
 from retriever.serving.web.pictures import PICTURE_SUFFIXES
 
 NESTING_RULES = frozenset(
-    {"list", "blockquote", "footnote_def", "deflist", "admonition", "container_colons", "container_slashes", "details"}
+    {"list", "blockquote", "footnote_def", "deflist", "admonition", "container_colons", "container_slashes"}
 )
 WHOLE_LINES = 40  # a block of code that is longer is cut where an excerpt begins in it
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
@@ -44,13 +43,7 @@ _STYLES = {kind: style for style, kinds in CALLOUT_STYLES.items() for kind in ki
 _CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))?$")
 # `tip`, `tip Title` and `tip[Title]` behind `:::`; `tip | Title` behind `///`.
 _CONTAINER = re.compile(r"\s*\{?([A-Za-z][\w-]{0,30})\}?\s*[|\[]?\s*([^\]\n]*)")
-_DETAILS = re.compile(
-    r"<details(?:\s[^<>]*)?>\s*(?:<summary(?:\s[^<>]*)?>((?:[^<]|<(?!/summary>)){0,1000})</summary>[ \t]*)?\n",
-    re.IGNORECASE,
-)
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MARK = re.compile(r"==(?![\s=])[^=\n]{1,1000}(?<!\s)==")
-_COMMENT = re.compile(r"%%[^%\n]{0,1000}%%")
 _ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
 
@@ -101,8 +94,6 @@ def open_parser() -> MarkdownIt:
     for rule in parser.block.ruler.__rules__:
         if rule.name in NESTING_RULES:
             rule.fn = up_to_nesting(rule.fn)
-    parser.block.ruler.before("html_block", "details", _open_details, {"alt": ["paragraph"]})
-    parser.block.ruler.before("paragraph", "comment", _skip_comment, {"alt": ["paragraph"]})
     parser.core.ruler.before("inline", "callouts", _mark_callouts)
     parser.core.ruler.before("inline", "keep", _keep_lines)
     parser.core.ruler.at("inline", _parse_inline)
@@ -119,7 +110,6 @@ def _keep_lines(state: StateCore) -> None:
     lines = state.src.split("\n")
     kept: list[Token] = []
     left_level: int | None = None  # of the block whose closing token is awaited, for it is left out
-    lists: list[Token] = []
     for token in state.tokens:
         if left_level is not None:
             left_level = None if token.nesting < 0 and token.level == left_level else left_level
@@ -135,12 +125,8 @@ def _keep_lines(state: StateCore) -> None:
                 token.content = "\n".join(token.content.split("\n")[first - begin - opening :])
                 token.map = [first - opening, token.map[1]]
         kept.append(token)
-        if token.type == "ordered_list_open":
-            lists.append(token)
-        elif token.type == "list_item_open" and token.info and kept[-2] is lists[-1]:
-            lists[-1].attrSet("start", token.info)  # the item that is now the first
-        elif token.type == "ordered_list_close":
-            lists.pop()
+        if token.type == "list_item_open" and token.info and kept[-2].type == "ordered_list_open":
+            kept[-2].attrSet("start", token.info)  # the items before it may be left out
     state.tokens = kept
 
 
@@ -202,42 +188,6 @@ def _make_title(title: str, tag: str, level: int) -> list[Token]:
     ]
 
 
-def _open_details(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Read `<details>`, with its `<summary>`, as a block that folds; what it holds is Markdown."""
-    found = _DETAILS.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[end - 1])
-    if found is None or silent:
-        return found is not None
-    depth, last = 1, first  # where nothing ends it, it ends with what it stands in
-    while last + 1 < end and depth and (state.isEmpty(last + 1) or state.sCount[last + 1] >= state.blkIndent):
-        last += 1
-        line = state.src[state.bMarks[last] + state.tShift[last] : state.eMarks[last]].lower()
-        depth += line.startswith("<details") - line.startswith("</details>")
-    opening = state.push("details_open", "details", 1)
-    opening.attrs, opening.map = {"class": "callout note"}, [first, last + 1]
-    state.tokens += _make_title(" ".join(_TAG.sub("", found[1] or "Details").split()), "summary", state.level)
-    parent, state.parentType, bound, state.lineMax = state.parentType, "container", state.lineMax, last + bool(depth)
-    state.md.block.tokenize(state, first + found[0].count("\n"), last + bool(depth))
-    state.parentType, state.lineMax, state.line = parent, bound, last + 1
-    state.push("details_close", "details", -1)
-    return True
-
-
-def _skip_comment(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Leave out `%%` to `%%`, which Obsidian does not show; one that nothing ends is text."""
-    begin = state.bMarks[first] + state.tShift[first]
-    if not state.src.startswith("%%", begin):
-        return False
-    starts = (max(begin + 2, state.bMarks[line]) for line in range(first, end))
-    last = next(
-        (line for line, start in enumerate(starts, first) if "%%" in state.src[start : state.eMarks[line]]), None
-    )
-    if last is None or not state.src[: state.eMarks[last]].endswith("%%"):
-        return False
-    if not silent:
-        state.line = last + 1
-    return True
-
-
 def _parse_inline(state: StateCore) -> None:
     """Do what markdown-it's rule does, but let paragraphs that are too long stay text."""
     for token in state.tokens:
@@ -269,10 +219,7 @@ def _parse_wikilink(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_mark(state: StateInline, silent: bool) -> bool:
-    """Read `==text==` as marked text, and leave out `%%a comment%%`."""
-    if comment := _COMMENT.match(state.src, state.pos):
-        state.pos = comment.end()
-        return True
+    """Read `==text==` as marked text."""
     found = _MARK.match(state.src, state.pos, state.posMax)
     if found is None:
         return False

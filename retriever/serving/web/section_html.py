@@ -62,6 +62,10 @@ _MATH_VALUE = re.compile(r"[a-z -]{1,40}|\d?(?:\.\d{1,5})?(?:em)?")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>|<!--(?:[^-]|-(?!->))*-->")
+_DETAILS = re.compile(
+    r"\s*<details(?:\s[^<>]*)?>\s*(?:<summary(?:\s[^<>]*)?>((?:[^<]|<(?!/summary>)){0,1000})</summary>\s*)?",
+    re.IGNORECASE,
+)
 _ATTRIBUTE = re.compile(r"\s(src|alt)\s*=\s*[\"']?([^\"'<>]{1,2000})", re.IGNORECASE)
 # Elements that lay out text: their tags are not shown. Any other may be what a text is about, as `Vec<T>` is.
 LAYOUT = {
@@ -232,6 +236,11 @@ class _Renderer(RendererHTML):
 
     def html_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[place].content.strip("\n")
+        if found := _DETAILS.fullmatch(content):
+            summary = " ".join(_TAG.sub("", found[1] or "Details").split())
+            return f'<details class="callout note">\n<summary class="title">{self._highlight(summary)}</summary>\n'
+        if content.lower().strip() == "</details>":
+            return "</details>\n"  # one that opens or closes nothing ends with what it stands in
         if len(content) <= MAX_FORMULA_CHARS and not _TAG.sub("", content).strip():  # tags alone, or a comment
             found = (dict(_ATTRIBUTE.findall(tag[0])) for tag in _TAG.finditer(content) if tag[1] == "img")
             return "".join(f"<p>{self._show_picture(one.get('src', ''), one.get('alt', ''))}</p>\n" for one in found)
