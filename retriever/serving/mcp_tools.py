@@ -16,12 +16,10 @@ from retriever.query import AskRequest, Scope
 from retriever.serving.arguments import Arguments, read_arguments
 from retriever.serving.mcp_answers import (
     list_files,
-    write_answer,
     write_excerpt,
     write_hits,
     write_outline,
     write_related,
-    write_status,
 )
 from retriever.settings.layers import profile_names
 from retriever.several import name_index
@@ -108,33 +106,6 @@ class SearchTool(Tool):
         return write_hits(replace(answer, hits=hits), self.cursor, self.max_tokens)
 
 
-class AnswerTool(Tool):
-    """Answer a question in a few sentences, each with the lines that hold it, and name the sections.
-
-    A local language model writes them where one runs: slow. Otherwise they are quoted.
-    """
-
-    name = "answer"
-    title = "Answer from the documents"
-
-    question: Question
-    conversation: Conversation = ()
-    path: str = Field(default="", description="Only from this file or folder.")
-    max_tokens: MaxTokens = 900
-
-    def answer(self, served: "ServedIndex") -> str:
-        scope = Scope((self.path,) if self.path else ())
-        short = served.choose(self.index).open().answer(AskRequest(self.question, self.conversation, scope))
-        if self.index:
-            hits = tuple(name_index(hit, self.index) for hit in short.answer.hits)
-            sentences = tuple(
-                replace(sentence, cited_as=f"{self.index}::{sentence.cited_as or sentence.file}")
-                for sentence in short.sentences
-            )
-            short = replace(short, answer=replace(short.answer, hits=hits), sentences=sentences)
-        return write_answer(short, self.max_tokens)
-
-
 class OutlineTool(Tool):
     """Show the folders, files and headings, in as much detail as fits."""
 
@@ -199,20 +170,7 @@ class RelatedTool(Tool):
             return write_related(found, cite_node, similar, reason, self.max_tokens, begin)
 
 
-class StatusTool(Tool):
-    """Tell what is indexed, how fresh it is, and which files were skipped."""
-
-    name = "status"
-    title = "Show the index's state"
-
-    def answer(self, served: "ServedIndex") -> str:
-        index = served.choose(self.index)
-        return write_status(index.open().status(), index.profile)
-
-
-TOOLS: Mapping[str, type[Tool]] = {
-    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, AnswerTool, RelatedTool, StatusTool)
-}
+TOOLS: Mapping[str, type[Tool]] = {tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, RelatedTool)}
 
 
 class _Untitled(GenerateJsonSchema):

@@ -57,7 +57,7 @@ def test_nothing_heavy_is_loaded_before_the_first_search(index: Path) -> None:
     with stdio(index, program=[program, "-c", watched, script, *arguments]) as server:
         assert server.begin()["result"]["serverInfo"]["name"] == "hybrid-retrieve"
         server.send(request(1, "tools/list"))
-        assert len(server.answer()["result"]["tools"]) == 6
+        assert len(server.answer()["result"]["tools"]) == 4
         server.stdin.close()
         assert server.process.stderr is not None
         loaded = set(server.process.stderr.read().decode().split())

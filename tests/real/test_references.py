@@ -144,10 +144,6 @@ def test_an_agent_reads_back_what_a_tool_says(index: Path) -> None:
             folder = said.removesuffix(".").removesuffix(" sleep in the sun").rpartition("f ")[2]
             for reference in re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`", call("related", place=match[1])):
                 assert f"f {folder}" in call("read", place=reference), reference
-        for text, citation in re.findall(
-            r"^`(.+)` `(\S+:\d+(?:-\d+)?)`$", call("answer", question="otters sleep in the sun"), re.M
-        ):
-            assert text in call("read", place=citation)
 
 
 def test_the_web_page_and_its_api_read_back_what_they_print(index: Path) -> None:
@@ -285,7 +281,7 @@ def test_an_agent_reads_back_what_each_tool_says_of_one_of_several_indexes(
     monkeypatch.chdir(place)
     asked: dict[str, Any] = {"question": "otters sleep in the sun"}
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("search", asked), ("search", asked | {"index": "b/docs"}), ("answer", asked | {"index": "a/docs"}),
+        ("search", asked), ("search", asked | {"index": "b/docs"}),
         ("related", {"place": "sub/README.md#otters", "index": "b/docs"}),
         ("outline", {"depth": 9, "max_tokens": 10_000, "index": "b/docs"}),
     ]  # fmt: skip

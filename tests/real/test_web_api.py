@@ -121,13 +121,13 @@ def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str)
 def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, folder: Path) -> None:
     dot = client.get("/picture?name=art/dot.png")
     assert (dot.status_code, dot.content, dot.headers["content-type"]) == (200, DOT, "image/png")
-    drawing = client.get("/picture?name=attachments/drawing.svg")
-    assert drawing.headers["content-type"] == "image/svg+xml"
-    assert drawing.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-    for sent in (dot, drawing):
+    drawing, active = (client.get(f"/picture?name={name}.svg") for name in ("attachments/drawing", "art/active"))
+    for sent in (dot, drawing, active):
+        assert sent.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
         assert sent.headers["x-content-type-options"] == "nosniff"
         assert sent.headers["cross-origin-resource-policy"] == "same-origin"
-    refused = ("active.svg", "handler.svg", "fake.png", "large.png", "link.png", ".hidden.png", "page.html", "no.png")
+    assert active.headers["content-type"] == "image/svg+xml"
+    refused = ("large.png", "link.png", ".hidden.png", "page.html", "no.png")
     outside = ("../outside.png", "art/../../outside.png", "/etc/passwd", "art/dot.png%00", "%ff.png", "mail.md", "")
     for name in (*(f"art/{name}" for name in refused), *outside, f"{folder}/outside.png"):
         assert client.get(f"/picture?name={name}").status_code == 404, name

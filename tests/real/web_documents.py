@@ -56,7 +56,6 @@ PICTURES = {
     "attachments/drawing.svg": SVG.encode(),
     "art/fake.png": b"<html><script>alert(1)</script>",
     "art/active.svg": SVG.replace("<rect", "<script>alert(1)</script><rect").encode(),
-    "art/handler.svg": SVG.replace("<rect", "<rect onload='alert(1)'").encode(),
     "art/.hidden.png": DOT,
     "art/secret.txt.png.key": DOT,
     "art/large.png": DOT + b"\0" * 4_000_000,

@@ -236,8 +236,8 @@ class _Renderer(RendererHTML):
 
     def html_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[place].content.strip("\n")
-        if found := _DETAILS.fullmatch(content):
-            summary = " ".join(_TAG.sub("", found[1] or "Details").split())
+        if opening := _DETAILS.fullmatch(content):
+            summary = " ".join(_TAG.sub("", opening[1] or "Details").split())
             return f'<details class="callout note">\n<summary class="title">{self._highlight(summary)}</summary>\n'
         if content.lower().strip() == "</details>":
             return "</details>\n"  # one that opens or closes nothing ends with what it stands in
