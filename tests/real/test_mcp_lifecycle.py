@@ -15,7 +15,7 @@ CHATTY = """
 import builtins, os, runpy, subprocess, sys
 real = builtins.__import__
 def noisy(name, *rest, **named):
-    if name in ("onnxruntime", "chromadb", "numpy"):
+    if name in ("onnxruntime", "tokenizers", "chromadb"):
         print("loading", name)
         os.write(1, b"native chatter\\n")
         subprocess.run([sys.executable, "-c", "print('a child speaks')"])
