@@ -12,6 +12,7 @@ from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
 from retriever.display.sanitize import open_templates
 from retriever.serving.web.drawn_tree import Branch, Outline, draw_tree, join_only_section
+from retriever.serving.web.examples import make_question, suggest_questions
 from retriever.serving.web.site import STATIC
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
@@ -93,6 +94,39 @@ def test_a_node_has_a_label_and_a_way_and_may_be_one_row_with_its_only_section()
     files = documents.tree.children("/")
     assert [join_only_section(documents, node).id for node in files] == ["x#x", "y"]
     assert list(lines(draw_tree(documents, here="x"))) == ["docs/", "  x here", "  y"]
+
+
+@pytest.mark.parametrize(
+    ("title", "begins", "question"),
+    [
+        ("Why use password hashing", "", "Why use password hashing?"),
+        ("Wie geht das?", "", "Wie geht das?"),
+        ("How to install on Linux", "", "How do I install on Linux?"),
+        ("Declare a header", "", "How do I declare a header?"),
+        ("Configuring the server.", "", "How do I configure the server?"),
+        ("Running tests", "", "How do I run tests?"),
+        ("Catalogs", "Catalogs are a workspace feature.", "What are Catalogs?"),
+        ("Trait", "A trait is a set of methods.", "What is a trait?"),
+        ("Summary", "This page is a summary.", ""),
+        ("Do not Separate Schemas", "", ""),
+        ("How Proxy Forwarded Headers Work", "", ""),
+        ("Set theory", "", ""),
+        ("Use: an example (old)", "", ""),
+        ("Why?", "", ""),
+        ("When to use this image?", "", ""),
+        ("When to disable", "", ""),
+    ],
+)
+def test_a_heading_is_asked(title: str, begins: str, question: str) -> None:
+    assert make_question(title.rstrip("."), begins)[1] == question
+
+
+def test_examples_are_of_different_documents_those_that_headings_ask_first() -> None:
+    sections = [("Use snow", "", n) for n in range(40)] + [("What is snow?", "", 0), ("Why is snow white?", "", 0)]
+    assert suggest_questions(sections)[0] == "What is snow?"
+    assert "Why is snow white?" not in suggest_questions(sections)
+    assert suggest_questions([("Use snow", "", n) for n in range(40)]) == ("How do I use snow?",)
+    assert len(suggest_questions([(f"Use snow {n}", "", n) for n in range(40)])) == 6
 
 
 def luminance(color: str) -> float:
