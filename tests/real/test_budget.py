@@ -1,18 +1,16 @@
 """A question with a budget: what cannot finish is skipped and named, and the answer is the one without it."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from retriever.errors import OutOfTimeError, ProfileError
-from retriever.query import AskRequest, Expansion
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import parse_duration
 from retriever.trace import Deadline
 from retriever.types import StageName
-from tests.program import Cli
 from tests.real.scripted_server import QUESTION, ScriptedServer, help_and_reverse, silence
 from tests.shelf import Shelf, found
 
@@ -36,35 +34,16 @@ def with_model(ollama: ScriptedServer, **more: Any) -> dict[str, Any]:  # noqa: 
     return {**ALWAYS, "llm": {"url": ollama.url}, "rerank": {"kind": "llm"}, **more}
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("800ms", 0.8), ("2s", 2.0), ("1.5s", 1.5), ("20 ms", 0.02), ("3600s", 3600)]
-)
+@pytest.mark.parametrize(("text", "seconds"), [("800ms", 0.8), ("1.5s", 1.5), ("20 ms", 0.02), ("3600s", 3600)])
 def test_a_time_has_a_unit(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
     assert load_profile(flags={"budget": text}, environment={}).budget == text
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ("800", "with its unit, such as 800ms or 2s"), ("2h", "such as 800ms or 2s"), ("-2s", "such as 800ms or 2s"),
-        ("\u0662s", "such as 800ms or 2s"), (1.5, "such as 800ms or 2s"),
-        (None, "such as 800ms or 2s"), ([], "such as 800ms or 2s"),
-    ],
-)  # fmt: skip
-def test_what_is_no_time_is_refused_with_the_reason(given: object, reason: str) -> None:
-    with pytest.raises(ProfileError, match="budget") as caught:
+@pytest.mark.parametrize("given", ["800", "2h", "-2s", "\u0662s", 1.5, None, []])
+def test_what_is_no_time_is_refused_with_the_reason(given: object) -> None:
+    with pytest.raises(ProfileError, match=r"budget.* such as 800ms or 2s"):
         load_profile(flags={"budget": given}, environment={})
-    assert reason in str(caught.value)
-
-
-def test_the_flag_and_the_variable(shelf: Shelf, cli: Cli) -> None:
-    index = ["--index", str(shelf.index), "--encoder-kind", "none"]
-    assert "must be a time with its unit, such as 800ms" in cli("ask", QUESTION, "--budget", "800", *index, code=2).err
-    cli("ask", QUESTION, "--budget", "20s", *index)
-    assert load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2s"}).budget == "2s"
-    with pytest.raises(ProfileError, match="must be a time with its unit"):
-        load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2"})
 
 
 def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
@@ -85,23 +64,21 @@ def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
         deadline.seconds_for(StageName.RERANK)
 
 
-def ask(
-    shelf: Shelf, wishes: Mapping[str, Any], clock: Callable[[], float], expansion: Expansion | None = None
-) -> tuple[list[tuple[str, float]], tuple[str, ...]]:
+def ask(shelf: Shelf, wishes: Mapping[str, Any]) -> tuple[list[tuple[str, float]], tuple[str, ...]]:
     with shelf.open(**wishes) as retriever:
-        retriever.clock = clock
-        answer = retriever.search(AskRequest(QUESTION, expansion=expansion))
+        retriever.clock = Clock()
+        answer = retriever.search(QUESTION)
     return found(answer), tuple(map(str, answer.degraded))
 
 
 def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(shelf: Shelf, ollama: ScriptedServer) -> None:
     plain = found(shelf.ask(QUESTION))
-    hits, degraded = ask(shelf, with_model(ollama, budget="200ms"), Clock())
+    hits, degraded = ask(shelf, with_model(ollama, budget="200ms"))
     assert hits != plain, "the reranking had time: what follows it takes little"
     assert degraded == ("expand: skipped, 200 ms of the budget of 200 ms were left, and 250 ms are needed",)
     assert [asked.properties for asked in ollama.asked] == [{"best_first"}]
 
-    hits, degraded = ask(shelf, with_model(ollama, budget="10ms"), Clock())
+    hits, degraded = ask(shelf, with_model(ollama, budget="10ms"))
     assert hits == plain
     assert [item.partition(",")[0] for item in degraded] == ["expand: skipped", "rerank: skipped"]
     assert len(ollama.asked) == 1
@@ -110,7 +87,7 @@ def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(shelf:
 def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedServer) -> None:
     """The model never answers, its own limits are longer, and what each stage has is known: this clock stands still."""
     ollama.answer = lambda asked: silence()
-    hits, degraded = ask(shelf, with_model(ollama, budget="1500ms"), Clock())
+    hits, degraded = ask(shelf, with_model(ollama, budget="1500ms"))
     assert hits == found(shelf.ask(QUESTION))
     stages = [item.partition(":")[0] for item in degraded]
     assert stages == ["expand", "rerank"]

@@ -81,17 +81,13 @@ def test_what_is_left_out_is_left_out_of_every_ranking(retriever: Retriever) -> 
     assert "journal/daily/2024-05-01.md#wednesday/evening" in everywhere
 
 
-def test_the_filter_comes_before_the_first_n(index: Path) -> None:
+@pytest.mark.parametrize("vector_search", ["exact", "chroma"])
+def test_the_filter_comes_before_the_first_n(index: Path, vector_search: str) -> None:
     """What is far from the question is found where only it may be found."""
-    one = {"vector_top_n": 1, "keyword_top_n": 1, "neighbors": "ranking", "candidate_cap": 1, "top_k": 1}
-    with open_retriever(index=index, settings={**one, "neighbor_depth": 0, "candidate_file_roots": 0}) as narrow:
-        for vector_search in ("exact", "chroma"):
-            with open_retriever(index=index, settings={**one, "vector_search": vector_search}) as asked:
-                (hit,) = asked.search(
-                    AskRequest("how hot is the oven for bread?", scope=Scope(folders=("station",)))
-                ).hits
-                assert hit.file == "handbook/station.md"
+    one = {"vector_top_n": 1, "keyword_top_n": 1, "candidate_cap": 1, "top_k": 1, "vector_search": vector_search}
+    with open_retriever(index=index, settings=one) as narrow:
         assert narrow.search("how hot is the oven for bread?").hits[0].file == "handbook/oven.md"
+        assert narrow.search("how hot is the oven for bread? in:station").hits[0].file == "handbook/station.md"
 
 
 def test_a_folder_finds_as_if_it_alone_were_indexed(retriever: Retriever, tmp_path: Path) -> None:
@@ -145,10 +141,10 @@ def test_what_is_not_there_says_what_there_is(retriever: Retriever, question: st
     assert caught.value.hint == "if that is no filter, put it in quotation marks"
 
 
-def test_filters_alone_are_an_error_with_an_example(retriever: Retriever) -> None:
-    for question in ('-"car" -"boat"', "in:daily", 'tag:baking -"car"'):
-        with pytest.raises(QuestionError, match="says where to look, and not for what"):
-            retriever.search(question)
+@pytest.mark.parametrize("question", ['-"car" -"boat"', "in:daily", 'tag:baking -"car"'])
+def test_filters_alone_are_an_error_with_an_example(question: str) -> None:
+    with pytest.raises(QuestionError, match="says where to look, and not for what"):
+        split_filters(question)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +185,6 @@ def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
         "question": "oven", "sections": 3, "documents": 1, "folders": ["handbook"], "tags": ["kitchen"],
         "since": "2023", "until": "2023-02", "where": ["status=draft"], "without": ["microwave"],
     }  # fmt: skip
-    said = cli("ask", "oven", "--in", "nowhere", "--index", index, code=2).err
-    assert "error: there is no folder or file 'nowhere'; there are: handbook, journal" in said
     out, err = cli("ask", "oven", "--in", "daily", "--tag", "kitchen", "--index", index, "--fail-on-none", code=3)
     assert out == ""
     assert "note: in:daily: no document meets tag:kitchen" in err
@@ -204,16 +198,12 @@ def test_the_page_and_the_api(index: Path) -> None:
         assert {hit["file"] for hit in found["hits"]} == {"handbook/station.md"}
         assert found["scope"]["folders"] == ["daily", "station"]
         page = client.get("/", params={"question": "oven in:daily"}).text
-        assert "<code>in:daily</code>" in page
-        assert "2024-06-02" in page.partition('<ol class="hits">')[2].partition("</ol>")[0]
-        for choice in ("journal/daily", "kitchen/prep"):
-            assert f'<option value="{choice}">' in page
+        for shown in ("<code>in:daily</code>", '<option value="journal/daily">', '<option value="kitchen/prep">'):
+            assert shown in page
         assert "Documents dated 2022-01-01 to 2024-06-02" in page
         kept = client.get("/", params=[*asked, ("since", "2022")]).text
         for filled in ('name="in" value="daily"', 'name="in" value="station"', 'name="since" value="2022" type="text"'):
             assert filled in kept
-        nothing = client.get("/", params={"question": "oven in:daily tag:kitchen"})
-        assert "in:daily: no document meets tag:kitchen" in nothing.text
         unknown = client.get("/api/search", params={"question": "oven", "tag": "bakin"})
         assert unknown.status_code == 404
         assert "did you mean baking?" in unknown.json()["error"]
@@ -225,20 +215,12 @@ def test_an_agent(index: Path) -> None:
         found = str(call_tool(library, "search", arguments))
         assert set(re.findall(r"`([^`]*\.md):", found)) == {"journal/daily/2024-06-02.md"}
         assert 'searched 1 section of 1 file: `in:daily` `since:2024-06` `-"car"`' in found
-        nothing = str(call_tool(library, "search", {"question": "oven", "where": "status=final", "tag": "kitchen"}))
-        assert "0 sections, none (" in nothing
-        assert "no document meets where:status=final" in nothing
 
 
-def test_a_small_part_is_searched_by_its_own_vectors_as_by_all(tmp_path: Path) -> None:
-    """A text that stands elsewhere as well is searched by its first chunk, which may lie outside of the part."""
-    shared = "## Heat\n\nThe oven bakes bread at 230 degrees.\n"
-    pages = {f"notes/{number:02}.md": f"# Note {number}\n\nWritten on day {number}.\n" for number in range(20)}
-    pages |= {"a/oven.md": f"# Oven\n\n{shared}", "z/oven.md": f"# Oven\n\n{shared}"}
-    question = "how hot must it be for bread? in:z"
-    hits: list[list[tuple[str, object]]] = []
-    for first in ([question], ["how hot is it?", question]):  # without a scope, the vectors of all are read
-        with open_retriever(index=indexed(tmp_path / str(len(hits)), pages)) as opened:
-            hits.append([(hit.node_id, hit.evidence) for hit in [opened.search(text) for text in first][-1].hits])
-    assert hits[0] == hits[1]
-    assert hits[0][0][0] == "z/oven.md#oven/heat"
+def test_a_part_has_the_vectors_of_texts_that_stand_elsewhere_as_well(tmp_path: Path) -> None:
+    """A text is searched by its first chunk, which may lie outside of the part."""
+    page = "# Oven\n\n## Heat\n\nThe oven bakes bread at 230 degrees.\n"
+    with open_retriever(index=indexed(tmp_path, {"a/oven.md": page, "z/oven.md": page})) as opened:
+        (hit,) = opened.search("how hot must it be for bread? in:z").hits
+    assert hit.node_id == "z/oven.md#oven/heat"
+    assert "semantic" in {item.source for item in hit.evidence}
