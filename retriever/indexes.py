@@ -24,13 +24,12 @@ from pageindex.ignore import CorpusError
 from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
 from retriever.files import is_folder, writing_to
 from retriever.indexing.consent import (
-    check_documents,
     check_folders,
     check_server,
-    drop_widening_settings,
     forget_named,
     holds_home,
     list_named,
+    trust_settings,
 )
 from retriever.indexing.request import (
     INDEX_VARIABLE,
@@ -147,11 +146,9 @@ def index_request(
             raise make_damage_error(store, "its settings are no mapping") from error
     elif not everything:
         check_folders(folders)
-    # What was given now overrules what the index remembers, of which nothing opens files that this user did not name.
-    given = collect_settings(profile, settings, drop_widening_settings(store, remembered))
+    # What was given now overrules what the index remembers.
+    given = collect_settings(profile, settings, trust_settings(store, remembered))
     check_server(store, given)
-    if folders:
-        check_documents(store, remembered, given)
     return IndexRequest(store, folders, given.profile(), given.for_index(), encoder)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.errors import EncoderError
-from retriever.indexing.consent import name_folders, read_named_folders
+from retriever.indexing.consent import name_folders
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
@@ -185,7 +185,7 @@ class Shelf:
         copy = Shelf(place)
         copy.docs = self.docs
         shutil.copytree(self.index, copy.index)
-        name_folders(open_store(copy.index), [self.docs], read_named_folders(open_store(self.index)).documents or {})
+        name_folders(open_store(copy.index), [self.docs])
         return copy
 
     def cloned(self, place: Path) -> "Shelf":
@@ -193,7 +193,7 @@ class Shelf:
         clone = Shelf(place)
         shutil.copytree(self.docs, clone.docs, dirs_exist_ok=True)
         shutil.copytree(self.index, clone.index)
-        name_folders(open_store(clone.index), [clone.docs], read_named_folders(open_store(self.index)).documents or {})
+        name_folders(open_store(clone.index), [clone.docs])
         with clone.rows() as rows:
             rows.execute("UPDATE folders SET path = ?", (str(clone.docs),))
         clone._seconds = count(1_000)

@@ -24,7 +24,7 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
     if as_json:
         content = {"path": report.path, "forgotten": list(report.forgotten), "documents": report.documents}
         kept = {"remaining": list(report.remaining), "kept": report.kept}
-        print_json(content | kept | {"seconds": round(report.seconds, 3)})
+        print_json(content | kept)
     else:
         for name in report.forgotten:
             print_line(f"{'restored' if undo else 'forgot'} {name}")
@@ -32,7 +32,7 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
         console.note_dim("they are indexed on the next run of `index`")
     else:
         left = f"{pluralize(report.documents, 'document')} left the index"
-        console.note_dim(f"{left} in {report.seconds:.1f} s; the files on disk are as they were")
+        console.note_dim(f"{left}; the files on disk are as they were")
         if report.kept:
             console.note(report.kept)
         for path in report.remaining:

@@ -69,7 +69,7 @@ def skill(file: str, about: str, index: str | None, *, force: bool) -> ExitCode:
         raise UsageError(f"{file} is there already, and `skill` did not write it; --force writes over it")
     store = find_index(index)
     with store.read() as connection, read_transaction(connection):
-        overview = write_overview(read_overview(connection, read_named_folders(store).folders), about)
+        overview = write_overview(read_overview(connection, read_named_folders(store)), about)
     facts = " ".join(overview.replace("`", "").replace(QUOTED, "").split())
     use = "Searches the user's own documents. Use it whenever they may say something on a question."
     text = SKILL.format(

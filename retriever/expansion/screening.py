@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from retriever.indexing.background import encode_unrelated, read_unrelated
+from retriever.indexing.background import load_unrelated
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Encoder
 from retriever.query import Dropped, Expansion, Query
@@ -79,8 +79,7 @@ def find_related(
     question, *others = queries
     scores = None
     if vectors is not None and encoder is not None:
-        unrelated = read_unrelated(view.connection, encoder.fingerprint)
-        scores = z_scores(vectors, encode_unrelated(encoder) if unrelated is None else unrelated)
+        scores = z_scores(vectors, load_unrelated(view.connection, encoder))
     return [
         scores[place] > MIN_Z_SCORE
         if scores and query.semantic_weight

@@ -9,7 +9,6 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from statistics import median
 
@@ -27,7 +26,6 @@ CHUNKS_AT_ONCE = 8192
 
 # Everyday topics, so that no folder of documents covers more than a few.
 UNRELATED_QUESTIONS = tuple(Path(__file__).with_name("unrelated.txt").read_text(encoding="utf-8").splitlines())
-_QUESTIONS_HASH = sha256("\n".join(UNRELATED_QUESTIONS).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,49 +69,37 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
     connection.executemany("DELETE FROM backgrounds WHERE folder_key = ?", gone)
     for folder, count in chunks.items():
         assert encoder is not None
-        if has_drifted(known.get(folder), encoder.fingerprint, count):
-            vectors = text_vectors.vectors_of_folder(connection, encoder.fingerprint, folder)
-            cosines = measure_cosines(load_unrelated(connection, encoder), vectors, encoder.fingerprint)
-            connection.execute(
-                "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
-                " ON CONFLICT (folder_key) DO UPDATE SET content = excluded.content",
-                (folder, json.dumps(asdict(cosines))),
-            )
+        old, fingerprint = known.get(folder), encoder.fingerprint
+        if old and old.fingerprint == fingerprint and count / DRIFT <= old.chunks <= count * DRIFT:
+            continue
+        questions = load_unrelated(connection, encoder)
+        rows_kept = b64encode(questions.astype("<f4").tobytes()).decode()
+        writing.set_meta(connection, "unrelated", json.dumps({"fingerprint": fingerprint, "rows": rows_kept}))
+        vectors = text_vectors.vectors_of_folder(connection, fingerprint, folder)
+        connection.execute(
+            "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
+            " ON CONFLICT (folder_key) DO UPDATE SET content = excluded.content",
+            (folder, json.dumps(asdict(measure_cosines(questions, vectors, fingerprint)))),
+        )
 
 
 def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
-    """Return the vectors of the questions, (48, d) unit rows, as the index keeps them or else made anew."""
-    questions = read_unrelated(connection, encoder.fingerprint)
-    if questions is None:
-        questions = encode_unrelated(encoder)
-        rows = b64encode(questions.astype("<f4").tobytes()).decode()
-        content = {"fingerprint": encoder.fingerprint, "questions": _QUESTIONS_HASH, "rows": rows}
-        writing.set_meta(connection, "unrelated", json.dumps(content))
-    return questions
+    """Return the vectors of the questions, (48, d) unit rows, as the index keeps them or else made anew.
 
+    A server that takes .3 s for a text needs 18 s to make them.
 
-def has_drifted(kept: Cosines | None, fingerprint: str, chunks: int) -> bool:
-    """Whether what was measured may be another by now."""
-    return kept is None or kept.fingerprint != fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT
-
-
-def encode_unrelated(encoder: Encoder) -> FloatMatrix:
-    """The vectors of the questions, (48, d) unit rows; 18 s with a server that takes .3 s a text. EncoderError."""
-    rows = encoder.encode_queries(UNRELATED_QUESTIONS)
-    return checked_rows(rows, len(UNRELATED_QUESTIONS), encoder.dimension)
-
-
-def read_unrelated(connection: Connection, fingerprint: str) -> "FloatMatrix | None":
-    """The same as the index keeps it; None where it has none of this encoder, or they are damaged."""
-    content = json.loads(reading.meta(connection, "unrelated") or "null")
+    Raises:
+        EncoderError: they cannot be made.
+    """
     try:
-        if (content["fingerprint"], content["questions"]) != (fingerprint, _QUESTIONS_HASH):
-            return None
-        rows = np.frombuffer(b64decode(content["rows"]), "<f4").reshape(len(UNRELATED_QUESTIONS), -1)
-        return unit_rows(rows, len(UNRELATED_QUESTIONS), "the index")
+        content = json.loads(reading.meta(connection, "unrelated") or "null")
+        if content["fingerprint"] == encoder.fingerprint:
+            rows = np.frombuffer(b64decode(content["rows"]), "<f4").reshape(len(UNRELATED_QUESTIONS), -1)
+            return unit_rows(rows, len(UNRELATED_QUESTIONS), "the index")
     except (LookupError, TypeError, ValueError, EncoderError):
-        # Damage is no error: they are embedded again, in the time of 48 questions.
-        return None
+        pass  # there are none yet, or they are damaged
+    made = encoder.encode_queries(UNRELATED_QUESTIONS)
+    return checked_rows(made, len(UNRELATED_QUESTIONS), encoder.dimension)
 
 
 def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":

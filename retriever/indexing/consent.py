@@ -6,30 +6,23 @@ looked at only when this user has named them for it, which a file in the user's 
 
 import contextlib
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pageindex.corpus import MAX_FILE_BYTES, CorpusOptions, read_file
-from pageindex.formats import READERS
+from pageindex.corpus import CorpusOptions, read_file
 from retriever.errors import CommandHint, UsageError
 from retriever.files import make_private_folder, write_file, writing_to
-from retriever.indexing.request import home_folder, is_own, named_file
+from retriever.indexing.request import home_folder, is_own
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
 from retriever.store.store import Store, open_store
 
-_SERVERS = frozenset({"ollama", "openai"})  # kinds of encoders that send texts away
 MAX_NAMED_BYTES = 10_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFolders:
-    folders: tuple[str, ...] = ()  # those that it may look at, absolute
-    # The settings that say which files are documents, as they were when folders were named last; None before.
-    documents: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +34,29 @@ class FolderAccess:
     def of(cls, store: Store, settings: DocumentSettings) -> "FolderAccess":
         """As it is now; another process may name a folder meanwhile."""
         options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
-        return cls(frozenset(read_named_folders(store).folders), options)
+        return cls(frozenset(read_named_folders(store)), options)
 
 
-def explain_refusal(folders: Sequence[str]) -> str:
-    """What is said of folders that nobody named, in a sentence."""
-    shown = ", ".join(folders[:3]) + (f" and {len(folders) - 3:,} more" if len(folders) > 3 else "")
-    is_one = len(folders) == 1
-    return f"{shown} {'is' if is_one else 'are'} not looked at until you name {'it' if is_one else 'them'} with --docs"
+def explain_refusal(folder: str) -> str:
+    """What is said of a folder that nobody named."""
+    return f"{folder} is not looked at until you name it with --docs"
 
 
 # Of indexes of which nothing can be remembered, for the time of this process: there is no home, or it is read-only.
-_unwritten: dict[Store, NamedFolders] = {}
+_unwritten: dict[Store, tuple[str, ...]] = {}
 
 
-def read_named_folders(store: Store) -> NamedFolders:
+def named_file(store: Store) -> Path:
+    """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
+    return home_folder().with_name("folders") / f"{sha256(os.fsencode(str(store))).hexdigest()}.json"
+
+
+def read_named_folders(store: Store) -> tuple[str, ...]:
+    """Return the folders that an index may look at, absolute."""
     try:
-        content = json.loads(read_file(named_file(store), MAX_NAMED_BYTES))
-        return NamedFolders(tuple(content["folders"]), content["documents"])
+        return tuple(map(str, json.loads(read_file(named_file(store), MAX_NAMED_BYTES))["folders"]))
     except (OSError, UsageError, ValueError, LookupError, TypeError):
-        return _unwritten.get(store, NamedFolders())
+        return _unwritten.get(store, ())
 
 
 def list_named() -> dict[Store, tuple[str, ...]]:
@@ -69,31 +65,28 @@ def list_named() -> dict[Store, tuple[str, ...]]:
     with contextlib.suppress(UsageError):  # no home
         for file in sorted(home_folder().with_name("folders").glob("*.json")):
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                content = json.loads(read_file(file, MAX_NAMED_BYTES))
-                store = open_store(content["index"])
+                store = open_store(json.loads(read_file(file, MAX_NAMED_BYTES))["index"])
                 if named_file(store) == file:
-                    named[store] = tuple(map(str, content["folders"]))
+                    named[store] = read_named_folders(store)
     return named
 
 
-def name_folders(store: Store, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:
-    """Remembers folders that this user has named for an index, and the `documents` settings then in force."""
+def name_folders(store: Store, folders: Sequence[Path]) -> None:
+    """Remember folders that this user has named for an index."""
     known = read_named_folders(store)
-    plain = json.loads(json.dumps(dict(documents)))
-    named = NamedFolders(tuple(dict.fromkeys([*known.folders, *map(str, folders)])), plain)
+    named = tuple(dict.fromkeys([*known, *map(str, folders)]))
     if named == known:
         return
     try:
         file = named_file(store)
         make_private_folder(file.parent)
-        content = {"index": str(store), "folders": named.folders, "documents": named.documents}
-        write_file(file, json.dumps(content))
+        write_file(file, json.dumps({"index": str(store), "folders": named}))
     except (OSError, UsageError):
         _unwritten[store] = named
 
 
 def forget_named(store: Store) -> None:
-    """Forgets which folders were named for an index, as another one takes its place."""
+    """Forget which folders were named for an index, as another one takes its place."""
     _unwritten.pop(store, None)
     with contextlib.suppress(UsageError):
         file = named_file(store)
@@ -101,54 +94,14 @@ def forget_named(store: Store) -> None:
             file.unlink(missing_ok=True)
 
 
-def drop_widening_settings(store: Store, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an index remembers, without those on its documents that would open other files to it."""
-    documents = settings.get("documents")
-    if not isinstance(documents, dict):
-        return dict(settings)
-    # What this user said when naming folders holds; before that, only what opens less than the defaults.
-    known = read_named_folders(store).documents
-    if known is None:
-        known = {key: value for key, value in documents.items() if key not in _widening(documents)}
-    return {**settings, "documents": dict(known)}
-
-
-def check_documents(store: Store, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
-    """UsageError where an index alone (a new one: `anew`) opens other files than usual; `given` is in force."""
-    documents = settings.get("documents")
-    if not isinstance(documents, dict) or (not anew and read_named_folders(store).documents is not None):
-        return
-    said = {key for place, layer in given.layers if place != "index" for key in layer.get("documents", {})}
-    for key in _widening(documents):
-        if key not in said:
-            values = documents[key] if isinstance(documents[key], list) else [documents[key]]
-            shown = ", ".join(map(str, values))
-            raise UsageError(
-                f"the index {store} alone names documents.{key}, by which more files of the folder are read: {shown};"
-                f" if that is meant, give it as well, by flags or as HYBRID_RETRIEVE_DOCUMENTS_{key.upper()}"
-            )
-
-
-def _widening(documents: Mapping[str, Any]) -> list[str]:
-    """The settings by which other files are read than by default."""
-
-    def texts(key: str) -> list[str]:
-        value = documents.get(key, ())
-        return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
-
-    found = []
-    if not set(texts("suffixes")) <= READERS.keys():
-        found.append("suffixes")
-    if any(pattern.lstrip().startswith("!") for pattern in texts("ignore")):
-        found.append("ignore")  # a pattern that lets in what a .gitignore leaves out
-    limit = documents.get("max_file_bytes", 0)
-    if not isinstance(limit, int) or limit > MAX_FILE_BYTES:
-        found.append("max_file_bytes")
-    return found
+def trust_settings(store: Store, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an index remembers; it says which files are documents once a folder was named for it."""
+    is_trusted = bool(read_named_folders(store))
+    return {key: value for key, value in settings.items() if is_trusted or key != "documents"}
 
 
 def check_folders(folders: Sequence[Path]) -> None:
-    """Refuses the user's home folder, and those that hold it: they are hardly ever meant."""
+    """Refuse the user's home folder, and those that hold it: they are hardly ever meant."""
     for folder in folders:
         if holds_home(folder):
             raise UsageError(
@@ -160,18 +113,17 @@ def check_folders(folders: Sequence[Path]) -> None:
 def holds_home(folder: Path) -> bool:
     """Whether it is the user's home folder, or one that holds it."""
     try:
-        home = Path.home().resolve()
+        return Path.home().resolve().is_relative_to(folder)
     except (RuntimeError, OSError):
         return False
-    return folder == home or folder in home.parents
 
 
 def check_server(store: Store, given: GivenSettings, *, anew: bool = False) -> None:
-    """Refuses a server on another machine that the index alone names, unless it was made here (not `anew`)."""
+    """Refuse a server on another machine that the index alone names, unless it was made here (not `anew`)."""
     # An index may have come with somebody's documents, and the server that it names would read the questions, and what
     # changes in the documents.
     encoder = given.profile().encoder
-    if encoder.kind not in _SERVERS or not encoder.url or (is_own(store) and not anew):
+    if encoder.kind not in {"ollama", "openai"} or not encoder.url or (is_own(store) and not anew):
         return
     from retriever.served.address import is_this_machine
 

@@ -4,7 +4,6 @@ SQLite and ChromaDB keep what was deleted until its place is used again. So inde
 emptied, and the next snapshot is made from scratch. What was forgotten stays out until it is taken back.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -20,8 +19,6 @@ from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, transaction
 from retriever.store.reading import StoredFolder
 
-MAX_NEAR = 5  # documents of that name, in an error
-
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
@@ -31,11 +28,10 @@ class ForgetReport:
     documents: int  # how many documents left the index; 0 for what had been forgotten before
     remaining: tuple[str, ...]  # files of the index that may still hold the text, because another process reads them
     kept: str  # where else the text may be, which nothing here can reach; empty for an index in a folder
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class Target:
     folder: StoredFolder
     path: str  # of a document, or of a folder with a slash at its end; empty for the indexed folder itself
 
@@ -49,94 +45,95 @@ class _Target:
 
 
 def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
-    """Removes what the references name from every file of an index, and keeps it out; see `api.forget_documents`."""
-    started = time.perf_counter()
-    with _writing(request) as connection:
-        targets = [target for reference in references for target in _targets(connection, reference)]
+    """Remove what the references name from every file of an index, and keep it out; see `api.forget_documents`."""
+    store = request.store
+    derived = open_derived(store)
+    with open_existing(request) as connection:
+        targets = [find_target(connection, reference) for reference in references]
         with transaction(connection):
-            removed = sum(_remove(connection, target) for target in targets)
+            removed = sum(remove_target(connection, target) for target in targets)
             # What was made of texts that no document has any more: earlier versions of these may be among them.
             for table in ("vectors", "pending"):
                 connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
             number = 0  # nothing was ever searched here
             if reading.snapshot_number(connection):
                 with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
-                    encoder = request.encoder or open_encoder(request.profile.encoder)
-                    renew_background(connection, encoder)
-                number = open_derived(request.store).renew(connection)
-        remaining = tuple(_purge(connection, request, number))
+                    renew_background(connection, request.encoder or open_encoder(request.profile.encoder))
+                number = derived.renew(connection)
+        derived.remove_old(number)
+        # What is in use by others still holds the texts.
+        remaining = [] if store.erase(connection) else [f"{store.folder / FILE_NAME}-wal"]
+        remaining += derived.list_old(number)
     names = tuple(target.name for target in targets)
-    kept = request.store.kept_elsewhere
-    return ForgetReport(str(request.store), names, removed, remaining, kept, time.perf_counter() - started)
+    return ForgetReport(str(store), names, removed, tuple(remaining), store.kept_elsewhere)
 
 
 def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
-    """Lets what was forgotten be indexed again: the next `index` reads it. UsageError when it was not forgotten."""
-    started = time.perf_counter()
-    with _writing(request) as connection:
-        targets = []
-        for reference in references:
-            meant = _targets(connection, reference)
-            targets += [target for target in meant if target.path in target.folder.forgotten]
-            if not any(target in targets for target in meant):
-                raise UsageError(f"{reference!r} was not forgotten", hint=CommandHint("status", "to see what was, run"))
+    """Let what was forgotten be indexed again: the next `index` reads it. UsageError when it was not forgotten."""
+    with open_existing(request) as connection:
+        targets = [find_target(connection, reference) for reference in references]
+        for target in targets:
+            if target.path not in target.folder.forgotten:
+                raise UsageError(f"{target.name} was not forgotten", hint=CommandHint("status", "to see what was, run"))
         with transaction(connection):
             rows = [(target.folder.key, target.path) for target in targets]
             connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
     names = tuple(target.name for target in targets)
-    return ForgetReport(str(request.store), names, 0, (), "", time.perf_counter() - started)
+    return ForgetReport(str(request.store), names, 0, (), "")
 
 
 def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
     """What was forgotten, each with how to take it back."""
     for folder in reading.folders(connection):
         for path in folder.forgotten:
-            yield _Target(folder, path).name, "forgotten, and kept out; `forget --undo` takes it back"
+            yield Target(folder, path).name, "forgotten, and kept out; `forget --undo` takes it back"
 
 
 @contextmanager
-def _writing(request: IndexRequest) -> Iterator[Connection]:
+def open_existing(request: IndexRequest) -> Iterator[Connection]:
+    """Be the one writer of an index that is there."""
     if not request.store.exists():
         raise NoIndexError(f"there is no index in {request.store}, so there is nothing to forget")
     with request.store.write(request.wait_s) as (connection, _):
         yield connection
 
 
-def _targets(connection: Connection, reference: str) -> list[_Target]:
-    """What a reference names: one place, which two folders hold where one of them is inside the other."""
+def find_target(connection: Connection, reference: str) -> Target:
+    """What a reference names: an id with the name of its folder, a path in a folder, or as the current folder sees it.
+
+    Raises:
+        UsageError: it names nothing that is known, or two places.
+    """
     folders = reading.folders(connection)
-    # An id with the name of its folder; else a path in any of the folders, or as the current folder sees it.
-    named = [(item, reference.removeprefix(item.prefix)) for item in folders if item.prefix]
-    by_id = [(folder, path.strip("/")) for folder, path in named if path != reference and path.strip("/")]
-    paths = [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
-    ways = by_id, [*paths, *locate_path(folders, reference)]
-    found = ({target for folder, path in way if (target := _known(connection, folder, path))} for way in ways)
-    targets = next(filter(None, found), set())
-    if not targets:
-        name = f"/{reference.strip('/')}"
-        known = (f"{folder.prefix}{path}" for folder in folders for path in reading.documents(connection, folder.key))
-        raise UnknownReferenceError(reference, [path for path in known if f"/{path}".endswith(name)][:MAX_NEAR])
-    places = sorted({str(target.place) for target in targets})
-    if len(places) > 1:
-        raise UsageError(f"{reference!r} may be any of {', '.join(places)}; write the one in full")
-    within = (_known(connection, folder, inside) for folder, inside in locate_path(folders, places[0]))
-    return sorted(targets.union(filter(None, within)), key=lambda target: target.name)
+    named = [(item, reference.removeprefix(item.prefix).strip("/")) for item in folders if item.prefix]
+    meant = [(folder, path) for folder, path in named if path and reference.startswith(folder.prefix)]
+    meant += [] if reference.startswith("/") else [(folder, reference.strip("/")) for folder in folders]
+    meant += locate_path(folders, reference)
+    known = {folder.key: list_known(connection, folder) for folder in folders}
+    found = set()
+    for folder, path in meant:
+        below = f"{path}/"
+        if not path or path in known[folder.key]:
+            found.add(Target(folder, path))
+        elif any(name.startswith(below) for name in known[folder.key]):
+            found.add(Target(folder, below))
+    if not found:
+        raise UnknownReferenceError(reference)
+    if len(found) > 1:
+        places = ", ".join(sorted(str(target.place) for target in found))
+        raise UsageError(f"{reference!r} may be any of {places}; write the one in full")
+    return found.pop()
 
 
-def _known(connection: Connection, folder: StoredFolder, path: str) -> _Target | None:
-    """A document, a folder that holds some, or what was forgotten before; None for anything else."""
-    below = f"{path}/"
-    known = [*reading.documents(connection, folder.key), *reading.unreadable(connection, folder.key)]
-    known += [path for (path,) in connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder.key,))]
-    if not path or path in known or path in folder.forgotten:
-        return _Target(folder, path)
-    if below in folder.forgotten or any(name.startswith(below) for name in known):
-        return _Target(folder, below)
-    return None
+def list_known(connection: Connection, folder: StoredFolder) -> set[str]:
+    """The paths in a folder that are indexed, could not be read, wait for workers, or are forgotten."""
+    queued = (path for (path,) in connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder.key,)))
+    unreadable, documents = reading.unreadable(connection, folder.key), reading.documents(connection, folder.key)
+    return {*documents, *unreadable, *queued, *folder.forgotten}
 
 
-def _remove(connection: Connection, target: _Target) -> int:
-    """Removes the rows of a target, and notes that it was forgotten; how many documents it was."""
+def remove_target(connection: Connection, target: Target) -> int:
+    """Remove the rows of a target, and note that it was forgotten; how many documents it was."""
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
     if not target.path:
@@ -144,20 +141,10 @@ def _remove(connection: Connection, target: _Target) -> int:
         return len(documents)
     keys = [document.key for document in documents if folder.forgets(document.path)]
     writing.remove_documents(connection, keys)
-    skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
-    rows = [row for row in skipped if folder.forgets(row[1])]
-    connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
+    unreadable = [(folder.key, path) for path in reading.unreadable(connection, folder.key) if folder.forgets(path)]
+    connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", unreadable)
     writing.remove_queued(connection, folder.key, folder.forgets)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     writing.set_link_targets(connection, folder)
     return len(keys)
-
-
-def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterator[str]:
-    """Empties every place where SQLite and older snapshots keep what was deleted; names those in use by others."""
-    derived = open_derived(request.store)
-    derived.remove_old(number)
-    if not request.store.erase(connection):
-        yield f"{request.store.folder / FILE_NAME}-wal"
-    yield from derived.list_old(number)

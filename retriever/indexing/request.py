@@ -86,11 +86,6 @@ def is_own(store: Store) -> bool:
         return False
 
 
-def named_file(store: Store) -> Path:
-    """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
-    return home_folder().with_name("folders") / f"{sha256(os.fsencode(str(store))).hexdigest()}.json"
-
-
 def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[StoredFolder, str]]:
     """The indexed folders that hold a path as the current folder sees it, and the path in each; "" for a whole one."""
     place = absolute(path)

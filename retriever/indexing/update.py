@@ -59,7 +59,7 @@ def update_index(
         if waited:  # what was seen of the folders is old by now
             listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
-            name_folders(request.store, request.docs, request.settings.get("documents", {}))
+            name_folders(request.store, request.docs)
         derived = open_derived(request.store)
         encoder = request.encoder or open_encoder(request.profile.encoder)
         is_anew = reading.meta(connection, "index_config") != request.index_config
@@ -151,8 +151,8 @@ def find_changes(
         try:
             listed = listings.get(folder.path)
             if listed is None:
-                if folder.path not in read_named_folders(request.store).folders:
-                    raise DocumentsError(explain_refusal([folder.path]))
+                if folder.path not in read_named_folders(request.store):
+                    raise DocumentsError(explain_refusal(folder.path))
                 listed = list_known_folder(folder, known, request.profile.documents)
         except DocumentsError as error:
             if is_anew:

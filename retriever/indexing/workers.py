@@ -93,7 +93,7 @@ def enqueue(request: IndexRequest, progress: Progress | None = None) -> int:
     store, _ = request.store, request.store.url  # a folder has no workers
     with store.write(request.wait_s) as (connection, _), transaction(connection):
         listings = list_folders(request.docs, request.profile.documents)
-        name_folders(store, request.docs, request.settings.get("documents", {}))
+        name_folders(store, request.docs)
         changes = find_changes(connection, request, listings, is_anew=False)
         config = reading.meta(connection, "index_config")
         if config != request.index_config and (config or reading.document_count(connection)):

@@ -110,11 +110,11 @@ def look_at_folders(
     connection: Connection, store: Store, settings: DocumentSettings
 ) -> Iterator[tuple[StoredFolder, FolderChanges | None, str]]:
     """Yield each folder of an index with what changed in it; None, and why, where it cannot be looked at."""
-    named = read_named_folders(store).folders
+    named = read_named_folders(store)
     for folder in reading.folders(connection):
         # An index from elsewhere may name any folder here: only those that this user named are looked at.
         if folder.path not in named:
-            yield folder, None, explain_refusal([folder.path])
+            yield folder, None, explain_refusal(folder.path)
             continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
@@ -127,7 +127,7 @@ def look_at_folders(
 
 def describe_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts, named, folders = view.counts, read_named_folders(view.store).folders, view.state.folders
+    counts, named, folders = view.counts, read_named_folders(view.store), view.state.folders
     return IndexState(
         path=str(view.store),
         folders=folders,

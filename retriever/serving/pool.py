@@ -171,7 +171,7 @@ class ServedIndex(Closing):
         try:
             place = find_index(self._index, tuple(map(absolute, self._docs)))
             with place.read() as connection, read_transaction(connection):
-                overview = read_overview(connection, read_named_folders(place).folders)
+                overview = read_overview(connection, read_named_folders(place))
         except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
             overview = None
         if overview is not None and overview.documents:

@@ -18,7 +18,7 @@ from typing import Any
 from retriever.errors import ArchiveError, CommandHint, DocumentsError, IndexVersionError, RetrieverError, UsageError
 from retriever.files import check_new, sync, writing_to
 from retriever.indexes import find_index, resolve_name
-from retriever.indexing.consent import check_documents, check_server, forget_named, name_folders
+from retriever.indexing.consent import check_server, forget_named, name_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import (
     INDEX_VARIABLE,
@@ -124,13 +124,11 @@ def import_index(
             raise UsageError(f"the index has {len(folders)} folders, name as many, in this order: {listed}")
         store = choose_place(index, wanted or tuple(Path(folder.path) for folder in folders), replace=replace)
         check_server(store, given, anew=True)
-        if wanted:
-            check_documents(store, given.for_index(), given, anew=True)
         forget_named(store)  # the consent was given to another index at this place
         with draft.read() as source:
             import_rows(source, store, wanted)
     if wanted:
-        name_folders(store, wanted, given.for_index().get("documents", {}))
+        name_folders(store, wanted)
     remember(store)
     return str(store)
 

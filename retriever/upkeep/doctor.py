@@ -21,7 +21,6 @@ from retriever.errors import (
     RerankerError,
 )
 from retriever.indexes import find_index
-from retriever.indexing.consent import drop_widening_settings
 from retriever.indexing.derived import open_derived
 from retriever.invocation import name_installer
 from retriever.looking.freshness import look_at_folders
@@ -222,8 +221,7 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
 
 def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
     """Examine each indexed folder: whether it may be looked at, whether it is there, and what changed in it."""
-    given = drop_widening_settings(index, reading.index_settings(connection))
-    settings = collect_settings(DEFAULT_PROFILE, None, given).profile().documents
+    settings = collect_settings(DEFAULT_PROFILE, None, reading.index_settings(connection)).profile().documents
     for folder, diff, trouble in look_at_folders(connection, index, settings):
         if diff is None:
             yield Finding("index", "folder", "note", f"{trouble}; its documents are kept as they were")

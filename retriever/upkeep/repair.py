@@ -64,9 +64,9 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
     if is_finished:
         yield from repair_derived(store)
         return
-    named = read_named_folders(store).folders
+    named = read_named_folders(store)
     if not stored <= set(named) or not named:  # what this user has not named is not looked at
-        says = explain_refusal(sorted(stored)) if stored else "which folders it held cannot be read"
+        says = explain_refusal(", ".join(sorted(stored))) if stored else "which folders it held cannot be read"
         command = CommandHint(f"index {shlex.join(sorted(stored)) or 'FOLDER'} --index {shlex.quote(str(store))}")
         yield f"{says}; {command.render()}"
         return
@@ -110,7 +110,7 @@ def replace_database(index: Path) -> str:
         saved.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         make_schema(saved)
         says = salvage(index / FILE_NAME, saved)
-        named = read_named_folders(FolderStore(index)).folders
+        named = read_named_folders(FolderStore(index))
         away = [path for (path,) in saved.execute("SELECT path FROM folders") if path in named and not is_folder(path)]
         if away:
             raise DocumentsError(f"{', '.join(away)} is not there; bring it back, then repair the index")

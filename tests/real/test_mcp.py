@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from retriever.api import index_folders
 from retriever.embedding import BUNDLED_MODEL
-from retriever.indexing.request import named_file
+from retriever.indexing.consent import named_file
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import call_tool, list_tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.indexing.request import named_file
+from retriever.indexing.consent import named_file
 from retriever.served import speed
 from retriever.store.store import open_store
 from retriever.upkeep.archive import export_index

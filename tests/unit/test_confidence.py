@@ -16,7 +16,6 @@ from retriever.indexing.background import (
     UNRELATED_QUESTIONS,
     Background,
     add_cosines,
-    encode_unrelated,
     measure_cosines,
 )
 from retriever.searching.confidence import assess, measure_agreement
@@ -152,7 +151,7 @@ class Flat(FakeEncoder):
 
 
 def measured(encoder: FakeEncoder, chunks: FloatMatrix) -> Background | None:
-    return add_cosines([measure_cosines(encode_unrelated(encoder), chunks, encoder.fingerprint)])
+    return add_cosines([measure_cosines(encoder.encode_queries(UNRELATED_QUESTIONS), chunks, encoder.fingerprint)])
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def test_a_skill_is_written_once_and_kept_up_to_date(cli: Cli, monkeypatch: pyte
     assert "run: python -m retriever index" in said(code=1)
     shelf = Shelf(tmp_path, {"guide/a.md": '# Alpha\'s "rays"\n\nThey bend.\n', "README.md": "# All\n\nOn rays.\n"})
     shelf.update()
-    name_folders(open_store(shelf.index), [shelf.docs], {})
+    name_folders(open_store(shelf.index), [shelf.docs])
     assert said("--about", "Optics") == f"wrote {SKILL}: what is indexed, and how to ask it\n"
     text = SKILL.read_text(encoding="utf-8")
     head = yaml.safe_load(text.split("---")[1])
