@@ -14,11 +14,13 @@ NO_PROGRESS = NoProgress()
 
 
 @dataclass(frozen=True, slots=True)
-class NodeChanges:
-    """Keys of the nodes that went and came since the state before."""
+class Difference:
+    """What went and came since the state before."""
 
     removed: Sequence[int]
-    added: Sequence[int]
+    """Keys of sections."""
+    documents: Sequence[int]
+    """Keys of the new documents."""
 
 
 class Derived(Protocol):
@@ -31,7 +33,7 @@ class Derived(Protocol):
         self,
         connection: Connection,
         fingerprint: str,
-        difference: NodeChanges | None,
+        difference: Difference | None,
         progress: Progress = NO_PROGRESS,
     ) -> int:
         """Derive the next state from the rows and put it in force; return its number.
@@ -67,10 +69,6 @@ class Derived(Protocol):
     def list_old(self, current: int) -> list[str]:
         """Return the files that may still hold what was deleted, because another process reads them."""
         return []
-
-    def mark_unusable(self, number: int) -> None:
-        """Mark a state as unusable, so that the next writer makes another."""
-        return
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
         """Compare it with the rows; yield what was looked at, what is wrong with it, if anything, and what it holds."""

@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
+from retriever.indexing.derived import NO_PROGRESS, Derived, Difference
 from retriever.indexing.snapshot import read_texts, tokenize_texts
 from retriever.lexical import tokens as tokenizer
 from retriever.lexical.bm25 import FORMAT
@@ -33,7 +33,7 @@ class DerivedTables(Derived):
         self,
         connection: Connection,
         fingerprint: str,
-        difference: NodeChanges | None,
+        difference: Difference | None,
         progress: Progress = NO_PROGRESS,
     ) -> int:
         """Write the words of new documents; those of documents that are gone went with their rows."""
@@ -47,7 +47,7 @@ class DerivedTables(Derived):
                 connection.execute(f"{query} (SELECT pg_get_serial_sequence('{table}', '{key}') AS sequence) AS one")
             writing.set_meta(connection, "lexical_version", VERSION)
         else:
-            documents = reading.documents_of_keys(connection, difference.added)
+            documents = list(difference.documents)
         for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
             write_words(connection, documents[start : start + DOCUMENTS_AT_ONCE], progress)
         writing.set_meta(connection, "fingerprint", fingerprint)
@@ -61,7 +61,7 @@ def write_words(connection: Connection, documents: list[int], progress: Progress
     """Write the words of documents, by their keys, in place of what was there: as BM25 reads them, and as written."""
     for table in ("postings", "words"):
         connection.executemany(f"DELETE FROM {table} WHERE document_key = ?", ((key,) for key in documents))
-    texts = read_texts(connection, reading.rankable_keys(connection, documents))
+    texts = read_texts(connection, documents)
     tokens, words = tokenize_texts(texts, progress), list_words({key: item.written for key, item in texts.items()})
     of_documents: dict[int, list[int]] = {}
     for key in texts:

@@ -28,7 +28,7 @@ from pageindex.corpus import read_file
 from retriever.display.phrases import pluralize
 from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
-from retriever.indexing.derived import NO_PROGRESS, Derived, NodeChanges
+from retriever.indexing.derived import NO_PROGRESS, Derived, Difference
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
 from retriever.lexical.properties import mark_property, tokenize_properties
@@ -50,7 +50,7 @@ from retriever.store.own_files import list_snapshots, make_draft, next_snapshot
 from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
-# A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
+# A change of more than this share is made from scratch: patching costs more.
 REBUILD_SHARE = 0.3
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 CHROMA = "chroma"  # the folder in a snapshot
@@ -159,21 +159,19 @@ class SearchedText:
         return "\n".join((self.text, *map(" ".join, self.properties)))
 
 
-def read_texts(connection: Connection, node_keys: Sequence[int] | None = None) -> dict[int, SearchedText]:
+def read_texts(connection: Connection, documents: Sequence[int] | None = None) -> dict[int, SearchedText]:
     """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
     The front matter is no text: the file's other names, its tags and properties are read with its first node that has
     text.
+
+    Args:
+        connection: to the rows.
+        documents: the keys of those that are read; None for all.
     """
-    # The language, and which section is read with the other names, are decided by the document as a whole.
-    documents, of_documents, wanted = None, None, None
-    if node_keys is not None:
-        wanted = set(node_keys)
-        documents = reading.documents_of_keys(connection, wanted)
-        of_documents = reading.rankable_keys(connection, documents)
     fields = reading.fields(connection, documents)
     texts = {}
-    nodes = reading.rankable_nodes(connection, of_documents)
+    nodes = reading.rankable_nodes(connection, documents and reading.rankable_keys(connection, documents))
     for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
         document = list(group)
         language = detect_language(
@@ -182,7 +180,7 @@ def read_texts(connection: Connection, node_keys: Sequence[int] | None = None) -
         properties = fields.get(document_key, ())
         names = [value for key, value in properties if key in SEARCHED_FIELDS]
         reader = find_reader(document)
-        for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
+        for stored in document:
             node = stored.node
             read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if stored is reader else ()))
             texts[stored.key] = SearchedText("\n".join(read), language, properties if stored is reader else ())
@@ -256,7 +254,7 @@ class DerivedFiles(Derived):
         self,
         connection: Connection,
         fingerprint: str,
-        difference: NodeChanges | None,
+        difference: Difference | None,
         progress: Progress = NO_PROGRESS,
     ) -> int:
         """Make the next snapshot, out of the one in force where most of that can stay."""
@@ -270,10 +268,10 @@ class DerivedFiles(Derived):
             if difference is None:
                 raise SnapshotError("there is nothing to patch")
             manifest = Manifest.read(previous)
-            if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
+            added = read_texts(connection, difference.documents)
+            if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.nodes:
                 raise SnapshotError("too much has changed")
             check_contents(previous, manifest.files)  # or the new checksums would approve the damage of older files
-            added = read_texts(connection, difference.added)
             patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
             written = {key: item.written for key, item in added.items()}
             patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
@@ -363,11 +361,3 @@ class DerivedFiles(Derived):
     def list_old(self, current: int) -> list[str]:
         """Return the folders of the other snapshots."""
         return [str(path) for path in list_snapshots(self._folder) if path.name != f"snapshot-{current}"]
-
-    def mark_unusable(self, number: int) -> None:
-        """Remove the manifests of a snapshot; where nothing can be written, nothing."""
-        snapshot = locate_snapshot(self._folder, number)
-        for folder in (snapshot, snapshot / CHROMA) if snapshot in list_snapshots(self._folder) else ():
-            with contextlib.suppress(OSError):
-                if not folder.is_symlink():  # which leads out of the index
-                    (folder / MANIFEST_NAME).unlink()

@@ -27,7 +27,7 @@ from retriever.indexing.changes import (
     read_changes,
 )
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
-from retriever.indexing.derived import NodeChanges, open_derived
+from retriever.indexing.derived import Difference, open_derived
 from retriever.indexing.embed import TEXTS_AT_ONCE, cut_chunks, embed_pending, find_missing, hash_texts
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
@@ -229,7 +229,7 @@ def index_changes(
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
         writing.set_link_targets(connection, change.folder)
-    difference = NodeChanges(removed, reading.rankable_keys(connection, new)) if can_patch else None
+    difference = Difference(removed, new) if can_patch else None
     derived.build(connection, fingerprint, difference, progress=progress)
     renew_background(connection, encoder)
     return len(texts - missing)

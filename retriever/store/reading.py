@@ -325,12 +325,6 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
-def documents_of_keys(connection: Connection, node_keys: Iterable[int]) -> list[int]:
-    """The keys of the documents of these nodes, each once."""
-    rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_key {GIVEN}", node_keys)
-    return sorted(row[0] for row in rows)
-
-
 def link_targets(connection: Connection, document_key: int) -> list[tuple[str, str, int]]:
     """(source id, target id, the target's document key) of each working link of a document, in its order."""
     return list(connection.execute(_LINK_TARGETS % "document_key = ?", (document_key,)))
