@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
+from typing import TypeAlias
 
 from pageindex.corpus import (
     CorpusOptions,
@@ -75,6 +76,10 @@ class FolderChanges:
 
     def __len__(self) -> int:
         return len(self.new) + len(self.different) + len(self.gone)
+
+
+# The changes of its folder, what it looks like, and its text.
+ReadDocument: TypeAlias = tuple[FolderChanges, StoredDocument, DocumentText]
 
 
 def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
@@ -159,9 +164,7 @@ def read_digest(file: SourceFile, max_file_bytes: int) -> str:
         return ""
 
 
-def read_changes(
-    changes: Sequence[FolderChanges], max_file_bytes: int, progress: Progress
-) -> Iterator[tuple[FolderChanges, StoredDocument, DocumentText]]:
+def read_changes(changes: Sequence[FolderChanges], max_file_bytes: int, progress: Progress) -> Iterator[ReadDocument]:
     """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
     done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
     if total:

@@ -20,6 +20,7 @@ from retriever.errors import CommandHint, DocumentsError, EncoderError, UsageErr
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
     FolderChanges,
+    ReadDocument,
     detect_changes,
     list_folders,
     list_known_folder,
@@ -33,11 +34,11 @@ from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
-from retriever.settings.schema import APPROXIMATE
+from retriever.settings.schema import APPROXIMATE, ChunkSettings
 from retriever.store import listing, reading, text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
-from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.store.reading import StoredFolder
 
 NODES_AT_ONCE = 200  # are cut into chunks together
 
@@ -177,7 +178,7 @@ def index_changes(
     connection: Connection,
     request: IndexRequest,
     changes: Sequence[FolderChanges],
-    read: Iterable[tuple[FolderChanges, StoredDocument, DocumentText]],
+    read: Iterable[ReadDocument],
     encoder: Encoder | None,
     progress: Progress,
     *,
@@ -202,13 +203,30 @@ def index_changes(
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
+    new, reused = write_documents(connection, read, encoder, request.profile.chunks)
+    note_skipped(connection, changes)
+    writing.remove_stale_pending(connection, fingerprint)
+    for change in changes:
+        writing.set_link_targets(connection, change.folder)
+    derived.build(connection, fingerprint, Difference(removed, new) if can_patch else None, progress)
+    renew_background(connection, encoder)
+    return reused
+
+
+def write_documents(
+    connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None, settings: ChunkSettings
+) -> tuple[list[int], int]:
+    """Write the rows of documents and of their chunks, and note the texts that lack a vector as pending.
+
+    Returns:
+        The keys of the documents, and how many of their texts have a vector already.
+    """
     new: list[int] = []
     nodes: list[Node] = []
-    texts: set[bytes] = set()
-    missing: set[bytes] = set()
+    texts, missing = set[bytes](), set[bytes]()
 
     def cut() -> None:
-        chunks = cut_chunks(nodes, encoder, request.profile.chunks)
+        chunks = cut_chunks(nodes, encoder, settings)
         writing.put_chunks(connection, chunks)
         if encoder is not None:
             of_chunks = hash_texts(chunks)
@@ -222,17 +240,10 @@ def index_changes(
         document = parse_text(change.folder, stat.path, text)
         new.append(writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document)))
         nodes.extend(placed.node for placed in document.nodes)
-        if len(nodes) >= NODES_AT_ONCE:
+        if len(nodes) >= NODES_AT_ONCE:  # a few calls of the encoder's tokenizer take less time than many
             cut()
     cut()
-    note_skipped(connection, changes)
-    writing.remove_stale_pending(connection, fingerprint)
-    for change in changes:
-        writing.set_link_targets(connection, change.folder)
-    difference = Difference(removed, new) if can_patch else None
-    derived.build(connection, fingerprint, difference, progress=progress)
-    renew_background(connection, encoder)
-    return len(texts - missing)
+    return new, len(texts - missing)
 
 
 def parse_text(folder: StoredFolder, path: str, text: DocumentText) -> Document:

@@ -14,7 +14,7 @@ from typing import Any
 from pageindex.corpus import DocumentText, Listing
 from retriever.embedding import open_encoder
 from retriever.errors import IndexLockedError, RetrieverError, StorageError, UsageError
-from retriever.indexing.changes import FolderChanges, list_folders, read_changes
+from retriever.indexing.changes import FolderChanges, ReadDocument, list_folders, read_changes
 from retriever.indexing.consent import name_folders
 from retriever.indexing.derived import NO_PROGRESS, open_derived
 from retriever.indexing.embed import cut_chunks, embed_texts, find_missing, hash_texts
@@ -182,9 +182,7 @@ def try_units(
         return [WorkedUnit(names[0], reason)]
 
 
-def read_unit(
-    connection: Connection, change: FolderChanges, row: tuple[Any, ...]
-) -> tuple[FolderChanges, StoredDocument, DocumentText] | None:
+def read_unit(connection: Connection, change: FolderChanges, row: tuple[Any, ...]) -> ReadDocument | None:
     """Add a unit to the changes of its folder; return its document as it was read, None for one that is gone."""
     unit, folder_key, path, content = row
     stat, text = json.loads(content)  # without a text the document is gone
@@ -199,7 +197,7 @@ def embed_ahead(
     connection: Connection,
     request: IndexRequest,
     encoder: Encoder,
-    read: Sequence[tuple[FolderChanges, StoredDocument, DocumentText]],
+    read: Sequence[ReadDocument],
 ) -> None:
     """Store vectors before their documents are indexed: it takes long, and other workers need not wait for it."""
     documents = [parse_text(change.folder, stat.path, text) for change, stat, text in read]
