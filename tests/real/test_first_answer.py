@@ -2,14 +2,10 @@
 
 import os
 import signal
-import sqlite3
 import subprocess
 import time
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from retriever.api import forget_documents, open_retriever
@@ -18,7 +14,6 @@ from retriever.retriever import Retriever
 from retriever.types import Answer
 from tests.program import PROGRAM, command, environment, in_terminal, run_command
 from tests.real.mcp_messages import Stdio, call
-from tests.real.served import served
 from tests.scenarios import chapter_pages
 from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits, write_pages
 
@@ -35,19 +30,6 @@ def library(tmp_path: Path) -> Shelf:
     """More sections than are embedded before words answer."""
     assert SECTIONS > TEXTS_AT_ONCE
     return Shelf(tmp_path, chapter_pages(CHAPTERS))
-
-
-def rows_of(index: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """What an index holds but the keys of its vectors, which follow the order in which they were embedded."""
-    tables = {
-        "chunks": "SELECT * FROM chunks ORDER BY chunk_key",
-        "nodes": "SELECT * FROM nodes ORDER BY node_key",
-        "vectors": "SELECT fingerprint, text_hash, vector FROM vectors ORDER BY fingerprint, text_hash",
-        "pending": "SELECT * FROM pending",
-        "meta": "SELECT * FROM meta ORDER BY key",
-    }
-    with closing(sqlite3.connect(index / "index.sqlite")) as connection:
-        return {table: connection.execute(query).fetchall() for table, query in tables.items()}
 
 
 def ask(retriever: Retriever) -> Answer:
@@ -72,12 +54,6 @@ def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
         "semantic: 0 % of the texts are embedded so far; the sections are found by words alone"
     ]
     assert (whole.index.embedded_share, whole.degraded) == (1.0, ())
-    fresh = library.place / "fresh"
-    library.update(index=fresh)
-    assert rows_of(library.index) == rows_of(fresh)
-    files = {path.relative_to(fresh): path.read_bytes() for path in fresh.glob("snapshot-1/*/*.npy")}
-    assert files
-    assert files == {path: (library.index / path).read_bytes() for path in files}
 
 
 @pytest.mark.parametrize(
@@ -158,35 +134,6 @@ def test_the_first_command_answers_and_the_next_goes_on(notes: Path, tmp_path: P
     whole = run_command(command("--json", *place, CATS), env=environment())
     assert '"embedded_share": 1.0' in whole.stdout
     assert '"degraded": []' in whole.stdout
-
-
-# The servers, with the bundled model.
-
-
-def test_the_web_page_comes_by_itself_and_words_answer_meanwhile(notes: Path, tmp_path: Path) -> None:
-    with served(tmp_path / "index", "--docs", str(notes), "--web") as server, httpx.Client(base_url=server.url) as web:
-        shares = list[float]()
-        while not shares or shares[-1] < 1:
-            page = web.get("/", params={"question": CATS}, timeout=30)
-            assert "This did not work" not in page.text
-            if page.status_code == 503:
-                assert "<progress" in page.text
-                assert 'http-equiv="refresh"' in page.text
-                assert CATS in page.text  # the search field keeps it
-            else:
-                assert page.status_code == 200
-                assert "lighthouse.md" in page.text, page.text
-                home = web.get("/").text  # before the answer, after which all may be embedded
-                answer = web.get("/api/search", params={"question": CATS}, timeout=60).json()
-                assert answer["hits"][0]["node_id"] == "lighthouse.md#the-lighthouse"
-                shares.append(answer["index"]["embedded_share"])
-                if shares[-1] < 1:
-                    assert any("embedded so far" in sentence for sentence in answer["degraded"])
-                    assert 'id="embedding"' in home
-            time.sleep(0.2)
-        assert shares[0] < 1
-        assert shares == sorted(shares)
-        assert 'id="embedding"' not in web.get("/").text
 
 
 def test_an_agent_is_answered_by_words(notes: Path, tmp_path: Path) -> None:

@@ -1,19 +1,12 @@
 """Every question looks whether the folders changed, and says how fresh its answer is."""
 
 import shutil
-from collections.abc import Sized
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pageindex.corpus import Listing
 from retriever.errors import DocumentsError
-from retriever.indexing.changes import list_known_folder
-from retriever.looking import freshness as freshness_module
-from retriever.settings.schema import DocumentSettings
-from retriever.store.reading import StoredFolder
 from tests.shelf import NEVER_REFRESH, TOO_YOUNG_NS, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
 
 
@@ -180,21 +173,3 @@ def test_only_what_is_not_read_counts_as_skipped(shelf: Shelf) -> None:
     assert [path for path, _ in status.remarks] == ["copy.md", "latin.md"]
     assert ("latin.md", 3, "nothing.md", "no such document") in status.broken_links
     assert status.duplicates == (("copy.md", "latin.md"),)
-
-
-def test_a_look_that_takes_long_is_repeated_less_often(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr(freshness_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    def list_slowly(folder: StoredFolder, known: Sized, settings: DocumentSettings) -> Listing:
-        clock[0] += 0.5
-        return list_known_folder(folder, known, settings)
-
-    monkeypatch.setattr(freshness_module, "list_known_folder", list_slowly)
-    with shelf.open(refresh_seconds=2) as retriever:
-        retriever.search("otter")
-        shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
-        clock[0] += 9.9
-        assert retriever.search("otter").index.refreshed_files == 0
-        clock[0] += 0.1
-        assert retriever.search("otter").index.refreshed_files == 1

@@ -32,6 +32,52 @@ def lines_of(chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
     return [(str(chunk.span), chunk.text) for chunk in chunks]
 
 
+CODE = "```python\none = two\n\nthree = four\n```"
+TABLE, WIDE = "| a | b |\n|---|---|\n", "| one two three four five six seven eight |\n|---|\n"
+BETA = "- beta one two three four\n  seven eight nine ten"
+ROWS = ("one", "two", "three", "four")
+SENTENCES = "First sentence here. Second sentence is here."
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "most", "chunks"),
+    [
+        (
+            f"Before it one two three.\n\n{CODE}\n\nAfter it one two three.\n", 8, 24,
+            [("1", "Before it one two three."), ("3-7", CODE), ("9", "After it one two three.")],
+        ),
+        (
+            "```\na = b + c + d\ne = f + g + h\n\ni = j + k + l\nm = n + o + p\n```\n", 8, 24,
+            [("1-3", "```\na = b + c + d\ne = f + g + h"), ("5-7", "i = j + k + l\nm = n + o + p\n```")],
+        ),
+        (
+            TABLE + "".join(f"| {word} | {word} |\n" for word in ROWS), 22, 32,
+            [(lines, f"{TABLE}| {word} | {word} |") for lines, word in zip(("1-3", "4", "5", "6"), ROWS, strict=True)],
+        ),
+        (
+            f"{WIDE}| nine ten |\n| eleven twelve |\n", 8, 24,
+            [("1-3", f"{WIDE}| nine ten |"), ("4", "| eleven twelve |")],
+        ),
+        (
+            f"- alpha one two three\n  - inner four five six\n{BETA}\n- gamma one two\n", 10, 20,
+            [("1-2", "- alpha one two three\n  - inner four five six"), ("3-4", BETA), ("5", "- gamma one two")],
+        ),
+        (f"{SENTENCES} {'word ' * 10}\n", 10, 20, [("1", SENTENCES), ("1", " ".join(["word"] * 10))]),
+        (
+            "Read [the page][one] first.\n\n[one]: a.md#alpha\n[two]: b.md\n\nThen [two].\n\n[three]: c.md\n", 100, 256,
+            [("1", "Read [the page][one] first."), ("6", "Then [two].")],
+        ),
+        ("[^1]: Alpha\n", 100, 256, [("1", "[^1]: Alpha")]),
+    ],
+    ids=[
+        "a block that fits is whole", "code at blank lines", "a table repeats its header", "but no wide one",
+        "a list at its outermost items", "a paragraph at sentences", "definitions of links are left out", "a footnote",
+    ],
+)  # fmt: skip
+def test_where_a_text_is_cut(text: str, target: int, most: int, chunks: list[tuple[str, str]]) -> None:
+    assert lines_of(chunk_node(section(text), count, ChunkSettings(target, most))) == chunks
+
+
 def test_small_blocks_are_put_together_and_the_title_is_said_once() -> None:
     node = section("## Title {#t}\n\nOne two.\n\nThree four.\n\nFive six seven eight.\n", first=11)
     assert chunk_node(node, count, SMALL) == (
@@ -42,86 +88,18 @@ def test_small_blocks_are_put_together_and_the_title_is_said_once() -> None:
     )
 
 
-def test_a_heading_alone_is_one_chunk_and_a_node_without_body_has_none() -> None:
+def test_headings_alone_texts_without_blocks_and_front_matter() -> None:
     heading = section("Title\n=====\n\n", first=3)
     empty = Node("a.md", NodeKind.FILE, "a.md", "A", 0, (), None, "")
     only_front_matter = Node("b.md", NodeKind.FILE, "b.md", "B", 0, (), Span(1, 3), "---\nx: 1\n---\n", 3)
-    assert chunk_nodes([heading, empty, only_front_matter], count, SMALL) == [
-        (Chunk(heading.id, Span(3, 4), "Title\n=====", "Guide > Title"),),
-        (),
-        (),
-    ]
-
-
-def test_a_text_without_blocks_is_one_chunk() -> None:
-    """As of a node whose maker, not Markdown's parser, says what its blocks are."""
-    node = replace(section("Some text.\nAnd more.\n"), blocks=())
-    assert lines_of(chunk_node(node, count, SMALL)) == [("1-2", "Some text.\nAnd more.")]
-
-
-def test_front_matter_is_left_out_and_its_lines_are_counted() -> None:
-    node = Node("a.md", NodeKind.FILE, "a.md", "A", 0, (), Span(1, 5), "---\nx: 1\n---\n\nText.\n", 3)
-    assert chunk_node(node, count, SMALL) == (Chunk("a.md", Span(5, 5), "Text.", "A\nText."),)
-
-
-def test_a_block_is_kept_whole_while_it_fits() -> None:
-    code = "```python\none = two\n\nthree = four\n```"
-    node = section(f"Before it one two three.\n\n{code}\n\nAfter it one two three.\n")
-    assert lines_of(chunk_node(node, count, SMALL)) == [
-        ("1", "Before it one two three."),
-        ("3-7", code),
-        ("9", "After it one two three."),
-    ]
-
-
-def test_long_code_is_cut_at_blank_lines_first() -> None:
-    node = section("```\na = b + c + d\ne = f + g + h\n\ni = j + k + l\nm = n + o + p\n```\n")
-    assert lines_of(chunk_node(node, count, SMALL)) == [
-        ("1-3", "```\na = b + c + d\ne = f + g + h"),
-        ("5-7", "i = j + k + l\nm = n + o + p\n```"),
-    ]
-
-
-def test_a_split_table_repeats_its_header() -> None:
-    rows = "".join(f"| {word} | {word} |\n" for word in ("one", "two", "three", "four"))
-    node = section(f"| a | b |\n|---|---|\n{rows}")
-    settings = ChunkSettings(target_tokens=22, max_tokens=32)
-    header = "| a | b |\n|---|---|\n"
-    assert lines_of(chunk_node(node, count, settings)) == [
-        ("1-3", f"{header}| one | one |"),
-        ("4", f"{header}| two | two |"),
-        ("5", f"{header}| three | three |"),
-        ("6", f"{header}| four | four |"),
-    ]
-
-
-def test_a_header_of_more_than_half_a_chunk_is_not_repeated() -> None:
-    header = "| one two three four five six seven eight |\n|---|\n"
-    node = section(f"{header}| nine ten |\n| eleven twelve |\n")
-    chunks = chunk_node(node, count, SMALL)
-    assert [chunk.text for chunk in chunks] == [f"{header}| nine ten |", "| eleven twelve |"]
-
-
-def test_a_long_list_is_cut_at_its_items_the_outermost_first() -> None:
-    beta = "- beta one two three four\n  seven eight nine ten"
-    node = section(f"- alpha one two three\n  - inner four five six\n{beta}\n- gamma one two\n")
-    assert lines_of(chunk_node(node, count, ChunkSettings(target_tokens=10, max_tokens=20))) == [
-        ("1-2", "- alpha one two three\n  - inner four five six"),
-        ("3-4", beta),
-        ("5", "- gamma one two"),
-    ]
-
-
-def test_a_long_paragraph_is_cut_at_sentences_then_between_words_then_inside_one() -> None:
-    sentences = "First sentence here. Second sentence is here. " + "word " * 30
-    chunks = chunk_node(section(sentences + "\n"), count, ChunkSettings(target_tokens=10, max_tokens=20))
-    assert chunks[0].text == "First sentence here. Second sentence is here."
-    assert {str(chunk.span) for chunk in chunks} == {"1"}
-    assert re.findall("word", " ".join(chunk.text for chunk in chunks[1:])) == ["word"] * 30
-
-    by_characters = ChunkSettings(target_tokens=20, max_tokens=40)
-    chunks = chunk_node(section("x" * 100 + "\n"), lambda texts: [len(text) for text in texts], by_characters)
-    assert "".join(chunk.text for chunk in chunks) == "x" * 100
+    below_it = Node("c.md", NodeKind.FILE, "c.md", "C", 0, (), Span(1, 5), "---\nx: 1\n---\n\nText.\n", 3)
+    # As of a node whose maker, not Markdown's parser, says what its blocks are.
+    without_blocks = replace(section("Some text.\nAnd more.\n"), id="d.md", blocks=())
+    assert chunk_nodes([heading, empty, only_front_matter, below_it, without_blocks], count, SMALL) == [
+        (Chunk(heading.id, Span(3, 4), "Title\n=====", "Guide > Title"),), (), (),
+        (Chunk("c.md", Span(5, 5), "Text.", "C\nText."),),
+        (Chunk("d.md", Span(1, 2), "Some text.\nAnd more.", "Guide > Title\nSome text.\nAnd more."),),
+    ]  # fmt: skip
 
 
 def test_a_line_of_a_megabyte_is_cut_without_being_counted_whole() -> None:
@@ -158,18 +136,6 @@ def test_what_the_parser_drops_or_has_no_token_for_is_kept() -> None:
     chunks = chunk_node(section(text), count, ChunkSettings())
     assert all(f"level{depth}\n" in "\n".join([*(c.text for c in chunks), ""]) for depth in range(40))
     assert [piece.kind for piece in pieces(text)] == [BlockKind.PARAGRAPH, BlockKind.DEFINITIONS, BlockKind.LIST]
-
-
-def test_where_links_lead_is_not_read_by_the_encoder() -> None:
-    text = "Read [the page][one] first.\n\n[one]: a.md#alpha\n[two]: b.md\n\nThen [two].\n\n[three]: c.md\n"
-    assert [(chunk.text, str(chunk.span)) for chunk in chunk_node(section(text), count, ChunkSettings())] == [
-        ("Read [the page][one] first.", "1"),
-        ("Then [two].", "6"),
-    ]
-    alone = chunk_node(section("[one]: a.md\n"), count, ChunkSettings())
-    assert [chunk.embedded_text for chunk in alone] == ["Guide > Title"]
-    footnote = chunk_node(section("[^1]: Alpha\n"), count, ChunkSettings())
-    assert [chunk.text for chunk in footnote] == ["[^1]: Alpha"]
 
 
 def test_a_tokenizer_whose_counts_do_not_add_up_is_believed_at_the_end() -> None:
