@@ -106,7 +106,8 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
                 continue
             console.note_skipped(tuple(item for item in report.skipped if item not in skipped))
             skipped = frozenset(report.skipped)
-            console.note(describe_run(report, is_first=not number))
+            if not number or report.added or report.changed or report.removed:
+                console.note(describe_run(report, is_first=not number))
             if as_json:
                 print_json(dump(report))
                 sys.stdout.flush()
@@ -119,7 +120,7 @@ def describe_run(report: "IndexReport", *, is_first: bool) -> str:
         folders = ", ".join(report.folders)
         return f"indexed {pluralize(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
     counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
-    done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "nothing new"
+    done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     return f"{done}; {pluralize(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
 
 
