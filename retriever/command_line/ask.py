@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
-from retriever.command_line.opening import Opening
+from retriever.command_line.opening import Opening, confirm
 from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Printer, note_pending
 from retriever.invocation import name_program
@@ -122,9 +122,9 @@ def check_words(words: Sequence[str], console: Console) -> None:
         )
     near = find_nearest(first, COMMANDS, LIKE)
     if near and rest and all(map(os.path.exists, rest)):
-        raise click.UsageError(
-            f"{first} is no command; did you mean `{near}`? A question of these words: ask {first} ..."
-        )
+        says = f"{first} is no command; did you mean `{near}`?"
+        if not (console.can_ask and confirm(f"{says} Search for these words all the same?", default=False)):
+            raise click.UsageError(f"{says} A question of these words: ask {first} ...")
     if near and not rest:
         console.note(f"did you mean the command `{near}`? this is asked as a question; see: {name_program()} --help")
 

@@ -83,9 +83,9 @@ class Opening:
             yield retrievers
 
 
-def confirm(question: str) -> bool:
-    """Ask the user at the terminal, who agrees with Enter; Ctrl-C ends the program, as elsewhere."""
+def confirm(question: str, *, default: bool = True) -> bool:
+    """Ask the user at the terminal, where Enter is the default; Ctrl-C ends the program, as elsewhere."""
     try:
-        return click.confirm(sanitize_line(question), default=True, err=True)
+        return click.confirm(sanitize_line(question), default=default, err=True)
     except click.Abort:
         raise KeyboardInterrupt from None

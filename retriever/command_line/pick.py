@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, VSplit, Window
@@ -43,7 +44,7 @@ WHILE_TYPING: Final[Mapping[str, Any]] = {
     "use_llm": False,
     "rerank": {"kind": "none"},
 }
-KEYS = "arrows: choose  Enter: open  Ctrl-Y: copy  Esc: end"
+KEYS = "arrows: choose  Enter: open  y: copy  Esc: end"
 STYLE = Style.from_dict({"cited": "bold ansicyan", "matched": "bold ansiyellow", "quiet": "ansibrightblack"})
 # How editors take a line, by their command; `+LINE FILE` is what most others take.
 EDITORS = {
@@ -77,10 +78,11 @@ class Picker:
         self._retriever, self._scope = retriever, scope
         self._answer: Answer | None = None
         self._chosen = 0
+        self._is_choosing = False  # by the arrows, until something is typed
         self._note = ""
         self._typed = asyncio.Event()
         self._typed.set()
-        self.question = Buffer(multiline=False, on_text_changed=lambda _: self._typed.set())
+        self.question = Buffer(multiline=False, on_text_changed=lambda _: self._note_typing())
         self.question.text, self.question.cursor_position = question, len(question)
         typed = Window(BufferControl(self.question, input_processors=[BeforeInput("> ", "class:cited")]), height=1)
         hits = Window(FormattedTextControl(self._draw_hits))
@@ -98,6 +100,10 @@ class Picker:
             self.application.create_background_task(self._follow())
 
         self.application.run(pre_run=begin)
+
+    def _note_typing(self) -> None:
+        self._is_choosing = False
+        self._typed.set()
 
     @property
     def hit(self) -> "Hit | None":
@@ -166,13 +172,14 @@ class Picker:
 
         def move(by: int) -> None:
             last = len(self._answer.hits) - 1 if self._answer else 0
-            self._note, self._chosen = "", max(0, min(self._chosen + by, last))
+            self._note, self._chosen, self._is_choosing = "", max(0, min(self._chosen + by, last)), True
 
         for name, by in (("down", 1), ("up", -1), ("c-n", 1), ("c-p", -1), ("pagedown", 5), ("pageup", -5)):
             keys.add(name)(lambda _, by=by: move(by))
         for name in ("escape", "c-c"):
             keys.add(name, eager=True)(lambda event: event.app.exit())
         keys.add("c-y")(self._copy)
+        keys.add("y", filter=Condition(lambda: self._is_choosing))(self._copy)
         keys.add("enter")(lambda event: event.app.create_background_task(self._open()))
         return keys
 

@@ -1,6 +1,7 @@
 """What a command line means, and how it ends."""
 
 import json
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
 from retriever.settings.schema import Setting, list_settings, nest
 from tests.answers import HIT, answer, hit
-from tests.program import Cli
+from tests.program import Cli, command, environment, in_terminal
 from tests.sample_library import Sample
 
 
@@ -132,6 +133,13 @@ def test_a_word_that_is_nearly_a_command_is_asked_with_a_hint(
     hint = [line for line in cli(*question.split()).err.splitlines() if line.startswith("did you mean")]
     assert library.asked == [question]
     assert [f"`{name}`" in line for line in hint] == ([True] if name else [])
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"y\n", 1)])
+def test_a_mistyped_command_is_asked_about_at_a_terminal(tmp_path: Path, answer: bytes, code: int) -> None:
+    typed = [(b"did you mean `index`? Search for these words all the same? [y/N]", answer)]
+    variables = environment(XDG_DATA_HOME=str(tmp_path))
+    assert in_terminal(command("indx", "/tmp"), tmp_path, variables, typed=typed)[0] == code
 
 
 def test_nothing_found_is_no_error_unless_asked(library: Sample, cli: Cli) -> None:
