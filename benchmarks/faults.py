@@ -1,19 +1,15 @@
 """Interrupts and damages indexes, and counts what was lost: the figures of docs/internals/reliability.md.
 
     uv run --group dev python benchmarks/faults.py [--trials N] [--seed N]
-        [--kinds kill,fault,space,limit,damage,bits,readers]
-    uv run --group dev python benchmarks/faults.py --kinds fault --every [--scenarios "first indexing,forgetting"]
+        [--kinds kill,damage,readers] [--scenarios "first indexing,forgetting"]
 
-Linux alone; `fault` needs a C compiler. Prints a table, and every trial that lost something; exits with 1 for any.
+Linux alone. Prints a table, and every trial that lost something; exits with 1 for any.
 """
 
-import errno
 import itertools
 import json
-import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,20 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import retriever.indexing.embed
 from retriever.vectors.chroma import import_chromadb
 from tests.damage import HARMS
-from tests.faulty_disk import NoCompilerError, built
 from tests.scenarios import SCENARIOS, Scenario
-from tests.small_disk import NoMountError, on_small_disk, small_disk, with_short_files
-from tests.trials import Faults, between_states, damaged_bits, damaged_file, killed, large, on_faulty_disk, staged
+from tests.trials import between_states, damaged_file, killed, large, staged
 
 Trial = tuple[str, str, list[str]]
 """What was interrupted, how, and what was wrong then."""
-ERRORS = (errno.ENOSPC, errno.EIO)
 MEMORY = Path("/dev/shm")
 """A killed process loses nothing that it wrote, on whatever disk; here nobody waits for one."""
-NEEDED, LARGEST = 6_000_000, 1_200_000
-"""Bytes: more than the small indexes of the trials need, and more than their largest file has."""
-PRELOADED = "FAULTY_DISK"
-"""The variable that names the faulty disk's library to the process that was started with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +45,13 @@ class Plan:
     """How many of each kind."""
     seed: int
     scenarios: Sequence[Scenario]
-    every: bool
-    """Each disk operation fails once, however many there are."""
 
     @property
     def shares(self) -> list[tuple[Scenario, int]]:
         """How many trials each scenario has."""
         each, more = divmod(self.trials, len(self.scenarios))
         shares = [(scenario, each + (number < more)) for number, scenario in enumerate(self.scenarios)]
-        return [(scenario, number) for scenario, number in shares if number or self.every]
+        return [(scenario, number) for scenario, number in shares if number]
 
 
 def kills(plan: Plan) -> Iterator[Trial]:
@@ -77,45 +64,6 @@ def kills(plan: Plan) -> Iterator[Trial]:
             yield scenario.name, f"after {share:.1%} of {stage.seconds:.2f} s", killed(stage, share)
 
 
-def faults(plan: Plan) -> Iterator[Trial]:
-    """Lets operations of each scenario fail, one at a time or all from one on, spread over all that there are."""
-    chance = random.Random(plan.seed)
-    disk = Faults(os.environ[PRELOADED])
-    for scenario, rounds in plan.shares:
-        stage = staged(scenario, plan.place, disk)
-        number_of = stage.operations if plan.every else min(rounds, stage.operations)
-        places = sorted(chance.sample(range(1, stage.operations + 1), number_of))
-        for operation, number, lasting in zip(
-            places, itertools.cycle(ERRORS), itertools.cycle((False, False, True)), strict=False
-        ):
-            how = f"{errno.errorcode[number]} at {operation} of {stage.operations}{' and after' if lasting else ''}"
-            yield scenario.name, how, on_faulty_disk(stage, disk, operation, number, lasting=lasting)
-
-
-def space(plan: Plan) -> Iterator[Trial]:
-    """Leaves the first indexing and re-indexing too little room on the disk, in equal steps up to enough."""
-    with small_disk(plan.place) as disk:
-        for scenario, sizes in _growing(plan, NEEDED):
-            stage = staged(scenario, disk)
-            for size in sizes:
-                yield scenario.name, f"with {size:,} bytes of room", on_small_disk(stage, disk, size)
-
-
-def limit(plan: Plan) -> Iterator[Trial]:
-    """Lets no file grow beyond a size, in equal steps up to enough."""
-    for scenario, sizes in _growing(plan, LARGEST):
-        stage = staged(scenario, plan.place)
-        for size in sizes:
-            yield scenario.name, f"with files of {size:,} bytes at most", with_short_files(stage, size)
-
-
-def _growing(plan: Plan, most: int) -> Iterator[tuple[Scenario, list[int]]]:
-    scenarios = SCENARIOS[:2]
-    rounds = max(1, min(plan.trials, 40) // len(scenarios))
-    for scenario in scenarios:
-        yield scenario, [most * (number + 1) // rounds for number in range(rounds)]
-
-
 def damage(plan: Plan) -> Iterator[Trial]:
     """Harms every derived file in every way."""
     stage = large(plan.place)
@@ -124,16 +72,6 @@ def damage(plan: Plan) -> Iterator[Trial]:
     files = [name for name in names if (stage.shelf.index / name).is_file() and name.name != "readers.lock"]
     for harm, name in itertools.islice(itertools.cycle(itertools.product(HARMS, files)), max(plan.trials, 1)):
         yield f"derived file: {harm}", name.as_posix(), damaged_file(stage, name, harm, chance)
-
-
-def bits(plan: Plan) -> Iterator[Trial]:
-    """Flips single bits of index.sqlite and of chroma.sqlite3."""
-    stage = large(plan.place)
-    chance = random.Random(plan.seed)
-    for number in range(plan.trials):
-        name = ("index.sqlite", "snapshot-1/chroma/chroma.sqlite3")[number % 2]
-        outcome, wrong = damaged_bits(stage, name, chance)
-        yield f"a bit of {Path(name).name}{outcome and f', {outcome}'}", str(number), wrong
 
 
 def readers(plan: Plan) -> Iterator[Trial]:
@@ -145,11 +83,7 @@ def readers(plan: Plan) -> Iterator[Trial]:
 
 KINDS: dict[str, Callable[[Plan], Iterator[Trial]]] = {
     "kill": kills,
-    "fault": faults,
-    "space": space,
-    "limit": limit,
     "damage": damage,
-    "bits": bits,
     "readers": readers,
 }
 
@@ -158,21 +92,18 @@ KINDS: dict[str, Callable[[Plan], Iterator[Trial]]] = {
 @click.option("--trials", default=200, show_default=True, help="How many of each kind; readers: how many seconds.")
 @click.option("--seed", default=1, show_default=True, help="Of all that is random.")
 @click.option("--kinds", default=",".join(KINDS), show_default=True, help="Which, with commas between.")
-@click.option("--scenarios", default="", help="Which of them are killed and fail, with commas between; all.")
-@click.option("--every", is_flag=True, help="Let every disk operation of them fail, one in each trial.")
+@click.option("--scenarios", default="", help="Which of them are killed, with commas between; all.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each trial instead of the table.")
-def main(trials: int, seed: int, kinds: str, scenarios: str, every: bool, as_json: bool) -> None:
+def main(trials: int, seed: int, kinds: str, scenarios: str, as_json: bool) -> None:
     """Count what interruptions and damage cost."""
     chosen = _named(scenarios.split(",")) if scenarios else SCENARIOS
-    if "fault" in kinds.split(",") and PRELOADED not in os.environ:
-        _start_again_with_faulty_disk()
     import_chromadb()
     retriever.indexing.embed.TEXTS_AT_ONCE = 4
     done, lost, begun = Counter[str](), Counter[str](), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)).resolve()
     try:
         for kind in kinds.split(","):
-            for what, how, wrong in _tried(kind, Plan(place / kind, trials, seed, chosen, every)):
+            for what, how, wrong in KINDS[kind](Plan(place / kind, trials, seed, chosen)):
                 done[f"{kind}: {what}"] += 1
                 lost[f"{kind}: {what}"] += bool(wrong)
                 _print_trial(kind, what, how, wrong, as_json=as_json)
@@ -183,28 +114,11 @@ def main(trials: int, seed: int, kinds: str, scenarios: str, every: bool, as_jso
     sys.exit(1 if sum(lost.values()) else 0)
 
 
-def _tried(kind: str, plan: Plan) -> Iterator[Trial]:
-    try:
-        yield from KINDS[kind](plan)
-    except NoMountError as error:
-        sys.stderr.write(f"{kind}: not tried: {error}\n")
-
-
 def _named(names: Sequence[str]) -> list[Scenario]:
     by_name = {scenario.name: scenario for scenario in SCENARIOS}
     if unknown := [name for name in names if name not in by_name]:
         raise click.BadParameter(f"{', '.join(unknown)}: none of {', '.join(by_name)}", param_hint="--scenarios")
     return [by_name[name] for name in names]
-
-
-def _start_again_with_faulty_disk() -> None:
-    """As this process, with the library that every child of it then has as well."""
-    try:
-        library = built(Path(tempfile.mkdtemp(prefix="faulty-disk-")))
-    except NoCompilerError as error:
-        sys.exit(str(error))
-    environment = {**os.environ, "LD_PRELOAD": str(library), PRELOADED: str(library)}
-    sys.exit(subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode)
 
 
 def _print_trial(kind: str, what: str, how: str, wrong: list[str], *, as_json: bool) -> None:

@@ -61,8 +61,8 @@ def _without_snapshot(shelf: Shelf) -> None:
 def _damaged(shelf: Shelf) -> None:
     shelf.update()
     with shelf.rows() as rows:
-        rows.execute("UPDATE nodes SET breadcrumb = '[oops'")
-        rows.execute("UPDATE vectors SET vector = zeroblob(256) WHERE rowid <= 5")
+        rows.execute("UPDATE chunks SET node_key = 7")
+        rows.execute("DELETE FROM vectors WHERE rowid <= 5")
 
 
 def _update(shelf: Shelf) -> object:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sqlite3
 import sys
 import zipfile
@@ -219,23 +218,3 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(tmp_path: Pat
     real.write_text("top_k: 3\n", encoding="utf-8")
     link.symlink_to(real)
     cli("profiles", link)
-
-
-KILLED_EXPORT = """
-import os, signal, sys, zipfile
-from pathlib import Path
-from retriever.store.store import open_store
-from retriever.upkeep.archive import export_index
-zipfile.ZipFile.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-export_index(Path(sys.argv[2]), sys.argv[1])
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_what_a_killed_export_left_is_for_this_user_alone_and_stays(tmp_path: Path) -> None:
-    index, file = indexed(tmp_path, {"a.md": OTTERS}, WORDS_ALONE), tmp_path / "notes.zip"
-    assert run_python(KILLED_EXPORT, index, file).returncode == -signal.SIGKILL
-    (left,) = tmp_path.glob(".notes.zip.*")
-    assert (left.stat().st_mode & 0o077, (left / INDEX).exists()) == (0, True)
-    export_index(file, index)
-    assert (left / INDEX).exists()
