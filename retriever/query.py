@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from retriever.text import as_tuple
 
-TextKind = Literal["question", "rewording", "passage", "answer"]
+TextKind = Literal["question", "rewording", "passage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,6 @@ class Expansion:
 
     rewordings: tuple[str, ...] = ()  # the question in other words; none is blank
     passages: tuple[str, ...] = ()  # hypothetical: what a document that answers it might say; none is blank
-    answer: str = ""  # one hypothetical answer as a whole, for the mode `answer`; may be blank
     intent: str = ""  # one of `prompt.INTENTS`, or another word of the model's; empty when it gave none
 
     @property
@@ -101,8 +100,6 @@ class Expansion:
         """(kind, text) of everything that can be searched with."""
         yield from (("rewording", text) for text in self.rewordings)
         yield from (("passage", text) for text in self.passages)
-        if self.answer:
-            yield "answer", self.answer
 
     def with_texts(self, texts: Iterable[tuple[TextKind, str]]) -> "Expansion":
         """The same expansion with other texts, given as `texts` gives them."""
@@ -111,7 +108,6 @@ class Expansion:
             self,
             rewordings=tuple(text for kind, text in listed if kind == "rewording"),
             passages=tuple(text for kind, text in listed if kind == "passage"),
-            answer=next((text for kind, text in listed if kind == "answer"), ""),
         )
 
 
@@ -187,7 +183,7 @@ class Query:
     @property
     def is_hypothetical(self) -> bool:
         """Whether it is embedded as a document, not as a question."""
-        return self.kind in {"passage", "answer"}
+        return self.kind == "passage"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class Program:
             settings |= WITHOUT_MODEL
             for row in read_rows(DATA / f"{name}.expansions.jsonl"):
                 texts = tuple(row["queries"]), tuple(row["hyde"])
-                expansions[row["id"]] = Expansion(*texts, row["hyde_answer"], row["intent"])
+                expansions[row["id"]] = Expansion(*texts, intent=row["intent"])
         with open_retriever(index=self.work / name, profile=profile, settings=settings) as retriever:
             answers = {}
             for row in read_rows(DATA / f"{name}.jsonl"):

@@ -60,7 +60,6 @@ class ExpansionLine(Line):
 
     queries: list[Text] = []
     hyde: list[Text] = []
-    hyde_answer: str = ""
     intent: str = ""
 
 
@@ -125,7 +124,7 @@ def read_questions(path: Path) -> QuestionSet:
 
 
 def read_expansions(path: Path, questions: Sequence[Question]) -> dict[str, Expansion]:
-    """Read lines of `{"id", "queries", "hyde", "hyde_answer", "intent"}`, all but the id optional.
+    """Read lines of `{"id", "queries", "hyde", "intent"}`, all but the id optional.
 
     Raises:
         UsageError: a line is malformed, or a question has none: a mean over both kinds of question says nothing.
@@ -134,7 +133,6 @@ def read_expansions(path: Path, questions: Sequence[Question]) -> dict[str, Expa
         str(line.id): Expansion(
             rewordings=tuple(line.queries),
             passages=tuple(line.hyde),
-            answer=line.hyde_answer,
             intent=line.intent,
         )
         for line in read_lines(read_bytes(path), str(path), ExpansionLine)

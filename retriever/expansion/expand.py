@@ -93,7 +93,7 @@ class Expander:
         settings, reason = self._settings, ""
         if request.expansion is None and not settings.use_llm:
             reason = "the language model is switched off (use_llm)"
-        elif not (settings.rewordings or settings.hyde_variants or settings.hyde.mode == "answer"):
+        elif not (settings.rewordings or settings.hyde_variants):
             reason = "there is nothing to write: rewordings and hyde_variants are 0"
         if reason:
             if settings.hyde.gate == "always":
@@ -124,13 +124,10 @@ class Expander:
             expansion = written.expansion()
             report = ExpansionReport(note, milliseconds=milliseconds, cached=is_cached)
 
-        # No more than was asked for, and of passages and the whole answer only what the mode searches with.
-        is_answer = settings.hyde.mode == "answer"
-        wanted = replace(
+        wanted = replace(  # no more than was asked for
             expansion,
             rewordings=expansion.rewordings[: settings.rewordings],
-            passages=() if is_answer else expansion.passages[: settings.hyde_variants],
-            answer=expansion.answer if is_answer else "",
+            passages=expansion.passages[: settings.hyde_variants],
         )
         usable, dropped = screen(question, wanted, settings.hyde_max_chars, names)
         nothing = [] if any(usable.texts) else ["nothing to search with"]

@@ -55,14 +55,11 @@ _FIELDS: Mapping[str, str] = {
     "queries": "{queries} rewordings of the question, each as one would ask it in the vocabulary of the documents.",
     "hyde": "{passages} passages, each of 2 to 4 sentences and at most {chars} characters, as they might stand in a "
     "document that answers the question; each takes another point of view.",
-    "hyde_answer": "one passage of 2 to 4 sentences and at most {chars} characters, as it might stand in a document "
-    "that answers the question as a whole.",
     "intent": "one of {intents}.",
 }
 _EXAMPLE: Mapping[str, object] = {  # for `how long does bread keep in the freezer?`
     "queries": ["how many months can frozen bread be kept?", "storing bread in the freezer"],
     "hyde": ["Bread keeps for up to three months in the freezer. Wrap it well, and let it thaw at room temperature."],
-    "hyde_answer": "Bread keeps for up to three months in the freezer, if it is wrapped well.",
     "intent": "STUDY_DETAIL",
 }
 # (rewordings, passages) of those that are asked for, from all of them to the least, where there is no time for more
@@ -123,7 +120,6 @@ class WrittenExpansion(BaseModel):
 
     queries: Texts = []
     hyde: Texts = []
-    hyde_answer: Text = ""
     intent: Text = Field(default="", json_schema_extra={"enum": list(INTENTS)})
     standalone_question: Text = ""  # of a follow-up, which is a task of its own
 
@@ -134,21 +130,14 @@ class WrittenExpansion(BaseModel):
         return Expansion(
             rewordings=strip(self.queries),
             passages=strip(self.hyde),
-            answer=self.hyde_answer.strip(),
             intent=self.intent.strip().upper(),
         )
 
 
 def list_fields(settings: Profile) -> tuple[str, ...]:
-    """Return what the model writes: nothing that the mode does not search with."""
-    is_answer = settings.hyde.mode == "answer"
-    wanted = {
-        "queries": settings.rewordings > 0,
-        "hyde": settings.hyde_variants > 0 and not is_answer,
-        "hyde_answer": is_answer,
-        "intent": True,
-    }
-    return tuple(name for name, is_wanted in wanted.items() if is_wanted)
+    """Return what the model writes."""
+    wanted = {"queries": settings.rewordings, "hyde": settings.hyde_variants, "intent": 1}
+    return tuple(name for name, count in wanted.items() if count)
 
 
 @lru_cache(maxsize=32)
@@ -163,7 +152,7 @@ def shape_of(fields: tuple[str, ...], rewordings: int = 3, passages: int = 3) ->
             if name in counts:
                 bounded |= {"maxItems": max(1, counts[name]), "items": {"type": "string", "maxLength": chars[name]}}
             elif name != "intent":
-                bounded["maxLength"] = MAX_PASSAGE_CHARS if name == "hyde_answer" else 300
+                bounded["maxLength"] = 300
         schema["properties"], schema["required"] = properties, list(fields)
 
     named = {"model_config": ConfigDict(json_schema_extra=keep), "__module__": __name__, "__doc__": None}
@@ -186,7 +175,7 @@ def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: floa
     plans = [
         replace(settings, rewordings=rewordings, hyde_variants=passages)
         for rewordings, passages in counts
-        if rewordings or passages or settings.hyde.mode == "answer"
+        if rewordings or passages
     ]
 
     def cost(planned: Profile) -> tuple[int, int]:
@@ -200,8 +189,7 @@ def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: floa
 
 def count_usual_tokens(settings: Profile) -> int:
     """Estimate how many tokens an answer has: passages of four characters a token, rewordings, the marks of JSON."""
-    passages = 1 if settings.hyde.mode == "answer" else settings.hyde_variants
-    return 25 + 22 * settings.rewordings + passages * (10 + min(settings.hyde_max_chars, 350) // 4)
+    return 25 + 22 * settings.rewordings + settings.hyde_variants * (10 + min(settings.hyde_max_chars, 350) // 4)
 
 
 def build_task(question: str, grounding: Grounding, settings: Profile) -> Task[WrittenExpansion]:
@@ -229,6 +217,5 @@ def build_material(question: str, grounding: Grounding, room: int | None = None)
 def count_answer_tokens(settings: Profile) -> int:
     """Return the most tokens of an answer."""
     passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
-    passages = 1 if settings.hyde.mode == "answer" else settings.hyde_variants
-    texts = settings.rewordings * 60 + passages * passage_tokens
-    return texts + 250  # the intent and the marks of JSON
+    # Beside the texts the intent and the marks of JSON.
+    return settings.rewordings * 60 + settings.hyde_variants * passage_tokens + 250

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from retriever.types import FloatMatrix
 
 
+PASSAGE_KEYWORD_WEIGHT = 0.5  # in keyword search, where a passage has many words; the question's is 1
+
+
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery:
     question: str
@@ -45,7 +48,7 @@ def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tupl
 
     Each of the others weighs at most as much as the question; all of them together more.
     """
-    passage_weights = (profile.hyde_variant_weight, profile.passage_keyword_weight)
+    passage_weights = (profile.hyde_variant_weight, PASSAGE_KEYWORD_WEIGHT)
     others = [
         Query(text, *((1.0, 1.0) if kind == "rewording" else passage_weights), kind) for kind, text in expansion.texts
     ]

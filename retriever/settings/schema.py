@@ -148,11 +148,8 @@ class AnswerSettings:
 
 @dataclass(frozen=True, slots=True)
 class HydeSettings:
-    """How hypothetical passages take part, and when the question is expanded at all."""
+    """When the question is expanded."""
 
-    mode: Literal["variants", "answer"] = setting(
-        "variants", "variants: each passage is searched with; answer: one hypothetical answer to the whole question."
-    )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
     )
@@ -299,7 +296,6 @@ class Profile:
     rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
-    passage_keyword_weight: Share = setting(0.5, "The same in keyword search, where a passage has many words.")
     hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
     hyde_skip_max_words: CountOrNone = setting(

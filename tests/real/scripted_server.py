@@ -198,7 +198,6 @@ QUESTION = "who pays for the journey when I put something into the red box?"
 HELPFUL = {
     "queries": ["who pays for the journey of a letter?"],
     "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
-    "hyde_answer": "The stamp pays for the journey.",
     "intent": "MECHANISM",
 }
 

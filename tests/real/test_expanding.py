@@ -131,7 +131,6 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
 ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
     "passages": ({"hyde_variants": 2}, ["queries"]),
     "rewordings": ({"rewordings": 1, "hyde_variants": 0}, ["queries"]),
-    "a mode": ({"hyde": {"mode": "answer"}}, ["queries"]),
     "always": ({"hyde": {"gate": "always"}}, ["queries"]),
     "a reranking": ({"rerank": {"kind": "llm"}}, ["best_first"]),
     "both": ({"hyde_variants": 1, "rerank": {"kind": "llm"}}, ["queries", "best_first"]),
@@ -169,11 +168,6 @@ def test_asking_on_the_command_line_and_in_a_variable(
     monkeypatch.setenv("HYBRID_RETRIEVE_USE_LLM", "false")
     cli("ask", f"{QUESTION} once more", *given)
     assert len(ollama.asked) == 2
-
-
-def test_a_hypothetical_answer_alone_is_asked_for(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = asked_of(shelf, ollama, rewordings=0, hyde_variants=0, hyde={"gate": "always", "mode": "answer"})
-    assert report_of(answer).passages == (HELPFUL["hyde_answer"],)
 
 
 def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:

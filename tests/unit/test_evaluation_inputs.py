@@ -59,11 +59,11 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
 def test_expansions(tmp_path: Path) -> None:
     path = write(
         tmp_path / "set.expansions.jsonl",
-        {"id": "1", "queries": ["a", "b"], "hyde": ["c"], "hyde_answer": "d", "intent": "x"},
+        {"id": "1", "queries": ["a", "b"], "hyde": ["c"], "intent": "x"},
         {"id": "2"},
     )
     expansions = read_expansions(path, [Question("1", "q")])
-    assert expansions == {"1": Expansion(("a", "b"), ("c",), "d", "x"), "2": Expansion()}
+    assert expansions == {"1": Expansion(("a", "b"), ("c",), "x"), "2": Expansion()}
     with pytest.raises(UsageError, match="no expansion of 1 questions: 3"):
         read_expansions(path, [Question("3", "q")])
     write(path, {"id": "1", "queries": "a"}, {"id": "1", "hyde": [""]}, {"id": "3"}, {"id": "3"})

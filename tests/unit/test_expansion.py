@@ -166,14 +166,15 @@ EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
 
 def test_weights_are_shares_by_the_profile_and_no_text_outweighs_the_question() -> None:
     assert weigh_queries("a", Expansion(), SETTINGS) == (Query("a", 1.0, 1.0),)
-    shares = replace(SETTINGS, hyde_variant_weight=0.25, passage_keyword_weight=0.0)
+    shares = replace(SETTINGS, hyde_variant_weight=0.25)
     queries = weigh_queries("a", EXPANSION, shares)
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
     assert [query.semantic_weight for query in queries] == pytest.approx([1 / 3.25, 1 / 3.25, 1 / 3.25, 0.25 / 3.25])
-    assert [query.keyword_weight for query in queries] == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0.0])
+    assert [query.keyword_weight for query in queries] == pytest.approx([1 / 3.5, 1 / 3.5, 1 / 3.5, 0.5 / 3.5])
     queries = weigh_queries("a", EXPANSION, SETTINGS)
     assert max(query.semantic_weight for query in queries) == queries[0].semantic_weight
     assert max(query.keyword_weight for query in queries) == queries[0].keyword_weight
+    assert normalize_weights(queries[:1]) == (Query("a", 1.0, 1.0),), "what is dropped leaves its weight"
 
 
 def test_the_vector_is_the_weighted_mean_or_else_that_of_the_question() -> None:
@@ -201,11 +202,3 @@ def test_bm25_counts_a_word_as_often_as_its_weight_says(tmp_path: Path) -> None:
     assert twice == index.search(["fox", "red", "fox"], 3)
     half = dict(index.search_weighted({"fox": 1.0, "red": 0.5}, 3).ranking)
     assert half == {key: pytest.approx(score / 2) for key, score in twice.ranking}
-
-
-def test_a_hypothetical_answer_weighs_as_a_passage_and_what_is_dropped_leaves_its_weight() -> None:
-    half = Profile(hyde_variant_weight=0.5, passage_keyword_weight=0.5)
-    question, answer = weigh_queries("a", Expansion(answer="whole"), half)
-    assert (answer.text, answer.kind, answer.is_hypothetical) == ("whole", "answer", True)
-    assert (question.semantic_weight, answer.semantic_weight) == pytest.approx((2 / 3, 1 / 3))
-    assert normalize_weights([question]) == (Query("a", 1.0, 1.0),)
