@@ -173,7 +173,7 @@ def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
         return
     for whose in ("own", "of others"):
         for gate in ("auto", "always"):
-            way = Way(DEFAULT_PROFILE, {"hyde": {"gate": gate}}, whose)
+            way = Way(DEFAULT_PROFILE, {"hyde": gate}, whose)
             pools = way.found(asked)
             yield f"expansions {whose}, gate {gate}", pools
             if (whose, gate) == ("own", "auto"):

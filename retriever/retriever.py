@@ -87,7 +87,7 @@ class Retriever(Closing):
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
-        if request.conversation or request.expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
+        if request.conversation or request.expansion or self.profile.use_llm or self.profile.hyde == "always":
             asked = self._expand(asked, request, recorder)
         with self._use() as index:
             return self._answer(index, asked, fresh, recorder)

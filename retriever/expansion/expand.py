@@ -96,7 +96,7 @@ class Expander:
         elif not (settings.rewordings or settings.hyde_variants):
             reason = "there is nothing to write: rewordings and hyde_variants are 0"
         if reason:
-            if settings.hyde.gate == "always":
+            if settings.hyde == "always":
                 recorder.degrade(StageName.EXPAND, reason)
             return ExpandedQuery(request.question)
         with recorder.stage(StageName.EXPAND) as note:
@@ -137,9 +137,9 @@ class Expander:
 
     def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Grounding]:
         """Return why the question is searched as it is, or ""; its rare names; and the words of the documents."""
-        gate = self._settings.hyde.gate
+        gate = self._settings.hyde
         if gate == "never":
-            return "hyde.gate is never", (), Grounding()
+            return "hyde is never", (), Grounding()
         try:
             with open_view() as view:
                 if not view.number:

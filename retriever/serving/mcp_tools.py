@@ -35,7 +35,7 @@ INSTRUCTIONS = (
 )
 MAX_HITS = 30
 MAX_SIMILAR = 5
-EXPANDED = {"use_llm": True, "hyde": {"gate": "always"}}
+EXPANDED = {"use_llm": True, "hyde": "always"}
 
 
 Question = Annotated[str, Field(description="A question or keywords.")]

@@ -72,9 +72,9 @@ def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
         content = merge(content, layer)
     if "use_llm" in content:
         return
-    hyde, rerank = (value if isinstance(value := content.get(key), Mapping) else {} for key in ("hyde", "rerank"))
+    rerank = value if isinstance(value := content.get("rerank"), Mapping) else {}
     asked: dict[str, object] = {key: content.get(key) for key in ("rewordings", "hyde_variants", "rounds")}
-    asked |= {"hyde.gate": hyde.get("gate") == "always", "rerank.kind": rerank.get("kind") == "llm"}
+    asked |= {"hyde": content.get("hyde") == "always", "rerank.kind": rerank.get("kind") == "llm"}
     reasons = [key for key, is_asked in asked.items() if is_asked]
     if reasons:
         # Who asks it to rerank or to look further, and does not speak of other texts, wants none.

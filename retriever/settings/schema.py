@@ -147,15 +147,6 @@ class AnswerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class HydeSettings:
-    """When the question is expanded."""
-
-    gate: Literal["auto", "always", "never"] = setting(
-        "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class RerankSettings:
     """Who puts the candidates into their last order."""
 
@@ -293,6 +284,9 @@ class Profile:
     use_llm: bool = setting(
         False, "Whether a local language model takes part: it expands the question, and may rerank."
     )
+    hyde: Literal["auto", "always", "never"] = setting(
+        "auto", "Which questions are expanded; auto: not those that it does not help."
+    )
     rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
@@ -315,7 +309,6 @@ class Profile:
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)
-    hyde: HydeSettings = field(default_factory=HydeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
 
     def part(self, kind: type[StageSettings]) -> StageSettings:

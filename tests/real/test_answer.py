@@ -62,7 +62,7 @@ def test_without_a_model_the_documents_are_quoted(shelf: Shelf) -> None:
 
 
 def test_a_model_that_was_asked_for_and_is_not_there_is_named(shelf: Shelf) -> None:
-    for settings in ({"answer": {"kind": "llm"}}, {"use_llm": True, "hyde": {"gate": "never"}}):
+    for settings in ({"answer": {"kind": "llm"}}, {"use_llm": True, "hyde": "never"}):
         found = ask(shelf, None, **settings)
         assert found.sentences[0].text == QUOTED
         (reason,) = map(str, found.answer.degraded)

@@ -17,7 +17,7 @@ from tests.shelf import Shelf, found
 pytestmark = pytest.mark.shared_index
 
 answered = help_and_reverse
-ALWAYS = {"use_llm": True, "hyde": {"gate": "always"}}
+ALWAYS = {"use_llm": True, "hyde": "always"}
 
 
 class Clock:
@@ -97,7 +97,7 @@ def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedSer
 
 def test_a_remembered_expansion_needs_no_time(shelf: Shelf, ollama: ScriptedServer) -> None:
     clock = Clock()
-    with shelf.open(**with_model(ollama, budget="60s", rerank={"kind": "none"}, hyde={"gate": "always"})) as retriever:
+    with shelf.open(**with_model(ollama, budget="60s", rerank={"kind": "none"}, hyde="always")) as retriever:
         retriever.clock = clock
         first = retriever.search(QUESTION)
         retriever.clock = itertools.count(step=100).__next__

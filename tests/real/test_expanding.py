@@ -24,7 +24,7 @@ def answered(asked: Asked) -> object:
 
 
 def settings(ollama: ScriptedServer, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
-    return {"use_llm": True, "llm": {"url": ollama.url}, "hyde": {"gate": "always"}, **NEVER_REFRESH, **more}
+    return {"use_llm": True, "llm": {"url": ollama.url}, "hyde": "always", **NEVER_REFRESH, **more}
 
 
 def asked_of(shelf: Shelf, ollama: ScriptedServer, question: str = QUESTION, **more: Any) -> Answer:  # noqa: ANN401 - as above
@@ -116,14 +116,14 @@ def test_texts_that_cannot_be_used_change_nothing(
 
 
 def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = asked_of(shelf, ollama, "stamp for a letter", hyde={"gate": "auto"})
+    answer = asked_of(shelf, ollama, "stamp for a letter", hyde="auto")
     assert ollama.asked == []
     assert answer.degraded == ()
     assert report_of(answer).note == "not needed: the question has 4 words"
-    asked_of(shelf, ollama, "how does posting work?", hyde={"gate": "auto"})
+    asked_of(shelf, ollama, "how does posting work?", hyde="auto")
     assert len(ollama.asked) == 1, "a short question is no look-up"
     ollama.requests.clear()
-    never = asked_of(shelf, ollama, hyde={"gate": "never"})
+    never = asked_of(shelf, ollama, hyde="never")
     assert ollama.asked == []
     assert found(never) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
 
@@ -131,7 +131,7 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
 ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
     "passages": ({"hyde_variants": 2}, ["queries"]),
     "rewordings": ({"rewordings": 1, "hyde_variants": 0}, ["queries"]),
-    "always": ({"hyde": {"gate": "always"}}, ["queries"]),
+    "always": ({"hyde": "always"}, ["queries"]),
     "a reranking": ({"rerank": {"kind": "llm"}}, ["best_first"]),
     "both": ({"hyde_variants": 1, "rerank": {"kind": "llm"}}, ["queries", "best_first"]),
 }
@@ -171,5 +171,5 @@ def test_asking_on_the_command_line_and_in_a_variable(
 
 
 def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:
-    nothing = shelf.ask(QUESTION, rewordings=0, hyde_variants=0, hyde={"gate": "always"}, **NEVER_REFRESH)
+    nothing = shelf.ask(QUESTION, rewordings=0, hyde_variants=0, hyde="always", **NEVER_REFRESH)
     assert list(map(str, nothing.degraded)) == ["expand: there is nothing to write: rewordings and hyde_variants are 0"]

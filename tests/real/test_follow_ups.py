@@ -32,7 +32,7 @@ def answered(asked: Asked) -> object:
 
 
 def ask(shelf: Shelf, url: str = "", question: str = QUESTION, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
-    model: dict[str, Any] = {"use_llm": True, "llm": {"url": url}, "hyde": {"gate": "never"}} if url else {}
+    model: dict[str, Any] = {"use_llm": True, "llm": {"url": url}, "hyde": "never"} if url else {}
     with shelf.open(**{**NEVER_REFRESH, **model, **settings}) as retriever:
         return retriever.search(AskRequest(question, BEFORE))
 
@@ -64,12 +64,12 @@ def test_the_model_rewrites_it_for_the_search_and_the_reranking(shelf: Shelf, ol
         assert text not in rewriting.instructions
     assert reranking
     assert all(STANDALONE in asked.material for asked in reranking)
-    plain = shelf.ask(STANDALONE, use_llm=True, llm={"url": ollama.url}, hyde={"gate": "never"}, rerank={"kind": "llm"})
+    plain = shelf.ask(STANDALONE, use_llm=True, llm={"url": ollama.url}, hyde="never", rerank={"kind": "llm"})
     assert found(answer) == found(plain)
 
 
 def test_the_expansion_is_of_the_rewritten_question_which_is_written_once(shelf: Shelf, ollama: ScriptedServer) -> None:
-    ask(shelf, ollama.url, hyde={"gate": "always"})
+    ask(shelf, ollama.url, hyde="always")
     rewriting, expansion = ollama.asked
     assert rewriting.properties == {"standalone_question"}
     assert STANDALONE in expansion.material

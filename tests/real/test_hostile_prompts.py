@@ -56,7 +56,7 @@ def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Any:  # noqa: 
 
 def test_an_obeyed_order_moves_the_one_who_gives_it_alone(shelf: Shelf, ollama: ScriptedServer) -> None:
     before = {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
-    reranked = {"use_llm": True, "hyde": {"gate": "never"}, "rerank": {"kind": "llm", "blend": 0.0}}
+    reranked = {"use_llm": True, "hyde": "never", "rerank": {"kind": "llm", "blend": 0.0}}
     ollama.answer = deaf
     plain = ask(shelf, ollama, **reranked)
     ollama.answer = obedient
@@ -74,7 +74,7 @@ def test_an_obeyed_order_moves_the_one_who_gives_it_alone(shelf: Shelf, ollama: 
 def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = obedient
     plain = ask(shelf, ollama, use_llm=False)
-    expanded = ask(shelf, ollama, use_llm=True, hyde={"gate": "always"}, rerank={"kind": "none"})
+    expanded = ask(shelf, ollama, use_llm=True, hyde="always", rerank={"kind": "none"})
     assert [asked for asked in ollama.asked if "queries" in asked.properties]
     assert {headers["host"] for _, _, headers in ollama.requests} == {ollama.url.removeprefix("http://")}
     texts = {hit.node_id: _said(hit) for hit in plain.hits}

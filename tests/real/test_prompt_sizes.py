@@ -39,7 +39,7 @@ def test_no_prompt_is_longer_than_its_window(tmp_path: Path) -> None:
         with scripted_server(answered) as ollama:
             answer = shelf.ask(
                 question, use_llm=True, llm={"num_ctx": chance.choice((2048, 2500, 4096, 8192)), "url": ollama.url},
-                hyde={"gate": "always"}, rerank={"kind": "llm", "passage_chars": LONGEST},
+                hyde="always", rerank={"kind": "llm", "passage_chars": LONGEST},
                 **NEVER_REFRESH,
             )  # fmt: skip
         for asked in ollama.asked:

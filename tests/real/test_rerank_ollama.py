@@ -29,7 +29,7 @@ def preferring(*titles: str) -> Callable[[Asked], object]:
 def ask(shelf: Shelf, ollama: ScriptedServer, rerank: Mapping[str, Any] | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - settings of any kind
     llm = {"url": ollama.url, **PATIENCE, **settings.pop("llm", {})}
     # No passages and rewordings: the reranking alone asks the model.
-    wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": {"gate": "never"}}
+    wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": "never"}
     return shelf.ask(
         QUESTION,
         **{**wishes, "llm": llm, "rerank": {"kind": "llm", "blend": 0.0, **(rerank or {})}, **settings},
@@ -83,7 +83,7 @@ def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ol
 
 def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: {"best_first": list(range(1, 9))}
-    wishes: dict[str, Any] = {"use_llm": True, "hyde": {"gate": "always"}, "llm": {"url": ollama.url}, "top_k": 8}
+    wishes: dict[str, Any] = {"use_llm": True, "hyde": "always", "llm": {"url": ollama.url}, "top_k": 8}
     rerank = {"kind": "llm", "blend": 0.0}
     scores = []
     for boost in (0.0, 0.05):

@@ -28,7 +28,7 @@ def answered(asked: Asked) -> object:
 
 
 def ask(shelf: Shelf, url: str, *, scope: Scope | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
-    wishes: dict[str, Any] = {"llm": {"url": url}, "rounds": 2, "hyde": {"gate": "never"}, **NEVER_REFRESH, **settings}
+    wishes: dict[str, Any] = {"llm": {"url": url}, "rounds": 2, "hyde": "never", **NEVER_REFRESH, **settings}
     with shelf.open(**{"use_llm": True, **wishes}) as retriever:
         return retriever.search(AskRequest(QUESTION, scope=scope or Scope()))
 
@@ -121,7 +121,7 @@ def test_it_may_open_a_document_of_which_nothing_was_found(ships: Shelf, ollama:
     settings: dict[str, Any] = {
         "llm": {"url": ollama.url},
         "rounds": 1,
-        "hyde": {"gate": "never"},
+        "hyde": "never",
         "use_llm": True,
         "top_k": 30,
     }

@@ -15,9 +15,9 @@ from tests.real.scripted_server import QUESTION, Fault, ScriptedServer, help_and
 from tests.real.test_served_generate import FAULTS, SLOW
 
 STAGES = {
-    "expand": ["--hyde-gate", "always"],
-    "rerank": ["--hyde-gate", "never", "--rerank-kind", "llm"],
-    "both": ["--hyde-gate", "always", "--rerank-kind", "llm"],
+    "expand": ["--hyde", "always"],
+    "rerank": ["--hyde", "never", "--rerank-kind", "llm"],
+    "both": ["--hyde", "always", "--rerank-kind", "llm"],
 }
 MODES = {name: fault for name, (fault, *_) in FAULTS.items()} | SLOW
 LIMITS = [word for limit in ("--llm-seconds", "--llm-load-seconds", "--llm-idle-seconds") for word in (limit, "0.5")]

@@ -38,7 +38,7 @@ def opened(ollama: ScriptedServer, **settings: Any) -> ServedGenerator:  # noqa:
 def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
     settings = {
         "llm": {"url": ollama.url, **llm},
-        "hyde": {"gate": "always" if profile == "full" else "auto"},
+        "hyde": "always" if profile == "full" else "auto",
     }
     forget_expansions()
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:

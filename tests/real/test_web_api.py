@@ -163,7 +163,7 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: str | Pa
     assert shown.json()["expansion"]["cached"] is True
 
 
-LLM = {"use_llm": True, "hyde": {"gate": "always"}}
+LLM = {"use_llm": True, "hyde": "always"}
 
 
 def test_sentences_come_while_the_model_writes(index: str | Path, ollama: ScriptedServer) -> None:
