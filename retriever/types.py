@@ -137,21 +137,42 @@ class Candidate:
     """What the score is; empty: what the profile's fusion gives."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Hit:
-    """A section that answers, ready to be cited."""
+# `exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
+# several others; `gone`: there is no such document, or it cannot be read; `unchecked`: its folder has not been named
+# for this index, so it was not looked at.
+CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
 
-    rank: int
-    """From 1."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cited:
+    """Lines of a file, ready to be cited."""
+
     node_id: str
+    """Of the section that they are in."""
     folder: str
     """The indexed folder, absolute."""
     file: str
     """Relative to `folder`, with `/` on every system."""
     span: Span
-    """The section's own lines in the file."""
+    """The lines, where they stand now."""
+    citation_state: CitationState = "exact"
+    cited_as: str = ""
+    """How its file is cited: `file`, with its folder's name before it where two folders hold a file of that path."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`, as `Retriever.read` takes it; `file:line` of one line."""
+        return f"{self.cited_as or self.file}:{self.span}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Hit(Cited):
+    """A section that answers."""
+
+    rank: int
+    """From 1."""
     passage: Span
-    """Those of them that answer, as far as words tell; all of them where nothing in the section stands out."""
+    """Those of its lines that answer, as far as words tell; all of them where nothing in the section stands out."""
     title: str
     breadcrumb: tuple[str, ...]
     """Titles above it, outermost first."""
@@ -177,18 +198,14 @@ class Hit:
     """The question's words that it has, as the question writes them; neighbors in the question are one phrase."""
     reasons: tuple[str, ...] = ()
     """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
-    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
-    """As `CitationState` in citations.py; where the text has `moved`, `span` and `passage` are its new place."""
     sentence: str = ""
     """The sentence of the passage that is nearest to the question by words, as plain text; empty where none is."""
     index: str = ""
     """The name of its index, where several were asked; `node_id` and `citation` then begin with it."""
-    cited_as: str = ""
-    """How its file is cited: `file`, with its folder's name before it where two folders hold a file of that path."""
 
     @property
     def citation(self) -> str:
-        """`file:first-last`, the lines of the passage, as `Retriever.read` takes it; `file:line` of one line."""
+        """As in `Cited`, of the lines of the passage."""
         return f"{self.cited_as or self.file}:{self.passage}"
 
     def __repr__(self) -> str:
@@ -196,18 +213,11 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SimilarSection:
+class SimilarSection(Cited):
     """A section that is near in meaning to another one."""
 
     rank: int
     """From 1."""
-    node_id: str
-    folder: str
-    """The indexed folder, absolute."""
-    file: str
-    """Relative to `folder`, with `/` on every system."""
-    span: Span
-    """The section's own lines in the file."""
     title: str
     breadcrumb: tuple[str, ...]
     """Titles above it, outermost first."""
@@ -217,15 +227,6 @@ class SimilarSection:
     """The cosine of the means of both sections' chunk vectors, -1 to 1."""
     is_same_file: bool
     """Whether it is in the file of the other one."""
-    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
-    """As in `Hit`."""
-    cited_as: str = ""
-    """As in `Hit`."""
-
-    @property
-    def citation(self) -> str:
-        """`file:first-last`."""
-        return f"{self.cited_as or self.file}:{self.span}"
 
     def __repr__(self) -> str:
         return f"<SimilarSection {self.rank}: {self.citation} {self.similarity:.2f}>"
@@ -399,30 +400,13 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class CitedSentence:
-    """A sentence of a short answer, and the lines that it rests on."""
+class CitedSentence(Cited):
+    """A sentence of a short answer, and the lines that it rests on: the paragraph, item or row that holds the quote."""
 
     text: str
     """One line: as the model wrote it, or as the document says it, without markup."""
     quote: str
     """The words of the lines that it rests on; of a sentence that is quoted itself, the same."""
-    folder: str
-    """The indexed folder, absolute."""
-    file: str
-    """Relative to `folder`."""
-    span: Span
-    """The cited lines: the paragraph, item or row that holds the quote."""
-    node_id: str
-    """Of the section that these lines are in; where it is no hit, of the first section of the block that was read."""
-    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
-    """As in `Hit`."""
-    cited_as: str = ""
-    """As in `Hit`."""
-
-    @property
-    def citation(self) -> str:
-        """`file:first-last`."""
-        return f"{self.cited_as or self.file}:{self.span}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,16 @@ def check_sentence(
         if conflict := find_conflict(part, sentence, before, languages):
             return DroppedSentence(text, f"{where} does not say so: {conflict}")
     quoted = block.text[place[0] : place[1]]
-    file = block.folder, block.file, span, block.node_ids[0], block.citation_state, block.cited_as
-    return CitedSentence(text, quoted, *file)
+    return CitedSentence(
+        text,
+        quoted,
+        node_id=block.node_ids[0],
+        folder=block.folder,
+        file=block.file,
+        span=span,
+        citation_state=block.citation_state,
+        cited_as=block.cited_as,
+    )
 
 
 def disarm_citations(text: str) -> str:
@@ -178,8 +186,18 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
         is_near = hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(text)
         if text and is_near and not repeats(text, [item.text for item in chosen]):
-            place = hit.folder, hit.file, hit.passage, hit.node_id, hit.citation_state, hit.cited_as
-            chosen.append(CitedSentence(text, text, *place))
+            chosen.append(
+                CitedSentence(
+                    text,
+                    text,
+                    node_id=hit.node_id,
+                    folder=hit.folder,
+                    file=hit.file,
+                    span=hit.passage,
+                    citation_state=hit.citation_state,
+                    cited_as=hit.cited_as,
+                )
+            )
     return tuple(chosen[:MAX_EXTRACTED])
 
 

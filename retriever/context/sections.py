@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pageindex.node import Span
-from retriever.searching.citations import CitationState
+from retriever.types import CitationState
 
 CHARS_PER_TOKEN = 4  # of prose
 

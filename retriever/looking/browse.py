@@ -17,11 +17,12 @@ from retriever.looking.references import (
     find_last_line,
     find_node,
 )
-from retriever.searching.citations import CitationState, open_anchors
+from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import OutlineNode, StoredNode
+from retriever.types import CitationState
 
 
 @dataclass(frozen=True, slots=True, repr=False)

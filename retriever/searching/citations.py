@@ -3,18 +3,13 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
 from retriever.store.connection import Connection
 from retriever.store.listing import CitedDocument, cited_documents
-
-# `exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
-# several others; `gone`: there is no such document, or it cannot be read; `unchecked`: its folder has not been named
-# for this index, so it was not looked at.
-CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
+from retriever.types import CitationState
 
 
 @dataclass(frozen=True, slots=True)

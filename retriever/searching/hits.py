@@ -63,21 +63,17 @@ def build_hits(
     view.tree.load_nodes([*ids, *beside])
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
-    # All is asked for before the first answer is read: a database is waited for once.
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
-    read = reading.nodes(view.connection, ids)
-    field_rows = reading.field_rows(view.connection, set(keys.values()))
-    nodes, fields = {node.id: node for node in read}, reading.group_fields(field_rows)
+    nodes, fields = view.tree.read(ids), reading.fields(view.connection, set(keys.values()))
     own_fields = {node_id: fields.get(keys[node_id], ()) for node_id in ids}
     candidates = rank_below_successors(candidates, nodes, own_fields)
-    rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
-    asked = Asked(read_kind(question), rarity, languages)
+    asked = Asked(read_kind(question), view.lexical.rarity(list(words)), languages)
     spans = {
         candidate.node_id: next((item.matched for item in candidate.evidence if item.matched), None)
         for candidate in candidates
     }
-    scored = {item.node_id: score_node(nodes[item.node_id], asked, spans[item.node_id]) for item in candidates}
+    scored = {node_id: score_node(nodes[node_id], asked, matched) for node_id, matched in spans.items()}
     if read_units is not None:
         first = [candidate.node_id for candidate in candidates[: profile.read_passages]]
         scored |= read_first(read_units, {node_id: (nodes[node_id], scored[node_id]) for node_id in first})

@@ -424,17 +424,10 @@ def fields(connection: Connection, document_keys: Iterable[int] | None = None) -
 
     Documents without any are left out.
     """
-    if document_keys is not None:
-        return group_fields(field_rows(connection, document_keys))
-    return group_fields(connection.execute(_FIELDS % "true"))
-
-
-def field_rows(connection: Connection, document_keys: Iterable[int]) -> Rows:
-    """As `fields`, to be grouped by `group_fields`."""
-    return select(connection, _FIELDS % f"document_key {GIVEN}", document_keys)
-
-
-def group_fields(rows: Iterable[tuple[int, str, str]]) -> dict[int, list[tuple[str, str]]]:
+    if document_keys is None:
+        rows = connection.execute(_FIELDS % "true")
+    else:
+        rows = select(connection, _FIELDS % f"document_key {GIVEN}", document_keys)
     found: dict[int, list[tuple[str, str]]] = {}
     for document_key, key, value in rows:
         found.setdefault(document_key, []).append((key, value))
