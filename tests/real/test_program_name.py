@@ -12,11 +12,13 @@ import pytest
 
 from tests.program import PROJECT, environment, run_command
 
+pytestmark = pytest.mark.timeout(150)  # five processes; others may be at work on the machine
+
 OTHERS = {"hybrid-retrieve ", "hybrid_retrieve.py ", "python -m retriever "}
 
 
 def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dict[str, str]) -> None:
-    """Errors, notes, help, `doctor` and an agent's instructions name the program so, and in no other way."""
+    """Errors, help, `doctor` and `status` name the program so, and in no other way."""
     notes = folder / "notes"
     notes.mkdir()
     (notes / "a.md").write_text("# Keys\n\nKeys are rotated in May.\n", encoding="utf-8")
@@ -32,10 +34,8 @@ def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dic
 
     assert f"run: {named} index FOLDER" in run("read", "a.md", *index, code=1)
     assert f"\n  {named} read ranking.md:15-28\n" in run("--help")
-    assert f"see {named} ask --help" in run("--nonsense", "x", code=2)
     assert f"run: {named} index FOLDER" in run("doctor", "--index", str(folder / "none"))
     run("index", str(notes), *index, "--encoder-kind", "none")
-    assert f"to see what is, run: {named} tree" in run("read", "zebra", *index, code=2)
     (notes / "b.md").write_text("# Bees\n", encoding="utf-8")
     assert f"run: {named} index --index {folder / 'index'} {notes}" in run("status", *index)
 
