@@ -33,7 +33,6 @@ from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_we
 from retriever.served.speed import USUAL
 from retriever.served.task import Generator, Task
 from retriever.settings.schema import Profile
-from retriever.store.reading import StoredState
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
 
@@ -51,7 +50,6 @@ class Expander:
     def __init__(self, settings: Profile, open_generator: Callable[[], Generator]) -> None:
         self._settings = settings
         self._open_generator = open_generator
-        self._grounding: tuple[StoredState | None, Grounding] = (None, Grounding())  # with the state of the index
 
     def expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         """Return the question as it is understood, with the texts that pass the screening.
@@ -109,7 +107,6 @@ class Expander:
         reason, names, grounding = self._look_into_index(question, open_view)
         if reason:
             return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
-        # The words of the documents stand in the prompt: a model writes a likely answer in their terms, not in its own.
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
             try:
@@ -146,9 +143,7 @@ class Expander:
                     return "the index is not finished", (), Grounding()
                 names = count_rare_names(question, view)
                 reason = reason_to_skip(question, names, view, self._settings) if gate == "auto" else ""
-                if self._grounding[0] != view.state:
-                    self._grounding = (view.state, read_grounding(view.connection))
-                return reason, tuple(names), self._grounding[1]
+                return reason, tuple(names), Grounding() if reason else read_grounding(view.connection)
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 

@@ -4,12 +4,11 @@ Layers, later ones win: defaults < the index's own settings < profile file < HYB
 of all layers are reported at once, each with its place.
 """
 
-import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,11 @@ class GivenSettings:
 
     def for_index(self) -> dict[str, Any]:
         """The settings that decide what is in an index, which remembers them."""
-        content: dict[str, Any] = {}
-        for _, layer in self.layers:
-            content = merge(content, {key: layer[key] for key in INDEX_SECTIONS if key in layer})
-        return content
+        return {key: value for key, value in merge_layers(self.layers).items() if key in INDEX_SECTIONS}
+
+
+def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
+    return reduce(merge, (layer for _, layer in layers), {})
 
 
 def collect_settings(
@@ -67,22 +67,17 @@ def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
 
     Where `use_llm` is set, that is what counts.
     """
-    content: Mapping[str, Any] = {}
-    for _, layer in given:
-        content = merge(content, layer)
+    content = merge_layers(given)
     if "use_llm" in content:
         return
     rerank = value if isinstance(value := content.get("rerank"), Mapping) else {}
     asked: dict[str, object] = {key: content.get(key) for key in ("rewordings", "hyde_variants", "rounds")}
     asked |= {"hyde": content.get("hyde") == "always", "rerank.kind": rerank.get("kind") == "llm"}
     reasons = [key for key, is_asked in asked.items() if is_asked]
+    # Who asks it to rerank or to look further, and does not speak of other texts, wants none.
+    no_texts = {"rewordings": 0, "hyde_variants": 0} if {"rerank.kind", "rounds"}.issuperset(reasons) else {}
     if reasons:
-        # Who asks it to rerank or to look further, and does not speak of other texts, wants none.
-        is_of_texts = not {"rerank.kind", "rounds"}.issuperset(reasons)
-        yield (
-            f"because {reasons[0]} is set",
-            {"use_llm": True} | ({} if is_of_texts else {"rewordings": 0, "hyde_variants": 0}),
-        )
+        yield f"because {reasons[0]} is set", {"use_llm": True, **no_texts}
 
 
 def load_profile(
@@ -106,15 +101,11 @@ def profile_layer(name: str) -> Layer:
         if [line for line in text.splitlines() if line and not line.startswith("#")] != ["{}"]:  # the default profile
             from pageindex.plain_yaml import read_plain_yaml  # 30 ms
 
-            content = read_plain_yaml(text)
+            content = read_plain_yaml(text) or {}
     except OSError as error:
-        if error.errno == errno.EFBIG:
-            raise ProfileError((f"{path}: larger than {MAX_PROFILE_BYTES // 1024} KB, so no profile",)) from error
         raise ProfileError((f"{path}: cannot be read: {error.strerror}",)) from error
     except ValueError as error:  # PlainYamlError, UnicodeDecodeError
         raise ProfileError((f"{path}: not YAML: {error}",)) from error
-    if content is None:
-        content = {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ProfileError((f"{path}: must be a mapping of settings, such as `top_k: 5`",))
     return path.name if path.parent == profile_folder() else str(path), content
@@ -172,9 +163,7 @@ def validate(layers: Sequence[Layer]) -> Profile:
     """The layers as one profile; each mistake is blamed on the last layer that set the key."""
     from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
 
-    content: dict[str, Any] = {}
-    for _, layer in layers:
-        content = merge(content, layer)
+    content = merge_layers(layers)
     mistakes = [mistake for place, layer in layers for mistake in find_unknown_keys(place, layer)]
     try:
         # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.

@@ -90,12 +90,6 @@ def test_nothing_is_asked_where_it_is_off(shelf: Shelf, ollama: ScriptedServer, 
     assert ollama.requests == []
 
 
-def test_a_budget_without_time_skips_them(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = ask(shelf, ollama.url, budget="1ms")
-    assert [item.stage for item in answer.degraded] == ["rounds", "read"]
-    assert ollama.asked == []
-
-
 def test_the_command_line_switches_them_on_and_says_so(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     arguments = ["--index", str(shelf.index), "--encoder-kind", "none", "--rounds", "1", "--llm-url", ollama.url]
     printed = cli("ask", QUESTION, *arguments)
@@ -118,15 +112,8 @@ def test_it_may_open_a_document_of_which_nothing_was_found(ships: Shelf, ollama:
         return {"actions": [{"action": "outline", "section": documents[0]["section"]}]}
 
     ollama.answer = open_first
-    settings: dict[str, Any] = {
-        "llm": {"url": ollama.url},
-        "rounds": 1,
-        "hyde": "never",
-        "use_llm": True,
-        "top_k": 30,
-    }
-    with ships.open(**{**settings, **NEVER_REFRESH}) as retriever:
-        answer = retriever.search(AskRequest("which ship sails with the wind?"))
+    settings: dict[str, Any] = {"llm": {"url": ollama.url}, "rounds": 1, "hyde": "never", "use_llm": True, "top_k": 30}
+    answer = ships.ask("which ship sails with the wind?", **settings, **NEVER_REFRESH)
     assert answer.notes == (f'the language model also looked for: outline of "{opened[0]}"',)
     assert answer.degraded == ()
     assert any(item.source is Source.ROUNDS for hit in answer.hits for item in hit.evidence), "fused with the others"
