@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -204,24 +204,6 @@ def test_a_hostile_database_is_refused(archive: Path, tmp_path: Path, statement:
     with pytest.raises(RetrieverError, match=message):
         brought(evil, tmp_path / "new", tmp_path)
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "parent_id = node_id",
-        "parent_id = (SELECT max(n.node_id) FROM nodes AS n)",
-        "breadcrumb = replace(hex(zeroblob(50000)), '00', '[')",
-    ],
-)
-def test_a_folder_of_a_stranger_hangs_no_question(shelf: Shelf, tmp_path: Path, change: str) -> None:
-    own = shelf.copied(tmp_path)
-    with own.rows() as rows:
-        rows.execute(f"UPDATE nodes SET {change} WHERE parent_id NOT NULL")
-    with own.open(**NEVER_REFRESH) as retriever, suppress(RetrieverError, LookupError, ValueError):
-        retriever.search(QUESTIONS[0])
-    with own.open(**NEVER_REFRESH) as retriever, suppress(RetrieverError, LookupError, ValueError):
-        retriever.tree()
 
 
 KILLED_IMPORT = """

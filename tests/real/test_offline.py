@@ -1,4 +1,4 @@
-"""Nothing is sent anywhere but to the Ollama that was named: seen from outside, by the system calls of the process."""
+"""Nothing is sent anywhere but to the Ollama that was named: seen by Python's audit hook, and by a proxy."""
 
 import os
 import re
@@ -16,7 +16,6 @@ from tests.shelf import write_pages
 
 PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n\n## Food\n\nIt eats grass.\n"
 QUESTION = "why does it not eat the leaves of trees all day?"
-INTERNET = re.compile(r"sin6?_port=htons\((\d+)\).*?(?:inet_addr\(\"([^\"]*)\"\)|inet_pton\(AF_INET6, \"([^\"]*)\")")
 WATCHER = """
 import os, sys
 def watch(event, arguments):
@@ -45,37 +44,24 @@ def surroundings(place: Path, proxy_url: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def connections(place: Path, environment: Mapping[str, str], *commands: list[str]) -> tuple[set[str], list[str]]:
-    """The ports of 127.0.0.1 that the commands connected to, as `127.0.0.1:port`; and what each printed."""
-    trace = place / "trace"
-    strace = shutil.which("strace")
-    calls = "trace=connect,sendto,sendmsg,sendmmsg"
-    before = [strace, "-f", "--seccomp-bpf", "-qq", "-e", calls, "-o", str(trace)] if strace else []
-    seen: set[str] = set()
-    printed = []
+def connections(place: Path, environment: Mapping[str, str], *commands: list[str]) -> set[str]:
+    """Where the commands connected to, as `127.0.0.1:port`."""
     for command in commands:
-        finished = run_command([*before, sys.executable, PROGRAM, *command], place, environment)
+        finished = run_command([sys.executable, PROGRAM, *command], place, environment)
         assert finished.returncode == 0, (command, finished.stderr)
-        printed.append(finished.stdout)
-        if strace:
-            lines = [line for line in trace.read_text(errors="replace").splitlines() if "AF_INET" in line]
-            seen |= {
-                f"{found[2] or found[3]}:{found[1]}" if found else line
-                for line in lines
-                for found in [INTERNET.search(line)]
-            }
     watched = place / "watched"
     lines = watched.read_text().splitlines() if watched.exists() else []
-    for line in lines:
-        found = re.search(r"\('([^']*)', (\d+)", line)
-        seen.add(f"{found[1]}:{found[2]}" if found else line)
-    return seen, printed
+    return {
+        f"{found[1]}:{found[2]}" if found else line
+        for line in lines
+        for found in [re.search(r"\('([^']*)', (\d+)", line)]
+    }
 
 
 def test_without_a_language_model_nobody_is_spoken_to(docs: Path, trap: tuple[str, list[str]]) -> None:
     url, used = trap
     environment = surroundings(docs.parent, url)
-    seen, _ = connections(
+    seen = connections(
         docs.parent, environment,
         ["index", "docs"], ["--json", QUESTION], ["doctor"], ["mcp"], ["--context", "zebra"],
     )  # fmt: skip
@@ -100,7 +86,7 @@ def test_with_one_only_that_one_is_spoken_to(docs: Path, trap: tuple[str, list[s
 
     with scripted_server(answer) as ollama:
         environment = surroundings(docs.parent, url) | {"OLLAMA_HOST": ollama.url}
-        seen, _ = connections(
+        seen = connections(
             docs.parent, environment, ["--docs", "docs", "--profile", "full", "--hyde", "always", "--json", QUESTION]
         )
         assert ollama.asked != []

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.indexing.consent import named_file
 from retriever.served import speed
-from retriever.store.store import open_store
 from retriever.upkeep.archive import export_index
 from tests.program import Cli
 from tests.shelf import PAGES, write_pages
@@ -63,18 +61,13 @@ def place(tmp_path: Path, cli: Cli) -> Path:
 
 
 def surround(strangers: Strangers, index: Path) -> list[Path]:
-    """Strangers' folders, files and links beside an index and in it, under every name that was or is ours."""
-    links = []
-    beside = [index.with_name(f".{index.name}.{end}") for end in ("import", "replaced", "export", "draft-1")]
-    inside = [index / name for name in ("snapshot-3", "draft-a", "damaged-a", "index.sqlite.draft", "chroma")]
-    for path in (*beside, *inside):
-        strangers.folder(path)
-        links.append(strangers.link(path.with_name(f"{path.name}0"), folder=True))
-    links.append(strangers.link(index / "snapshot-99", folder=True))
-    for name in ("index.sqlite.damaged", "index.sqlite.backup", "index.sqlite-old", "thesis.md"):
+    """Strangers' folders, files and links in an index's folder, under names like ours."""
+    for name in ("snapshot-3", "draft-a", "chroma"):
+        strangers.folder(index / name)
+    for name in ("index.sqlite.backup", "thesis.md"):
         strangers.file(index / name)
-        links.append(strangers.link(index / f"{name}.link", folder=False))
-    return links
+    folders = [strangers.link(index / name, folder=True) for name in ("snapshot-99", "lexical")]
+    return [*folders, strangers.link(index / "index.sqlite-old", folder=False)]
 
 
 @pytest.mark.parametrize("harm", [None, "UPDATE nodes SET kind = 'none'"])
@@ -154,8 +147,6 @@ def test_an_import_into_a_folder_or_a_link_of_somebody(place: Path, cli: Cli, st
     strangers.file(place / "full" / "thesis.txt")
     for target in (place / "full", strangers.link(place / "linked", folder=True), strangers.file(place / "a file")):
         cli("import", place / "notes.zip", "--index", target, "--force", code=range(1, 3))
-    strangers.folder(place / ".new.import")
-    strangers.link(place / ".new.replaced", folder=True)
     cli("import", place / "notes.zip", "--index", place / "new")
 
 
@@ -202,12 +193,3 @@ def test_in_the_place_of_measured_speeds(tmp_path: Path, strangers: Strangers, m
     strangers.file(tmp_path / speed.FILE_NAME)
     speed.write_speed("model", speed.Speed(1.0, 1.0))
     assert speed.read_speed("model") is None
-
-
-def test_what_this_user_named_is_not_written_through_links(
-    place: Path, cli: Cli, strangers: Strangers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.getpid", lambda: 4711)  # in names that were once the same for each process
-    strangers.link(named_file(open_store(place / "idx")).with_suffix(".4711"), folder=False)
-    write_pages(place / "more", PAGES)
-    cli("index", place / "more", "--index", place / "idx", *ALONE)
