@@ -1,6 +1,6 @@
 """Reading and looking around in an index, without a question: the tree, a section, some lines."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pageindex.markdown import count_lines
@@ -128,61 +128,58 @@ def _cut(text: str, span: Span) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class CitedNode:
+    """A file or a section as it is cited now."""
+
+    node: Node
+    citation: str
+    state: CitationState
+
+
+@dataclass(frozen=True, slots=True)
 class Relations:
     """A file or a section among its neighbours."""
 
-    node: Node
-    parent: Node | None  # none for a file
+    asked: CitedNode
     folder: str  # the node id of the folder that a file is in; empty for a section
-    children: Sequence[Node]  # in document order
-    siblings: Sequence[Node]  # nearest first; a file has none here: the outline of its folder shows them
-    links: Sequence[Node]  # what it links to, in their order; of a file, what its sections link to in others
-    backlinks: Sequence[Node]  # what links to it, by document and place; of a file, from others to any section
+    # By kind how many there are, and the first of them: parent, children and siblings (the nearest first) of a section;
+    # links and backlinks, of a file those of its sections to other files and from them.
+    beside: Mapping[str, tuple[int, Sequence[CitedNode]]]
 
 
-def find_relations(view: View, reference: str) -> Relations:
-    """The neighbours of the file or section that a node id or a path names; raises as `find_in_documents`."""
+def find_relations(view: View, reference: str, access: FolderAccess, most: int) -> Relations:
+    """Return the neighbours, at most `most` of a kind, of the file or section that a node id or a path names.
+
+    Raises as `find_in_documents`.
+    """
     key, node_id = find_in_documents(view.connection, reference)
-    prefix = reading.prefixes(view.connection)[key]
     tree = view.tree
     tree.load_nodes([node_id])
-    links, backlinks = tree.links(node_id), tree.backlinks(node_id)
+    links, backlinks, above = tree.links(node_id), tree.backlinks(node_id), tree.parent(node_id)
     is_file = tree.node(node_id).kind is NodeKind.FILE
     if is_file:  # its links stand in its sections
         of_file = [node_id, *(section.id for section in tree.sections(key) if section.id != node_id)]
         links = [node for own in of_file for node in tree.links(own) if node.document_key != key]
         backlinks = [node for own in of_file for node in tree.backlinks(own) if node.document_key != key]
-    above, children, siblings = tree.parent(node_id), tree.children(node_id), tree.siblings(node_id)
-    beside = [*([above] if above else []), *children, *siblings, *links, *backlinks]
-    nodes = tree.read([node_id, *(node.id for node in beside)])
+    kinds: dict[str, Sequence[OutlineNode]] = {
+        "parent": [above] if above else [],
+        "children": tree.children(node_id),
+        "siblings": tree.siblings(node_id),
+        "links": links,
+        "backlinks": backlinks,
+    }
+    found = {kind: list(dict.fromkeys(node.id for node in nodes)) for kind, nodes in kinds.items()}
+    nodes = tree.read([node_id, *(own for ids in found.values() for own in ids[:most])])
+    keys = {own: tree.document_key(own) for own in nodes}
+    anchors = open_anchors(view.connection, set(keys.values()), access)
 
-    def read(found: Iterable[OutlineNode]) -> list[Node]:
-        return [nodes[own] for own in dict.fromkeys(node.id for node in found)]
-
-    node = nodes[node_id]
-    return Relations(
-        node=node,
-        parent=nodes[above.id] if above else None,
-        folder=folder_id(prefix, node.path.rpartition("/")[0]) if is_file else "",
-        children=read(children),
-        siblings=read(siblings),
-        links=read(links),
-        backlinks=read(backlinks),
-    )
-
-
-def cite_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], tuple[str, CitationState]]:
-    """A function that gives a node of `found` as it is cited now, and its state; to be used within the view."""
-    above = [found.parent] if found.parent else []
-    nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
-    keys = {view.tree.document_key(node.id) for node in nodes}
-    anchors = open_anchors(view.connection, keys, access)
-
-    def cite(node: Node) -> tuple[str, CitationState]:
-        key = view.tree.document_key(node.id)
+    def cite(own: str) -> CitedNode:
+        node, name = nodes[own], anchors.names[keys[own]]
         if node.span is None:
-            return anchors.names[key], "exact"
-        anchor = anchors.anchor(key, node.span, node.text)
-        return f"{anchors.names[key]}:{anchor.span}", anchor.state
+            return CitedNode(node, name, "exact")
+        anchor = anchors.anchor(keys[own], node.span, node.text)
+        return CitedNode(node, f"{name}:{anchor.span}", anchor.state)
 
-    return cite
+    folder = folder_id(reading.prefixes(view.connection)[key], nodes[node_id].path.rpartition("/")[0])
+    beside = {kind: (len(ids), [cite(own) for own in ids[:most]]) for kind, ids in found.items()}
+    return Relations(cite(node_id), folder if is_file else "", beside)

@@ -5,8 +5,8 @@ alone, so that nothing else has to be opened for it. Titles and lines come from 
 sanitized, and shown only of folders that this user has named for the index.
 """
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from retriever.display.phrases import pluralize
@@ -90,31 +90,21 @@ def read_overview(connection: Connection, named: Collection[str] | None = None) 
                 by_top.setdefault(f"{top}/", []).append(document)
         # The largest say what it is about; in order of their names they are found again.
         largest = sorted(by_top, key=lambda path: (-len(by_top[path]), path))[:MAX_BELOW]
-        below = (
-            _describe(connection, f"{folder.prefix}{path}", path, path, by_top[path], speaks=speaks)
-            for path in sorted(largest)
-        )
         # Two folders of one name are told apart as they are in citations.
         name = folder.prefix or PurePath(folder.path).name or "/"
-        whole = _describe(connection, f"{folder.prefix}/", name, "", documents, speaks=speaks, below=below)
-        folders.append(whole)
+        whole, *below = (
+            FolderOverview(
+                f"{folder.prefix}{path or '/'}",
+                path or name,
+                len(inside),
+                sum(document.sections for document in inside),
+                _read_about(connection, path, inside) if speaks else "",
+            )
+            for path, inside in [("", documents), *((path, by_top[path]) for path in sorted(largest))]
+        )
+        folders.append(replace(whole, below=tuple(below)))
     counts = reading.counts(connection)
     return Overview(counts.documents, counts.sections, tuple(folders), tuple(_best_titles(titled)))
-
-
-def _describe(
-    connection: Connection,
-    node_id: str,
-    name: str,
-    path: str,
-    documents: list[_Document],
-    *,
-    speaks: bool,
-    below: Iterable[FolderOverview] = (),
-) -> FolderOverview:
-    sections = sum(document.sections for document in documents)
-    about = _read_about(connection, path, documents) if speaks else ""
-    return FolderOverview(node_id, name, len(documents), sections, about, tuple(below))
 
 
 def _read_documents(connection: Connection, folder_key: int) -> list[_Document]:

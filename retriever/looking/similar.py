@@ -4,7 +4,7 @@ What a section says is the mean of its chunks' vectors; how similar two are, the
 the sections of the nearest chunks: a section whose mean is near has a chunk that is about as near.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,45 +67,35 @@ def find_similar(
     mean = _mean(matrix)
     nodes = _near_nodes(view, mean, (set(own), "" if same_file else key), count, how)
     scores = _score(view, mean, nodes)
-    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     tree.load_nodes(scores)
     found = tree.read(scores)
+    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     best = [item for item in ordered if found[item[0]].has_text][:count]
-    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
-    sections = cite_similar(view, best, key, access)
-    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=sections)
-
-
-def cite_similar(
-    view: View, best: Sequence[tuple[str, float]], asked_document: int, access: FolderAccess
-) -> tuple[SimilarSection, ...]:
-    """The sections with their similarities, best first, each with the lines where its text stands now."""
-    tree = view.tree
-    keys = {node_id: tree.document_key(node_id) for node_id, _ in best}
-    nodes = tree.read(keys)
+    keys = {near: tree.document_key(near) for near, _ in best}
     anchors = open_anchors(view.connection, set(keys.values()), access)
     sections = []
-    for rank, (node_id, similarity) in enumerate(best, start=1):
-        node = nodes[node_id]
+    for rank, (near, similarity) in enumerate(best, start=1):
+        node, document = found[near], keys[near]
         assert node.span is not None, "only nodes with lines have chunks"
-        anchor = anchors.anchor(keys[node_id], node.span, node.text)
+        anchor = anchors.anchor(document, node.span, node.text)
         sections.append(
             SimilarSection(
                 rank=rank,
-                node_id=node_id,
-                folder=anchors.folders[keys[node_id]],
+                node_id=near,
+                folder=anchors.folders[document],
                 file=node.path,
                 span=anchor.span,
                 title=node.title,
                 breadcrumb=node.breadcrumb,
                 summary=cut(node.summary, SUMMARY_CHARS),
                 similarity=similarity,
-                is_same_file=keys[node_id] == asked_document,
+                is_same_file=document == key,
                 citation_state=anchor.state,
-                cited_as=anchors.names[keys[node_id]],
+                cited_as=anchors.names[document],
             )
         )
-    return tuple(sections)
+    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
+    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
 
 
 def _below(view: View, node_id: str) -> Iterable[str]:

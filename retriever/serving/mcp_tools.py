@@ -11,10 +11,11 @@ from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
-from retriever.looking.browse import cite_relations, find_relations, load_tree_at, read_excerpt
+from retriever.looking.browse import find_relations, load_tree_at, read_excerpt
 from retriever.query import AskRequest, Scope
 from retriever.serving.arguments import Arguments, read_arguments
 from retriever.serving.mcp_answers import (
+    MAX_RELATED,
     list_files,
     write_excerpt,
     write_hits,
@@ -165,9 +166,8 @@ class RelatedTool(Tool):
         except RetrieverError as error:  # it has no text, or the index no vectors: the rest can be said
             similar, reason = (), error.message
         with retriever.view() as view:
-            found = find_relations(view, reference)
-            cite_node = cite_relations(view, found, retriever.access)
-            return write_related(found, cite_node, similar, reason, self.max_tokens, begin)
+            found = find_relations(view, reference, retriever.access, MAX_RELATED)
+        return write_related(found, similar, reason, self.max_tokens, begin)
 
 
 TOOLS: Mapping[str, type[Tool]] = {tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, RelatedTool)}
