@@ -34,13 +34,13 @@ class ServerAddress:
 
     @property
     def names(self) -> list[str]:
-        """Every host that means this server, in lower case, without a port."""
+        """Return every host that means this server, in lower case, without a port."""
         own = bracket(self.host.lower())
         return [own, *LOOPBACK_NAMES] if is_loopback(self.host) else [own]
 
     @property
     def url(self) -> str:
-        """Where a client on this machine finds it."""
+        """Return where a client on this machine finds it."""
         return f"http://{bracket(self.host)}:{self.port}"
 
 

@@ -170,7 +170,7 @@ def cite(citation: str, state: "CitationState") -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a language model reads in a text."""
+    """Estimate how many tokens a language model reads in a text."""
     # Every model counts in its own way. This counts three ASCII characters as one token and each other character as one
     # and a half, which is more than most models need for prose (English has four to five characters to a token).
     ascii_count = len(text) if text.isascii() else sum(map(str.isascii, text))

@@ -193,7 +193,7 @@ class ServedIndex(Closing):
 
 
 class IndexingThread(threading.Thread):
-    """Indexes while questions are answered: once the words are there by words, then the rest.
+    """Index while questions are answered: once the words are there by words, then the rest.
 
     A thread that need not end before the process does: what it has committed is kept.
     """
@@ -251,6 +251,6 @@ class LastProgress:
         self.done = self.total
 
     def __str__(self) -> str:
-        """` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
+        """Return ` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
         name = STAGES.get(self.stage, self.stage)
         return f" ({name}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""

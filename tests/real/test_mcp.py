@@ -12,7 +12,6 @@ from mcp import StdioServerParameters, types
 from mcp.client import Client
 from tokenizers import Tokenizer
 
-from retriever.api import index_folders
 from retriever.embedding import BUNDLED_MODEL
 from retriever.indexing.consent import named_file
 from retriever.serving.mcp_answers import estimate_tokens
@@ -234,70 +233,11 @@ def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
             assert estimate_tokens(text_of(result)) <= most, (name, most)
 
 
-def test_an_answer_is_short_unless_more_is_asked_for(tmp_path: Path) -> None:
-    """Over the protocol, by the bundled model's tokenizer: its vocabulary is smaller than that of language models."""
-    text = "The keeper feeds the animals of this house at noon, and counts them. " * 12
-    pages = {
-        f"{part}/animal-{n}.md": f"# Animal {n}\n\n{text}\n" for part in ("north", "south", "west") for n in range(45)
-    }
-    index = indexed(tmp_path, pages, WORDS_ALONE)
-
-    async def call() -> list[types.CallToolResult]:
-        program, *rest = command("mcp", "--index", index)
-        async with Client(StdioServerParameters(command=program, args=rest, env=environment())) as client:
-            question = {"question": "when does the keeper feed the animals?"}
-            asked: list[tuple[str, dict[str, Any]]] = [
-                ("search", question),
-                ("outline", {}),
-                ("search", question | {"max_tokens": 4000}),
-            ]
-            return [await client.call_tool(name, arguments) for name, arguments in asked]
-
-    tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
-    tokenizer.no_truncation()
-    results = asyncio.run(call())
-    lengths = [len(tokenizer.encode(result.model_dump_json(exclude_none=True)).ids) for result in results]
-    assert lengths[0] <= 900
-    assert lengths[1] <= 800
-    assert lengths[2] > 900
-    assert len(cited(results[0])) == 5
-    assert all(name.partition("/")[2].removesuffix(".md") in text_of(results[1]) for name in pages)
-
-
-def test_two_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    for side in ("left", "right"):
-        pages = {"keys.md": f"# Keys\n\nThe {side} keys are white.\n", "sub/lock.md": f"# Lock\n\nThe {side} lock.\n"}
-        write_pages(tmp_path / side / "docs", pages)
-    index_folders([tmp_path / side / "docs" for side in ("left", "right")], tmp_path / "index", settings=WORDS_ALONE)
-    with ServedIndex(index=str(tmp_path / "index")) as library:
-        found = text_of(ask(library, "search", question="white keys"))
-        outline = text_of(ask(library, "outline"))
-        for side in ("left", "right"):
-            assert f"- `{side}/docs:` (2 files)" in library.describe()
-            assert f"`{side}/docs:keys.md:1-3`" in found
-            assert f"{side}/docs:sub/" in outline
-            for place in (f"{side}/docs:keys.md:1-3", f"{side}/docs:keys.md", f"{side}/docs:keys"):
-                assert f"The {side} keys" in text_of(ask(library, "read", place=place))
-            assert f"{side}/docs:sub/lock.md" in text_of(ask(library, "outline", place=f"{side}/docs:/"))
-
-
 def test_a_path_narrows_the_hits(library: ServedIndex) -> None:
     for path, files in (("garden", {"garden/bees.md", "garden/tomatoes.md"}), ("./mail.md", {"mail.md"})):
         found = ask(library, "search", question="tomatoes and letters", path=path)
         assert {citation.rpartition(":")[0] for citation in cited(found)} == files
         assert f": `in:{path}`\n" in text_of(found)
-    gone = ask(library, "search", question="tomatoes", path="gardn")
-    assert gone.is_error
-    assert text_of(gone).startswith("there is no folder or file 'gardn'; did you mean garden? There are: garden, ")
-
-
-def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) -> None:
-    assert not ask(library, "search", question="tomatoes", profile="fast").is_error
-    secret = tmp_path / "secret.yaml"
-    secret.write_text("password: 1234", encoding="utf-8")
-    refused = ask(library, "search", question="tomatoes", profile=str(secret))
-    assert refused.is_error
-    assert text_of(refused).endswith("; there are: balanced, classic, fast, full, precision, recall, research")
 
 
 @pytest.mark.parametrize(
@@ -307,6 +247,8 @@ def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) 
         ("search", {"question": ""}, "the question is empty; ask something"),
         ("search", {"question": "\0"}, "the question is empty; ask something, such as: how do I configure logging?"),
         ("search", {"question": 7}, "question: Input should be a valid string"),
+        ("search", {"question": "a", "path": "gardn"}, "there is no folder or file 'gardn'; did you mean garden?"),
+        ("search", {"question": "a", "profile": "/etc/passwd"}, "there is no profile '/etc/passwd'; there are: "),
         ("search", {"question": "a", "top_k": float("nan")}, "top_k: Input should be a"),
         ("search", {"question": "a", "max_tokens": 10_001}, "max_tokens: Input should be less than or equal to 10000"),
         ("search", {"question": "a", "cursor": "x"}, "cursor: Input should be a valid integer"),

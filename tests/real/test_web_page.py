@@ -159,22 +159,6 @@ def test_a_headline_says_how_sure_the_answer_is(seen: Seen, verdict: str) -> Non
     assert (page.locator("section.answer blockquote").count() == 0) == (verdict == "none")
 
 
-@pytest.mark.slow
-def test_a_written_answer_comes_above_its_sections(browser: Browser, server: Served) -> None:
-    """Without a model it is quoted, and says so; with and without a script."""
-    for scripts in (True, False):
-        with tab(browser, server, java_script_enabled=scripts) as seen:
-            page = seen.ask("what pays for a letter?")
-            page.get_by_role("link", name="Let a language model write the answer").click()
-            page.wait_for_url("**/answer?**")
-            sentences = page.locator(".written li")
-            assert sentences.first.inner_text().startswith("A stamp pays for the journey of a letter.")
-            assert "quoted" in page.locator("section.answer").inner_text()
-            assert page.locator(".hits > li").count()
-            sentences.first.get_by_role("link").click()
-            assert "A stamp pays for" in page.locator("main").inner_text()
-
-
 def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.get_by_text("Filters", exact=True).click()
@@ -360,25 +344,6 @@ def test_every_page_fits_its_window(browser: Browser, server: Served, width: int
             assert beside == (width > 768), "beside the results, or below them"
 
 
-def channel(page: Page, script: str) -> float:
-    """The mean of a colour's red, green and blue, 0 to 255."""
-    numbers = re.findall(r"[\d.]+", page.evaluate(script))[:3]
-    return sum(map(float, numbers)) / 3
-
-
-PAPER, INK = "getComputedStyle(document.body).backgroundColor", "getComputedStyle(document.body).color"
-
-
-@pytest.mark.slow
-def test_dark_and_light_follow_the_system(browser: Browser, server: Served) -> None:
-    with tab(browser, server, color_scheme="dark") as seen:
-        page = seen.open(f"/?question={QUESTION}")
-        assert channel(page, PAPER) < 60 < 180 < channel(page, INK)
-    with tab(browser, server, color_scheme="light") as seen:
-        page = seen.open(f"/?question={QUESTION}")
-        assert channel(page, PAPER) > 200 > 80 > channel(page, INK)
-
-
 @pytest.mark.slow
 def test_everything_works_without_a_script(browser: Browser, server: Served) -> None:
     with tab(browser, server, java_script_enabled=False) as seen:
@@ -390,23 +355,3 @@ def test_everything_works_without_a_script(browser: Browser, server: Served) -> 
         assert page.locator(".hits .text").count() > 0
         page.locator("#documents").get_by_role("link", name="Mail", exact=True).first.click()
         page.locator(".document h1").wait_for()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("address", "status", "says"),
-    [
-        ("/read?node=nowhere.md", 404, "is not in the index"),
-        ("/?question=x&profile=none", 404, "there is no profile"),
-        ("/?question=x&view=why", 422, "view: Extra inputs are not permitted"),
-        ("/read?node=mail.md&passage=7-3", 422, "must be lines as first-last"),
-        ("/nowhere", 404, "there is no such page"),
-        ("/read?node=empty.md", 200, "It holds no text."),
-    ],
-)
-def test_what_cannot_be_shown_says_why(seen: Seen, address: str, status: int, says: str) -> None:
-    response = seen.page.goto(seen.url + address)
-    assert response is not None
-    assert response.status == status
-    assert says in seen.page.locator("main").inner_text()
-    seen.page.get_by_label("Question").wait_for()

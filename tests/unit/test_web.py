@@ -1,11 +1,10 @@
-"""The parts of the web page that need no server: templates, the tree, colours."""
+"""The parts of the web page that need no server: templates, the tree."""
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from pageindex.node import Node, NodeKind, Span
@@ -13,7 +12,6 @@ from pageindex.tree import DocumentTree
 from retriever.display.sanitize import open_templates
 from retriever.serving.web.drawn_tree import Branch, Outline, draw_tree, join_only_section
 from retriever.serving.web.examples import make_question, suggest_questions
-from retriever.serving.web.site import STATIC
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
 TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))
@@ -37,12 +35,6 @@ def test_no_template_switches_escaping_off_or_holds_a_script(path: Path) -> None
     assert not re.search(r"\son\w+=|\sstyle=|javascript:", text)
     if path.parent.parent.name == "web":
         assert not re.search(r"<script(?! src=)|<style", text), "the policy of the page forbids it"
-
-
-def test_a_template_that_names_what_is_not_there_fails(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text("{{ nothing }}")
-    with pytest.raises(UndefinedError, match="nothing"):
-        open_templates(tmp_path).get_template("a.html").render()
 
 
 def outline(*ids: str) -> Outline:
@@ -127,40 +119,3 @@ def test_examples_are_of_different_documents_those_that_headings_ask_first() -> 
     assert "Why is snow white?" not in suggest_questions(sections)
     assert suggest_questions([("Use snow", "", n) for n in range(40)]) == ("How do I use snow?",)
     assert len(suggest_questions([(f"Use snow {n}", "", n) for n in range(40)])) == 6
-
-
-def luminance(color: str) -> float:
-    """Relative luminance of `#rrggbb`, as WCAG 2.2 defines it."""
-    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-COLORS = {
-    name: (light, dark)
-    for name, light, dark in re.findall(
-        r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", (STATIC / "page.css").read_text(encoding="utf-8")
-    )
-}
-TEXTS = [
-    *((ink, paper) for ink in ("ink", "quiet", "link") for paper in ("paper", "surface", "sunken", "lit")),
-    *((ink, paper) for ink in ("good", "doubt", "bad") for paper in ("paper", "surface", "sunken")),
-    *((ink, "sunken") for ink in ("keyword-ink", "link")),
-    ("mark-ink", "mark"),
-    ("badge-ink", "badge"),
-    ("accent-ink", "accent"),
-]
-SIGNS = [(sign, "paper") for sign in ("edge", "accent", "badge", "good", "doubt", "bad", "ask-ink")]
-
-
-@pytest.mark.parametrize("face", [0, 1], ids=["light", "dark"])
-def test_every_text_can_be_read_and_every_sign_be_seen(face: int) -> None:
-    """WCAG 2.2 AA: 4.5 for text, 3 for what else carries meaning."""
-    low = {pair: contrast(COLORS[pair[0]][face], COLORS[pair[1]][face]) for pair in TEXTS + SIGNS}
-    assert [pair for pair in TEXTS if low[pair] < 4.5] == []
-    assert [pair for pair in SIGNS if low[pair] < 3.0] == []

@@ -27,7 +27,7 @@ class Outline:
         return self.tree.node(node_id) if node_id in self.tree else None
 
     def label(self, node_id: str) -> str:
-        """A node's title, else its file's name, at most MAX_SHOWN_TITLE characters; the id of an unknown node."""
+        """Return its title, else its file's name, at most MAX_SHOWN_TITLE characters; the id of an unknown node."""
         node = self.find(node_id)
         if node is None:
             return node_id
@@ -43,7 +43,7 @@ class Outline:
         return path[::-1]
 
     def family(self, node_id: str) -> Sequence[Node]:
-        """The node and its siblings, in document order."""
+        """Return the node and its siblings, in document order."""
         parent = self.tree.parent(node_id)
         return self.tree.children(parent.id) if parent else list(self.tree.walk(depth=0))
 
@@ -62,13 +62,13 @@ class Branch:
 
 
 def read_outline(connection: Connection) -> Outline:
-    """The outline of an index, in a snapshot of it."""
+    """Read the outline of an index, in a snapshot of it."""
     names = {folder_id(item.prefix, ""): PurePath(item.path).name or "/" for item in reading.folders(connection)}
     return Outline(outline_tree(connection), names)
 
 
 def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch]:
-    """The roots, open down to the hits (node ids to ranks) and to the node `here`."""
+    """Return the roots, open down to the hits (node ids to ranks) and to the node `here`."""
     ranks = hits or {}
     lit = {node_id for node_id in (*ranks, here) if node_id in outline.tree}
     opened = {node.id for node_id in lit for node in outline.path_to(node_id)[:-1]} | ({here} & lit)
@@ -93,7 +93,7 @@ def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str
 
 
 def join_only_section(outline: Outline, file: Node) -> Node:
-    """The section that is all of a file and has its title, for the two are shown as one; else the node itself."""
+    """Return the section that is all of a file and has its title, shown as one; else the node itself."""
     if file.kind is NodeKind.FILE and file.span is None:
         children = outline.tree.children(file.id)
         if len(children) == 1 and outline.label(children[0].id) == outline.label(file.id):

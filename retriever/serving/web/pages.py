@@ -107,7 +107,7 @@ class Pages:
         )
 
     def ask(self, query: bytes) -> str:
-        """The page without a question, or the answer to one: quoted, for that takes no time."""
+        """Return the page without a question, or the answer to one: quoted, for that takes no time."""
         visit = read_query(query, AskVisit)
         if not visit.question.strip():
             return self._home(visit)
@@ -125,7 +125,7 @@ class Pages:
         return self._render("answer.html", visit, **shown)
 
     def answer(self, query: bytes) -> Iterator[str]:
-        """The answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
+        """Yield the answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
         visit = read_query(query, Visit)
         begun = time.perf_counter()
         retriever = self._site.open(visit.profile)
@@ -198,7 +198,7 @@ class Pages:
         return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=asked)
 
     def read(self, query: bytes) -> str:
-        """What a node id, a path or a name stands for: its text, or a list of what is below it."""
+        """Return what a node id, a path or a name stands for: its text, or a list of what is below it."""
         visit = read_query(query, ReadVisit)
         retriever = self._site.open(visit.profile)
         with retriever.view() as view:
@@ -257,7 +257,7 @@ class Pages:
         )
 
     def picture(self, query: bytes) -> Picture:
-        """A picture of a document."""
+        """Return a picture of a document."""
         given = read_query(query, PictureArguments)
         retriever = self._site.open("")
         with retriever.view() as view:
@@ -265,12 +265,12 @@ class Pages:
         return read_picture(folders, given.name, retriever.access)
 
     def failure(self, message: str, status: int, near: Sequence[str], query: bytes) -> str:
-        """What went wrong, and what to do."""
+        """Say what went wrong, and what to do."""
         visit = Visit.repeat(query)
         return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
 
     def waiting(self, query: bytes) -> str:
-        """How far the first reading of the documents is: the page that was wanted takes its place by itself."""
+        """Say how far the first reading of the documents is: the page that was wanted takes its place by itself."""
         return self._render("waiting.html", Visit.repeat(query), title="Reading", last=self._site.library.progress)
 
     def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
@@ -309,7 +309,7 @@ def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess)
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
-    """The excerpt, or as many of its whole lines as one page shows, from the passage on where it is further down."""
+    """Return the excerpt, or as many of its whole lines as one page shows, from a passage further down on."""
     if len(excerpt.text) <= MAX_SHOWN_CHARS:
         return excerpt
     first = max(excerpt.span.first, passage.first if passage else 0)
@@ -347,7 +347,7 @@ def _render_text(
 
 
 def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> RenderOptions:
-    """Where the links and pictures of a node's document lead; nowhere for one that is not in the index."""
+    """Return where the links and pictures of a node's document lead; nowhere for one that is not in the index."""
     view.tree.load_nodes([node_id])
     node = view.tree.read([node_id]).get(node_id)
     if node is None:

@@ -42,7 +42,7 @@ class Picture:
 
 
 def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAccess) -> Picture:
-    """The picture of that name.
+    """Return the picture of that name.
 
     Args:
         folders: of the index.
@@ -70,7 +70,7 @@ def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAcces
 
 
 def locate_picture(folder: str, document: str, source: str, *, by_name: bool) -> str:
-    """The path, relative to its folder, of the picture that a document shows; empty where there is none.
+    """Return the path, relative to its folder, of the picture that a document shows; empty where there is none.
 
     Args:
         folder: the indexed folder, absolute; one that may be looked at.

@@ -45,13 +45,13 @@ class AskArguments(Arguments):
 
     @property
     def scope(self) -> Scope:
-        """What may be found, beside the filters in the question."""
+        """Return what may be found, beside the filters in the question."""
         folders, tags, where = (tuple(filter(None, names)) for names in (self.folders, self.tags, self.where))
         return Scope(folders, tags, self.since, self.until, where)
 
     @property
     def request(self) -> AskRequest:
-        """The question with what belongs to it."""
+        """Return the question with what belongs to it."""
         return AskRequest(self.question, self.after, self.scope)
 
 
@@ -66,7 +66,7 @@ class Visit(AskArguments):
 
     @property
     def turns(self) -> tuple[str, ...]:
-        """What the next question follows: the last questions, with this one. They are kept in addresses alone."""
+        """Return what the next question follows: the last questions, with this one. Addresses alone keep them."""
         before = (text for text in self.after if text != self.question)
         return tuple(text[:MAX_SAID_CHARS] for text in (*before, self.question) if text)[-MAX_TURNS:]
 
@@ -83,22 +83,22 @@ class Visit(AskArguments):
         return address("/", **self._asked, **self._within)
 
     def ask_alone(self, question: str = "") -> str:
-        """The address of a question that follows no other."""
+        """Return the address of a question that follows no other."""
         return address("/", question=question or self.question, profile=self.profile, **self._within)
 
     def ask_everywhere(self) -> str:
-        """The address of the question without filters, under the library's own profile."""
+        """Return the address of the question without filters, under the library's own profile."""
         return address("/", question=self.question)
 
     def write(self) -> str:
-        """The address of the page on which a language model writes the answer."""
+        """Return the address of the page on which a language model writes the answer."""
         return address("/answer", **self._asked, **self._within)
 
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, **self._asked)
 
     def read_lines(self, place: Hit | CitedSentence) -> str:
-        """The address of the section of a hit or sentence, opened at its passage."""
+        """Return the address of the section of a hit or sentence, opened at its passage."""
         lines = place.passage if isinstance(place, Hit) else place.span
         if isinstance(place, Hit) and lines == place.span:
             return self.read(place.node_id)
@@ -106,13 +106,13 @@ class Visit(AskArguments):
 
 
 def link_editor(place: Hit | Excerpt | CitedSentence) -> str:
-    """The address that opens a place in the editor of HYBRID_RETRIEVE_EDITOR; empty for none."""
+    """Return the address that opens a place in the editor of HYBRID_RETRIEVE_EDITOR; empty for none."""
     line = (place.passage if isinstance(place, Hit) else place.span).first
     return make_editor_link(f"{place.folder}/{place.file}", line, default="vscode")
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
-    """The path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
+    """Return the path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
     given = {name: value for name, value in parameters.items() if value not in (None, "", ())}
     return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
 
