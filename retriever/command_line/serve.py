@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import sys
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
@@ -125,16 +124,13 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
 
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
     """
-    with contextlib.ExitStack() as stack:
-        with contextlib.redirect_stdout(sys.stderr):  # what libraries print while they are loaded is not for the agent
-            from retriever.serving.mcp_server import DocumentServer, serve_stdio
+    from retriever.serving.mcp_server import DocumentServer, serve_stdio
 
-            load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-            served = stack.enter_context(open_served(opening, about))
-            server = DocumentServer(served)
+    load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+    with open_served(opening, about) as served:
         if opening.docs:
             served.begin()
-        serve_stdio(server)
+        serve_stdio(DocumentServer(served))
     return ExitCode.OK
 
 
