@@ -54,7 +54,7 @@ class EndpointReranker:
                 asked = self._tokens.cut(question, most_tokens // 2).text
                 room = most_tokens - self._tokens.count([asked])[0]
                 shown = [self._tokens.cut(text, room).text for text in texts]
-            limits = Limits(self._server.connect_s, max(0.001, deadline - time.monotonic()))
+            limits = Limits(self._server.connect_s, deadline - time.monotonic())
             try:
                 scores = self._server.rank(asked, shown, limits)
             except RefusedError as error:

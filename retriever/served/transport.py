@@ -163,7 +163,9 @@ class _MeteredTransport(httpx.HTTPTransport):
 
 
 def client_options(limits: Limits, url: str) -> dict[str, Any]:
-    """Return the options of an httpx client, or one built on it, that asks this server and no other."""
+    """Return the options of an httpx client, or one built on it, that asks this server and no other; OverdueError."""
+    if limits.total_s <= 0:
+        raise OverdueError("no time is left")
     return {
         "transport": _MeteredTransport(limits, is_secure=url.startswith("https:")),
         "timeout": httpx.Timeout(limits.total_s, connect=min(limits.connect_s, limits.total_s)),

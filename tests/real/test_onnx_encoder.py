@@ -1,4 +1,3 @@
-import random
 import re
 import shutil
 from dataclasses import replace
@@ -10,7 +9,6 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
 from retriever.embedding.onnx import ModelCard, OnnxEncoder, write_card
-from retriever.embedding.tokenizer import Tokens
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from tests.shelf import Shelf
@@ -60,17 +58,6 @@ def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) ->
         assert retriever.search("where does the otter sleep?").hits[0].file == "otter.md"
         with retriever.view() as view:
             assert view.fingerprint == OnnxEncoder(folder).fingerprint != OnnxEncoder().fingerprint
-
-
-def test_a_text_has_as_many_tokens_as_its_words_together() -> None:
-    tokens, chance = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json"), random.Random(7)
-    signs = [
-        *map(chr, range(0x250)),
-        *"\u0301\u0327\u200b\u2028\u3000\ud800\u4e2d\u3042\u0e01\uac00\U0001f600",
-        *" \n\t" * 60,
-    ]
-    texts = ["", "x" * 500, *("".join(chance.choices([*signs, "[CLS]", "##s"], k=60)) for _ in range(2_000))]
-    assert tokens.count(texts) == [len(ids) for ids in tokens.ids(texts)]
 
 
 def test_a_text_has_one_vector_whatever_is_beside_it(encoder: OnnxEncoder) -> None:

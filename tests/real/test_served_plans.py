@@ -101,30 +101,18 @@ def test_every_context_window_holds_candidates(ships: Shelf, ollama: ScriptedSer
     assert all(len(asked.candidates) >= 6 for asked in reranks)
 
 
-def findings(
-    cli: Cli, ollama: ScriptedServer, *options: str, code: int | tuple[int, ...] = 0
-) -> dict[str, tuple[str, str]]:
-    printed = cli("doctor", "--llm", "--llm-url", ollama.url, "--json", *options, code=code)
-    found = json.loads(printed.out)["findings"]
-    return {item["name"]: (item["level"], item["says"]) for item in found if item["area"] == "language model"}
+def test_doctor_checks_what_a_profile_needs_and_measures_the_speed(ollama: ScriptedServer, cli: Cli) -> None:
+    def findings(*options: str, code: int = 0) -> dict[str, tuple[str, str]]:
+        found = json.loads(cli("doctor", "--llm", "--llm-url", ollama.url, "--json", *options, code=code).out)[
+            "findings"
+        ]
+        return {item["name"]: (item["level"], item["says"]) for item in found if item["area"] == "language model"}
 
-
-def test_doctor_checks_what_a_profile_needs(ollama: ScriptedServer, cli: Cli) -> None:
-    ollama.models["small:1b"] = Model(context_length=2048)
-    assert {level for level, _ in findings(cli, ollama, "--profile", "full").values()} == {"well"}
-    small = findings(cli, ollama, "--profile", "precision", "--llm-model", "small:1b")
-    assert small["context window"][0] == "well"
-    assert "asks no language model" in findings(cli, ollama)["stages"][1]
-    assert findings(cli, ollama, "--profile", "full", "--llm-model", "mistral", code=1)["model"][0] == "problem"
-    assert {level for level, _ in findings(cli, ollama, "--profile", "research").values()} == {"well"}
-
-
-def test_a_profile_without_llm_is_refused(cli: Cli) -> None:
-    assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err
-
-
-def test_doctor_measures_the_speed_once_for_all(ollama: ScriptedServer, cli: Cli) -> None:
     ollama.reads, ollama.writes = 150.0, 20.0
-    printed = cli("doctor", "--llm", "--profile", "full", "--llm-url", ollama.url)
-    assert "150 tokens a second read, 20 written" in printed.out
+    full = findings("--profile", "full")
+    assert {level for level, _ in full.values()} == {"well"}
+    assert full["answer"][1].endswith("150 tokens a second read, 20 written")
     assert opened(ollama).speed == Speed(150.0, 20.0)
+    assert "asks no language model" in findings()["stages"][1]
+    assert findings("--profile", "full", "--llm-model", "mistral", code=1)["model"][0] == "problem"
+    assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err

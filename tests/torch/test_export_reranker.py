@@ -6,31 +6,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from retriever.embedding import BUNDLED_MODEL
 from retriever.rerank.onnx import OnnxReranker
 from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
 from scripts import export_model
-from tests.torch.conftest import SIZES
+from tests.torch.conftest import make_bert
 
 SHOWN = [RerankInput("Boats", text) for text in ("one", "another, rather longer text on boats", "x " * 20)]
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    transformers: Any = pytest.importorskip("transformers")
-    torch: Any = pytest.importorskip("torch")
     pytest.importorskip("onnx")
-    torch.manual_seed(1)
-    tokens = {name: f"[{name[:3].upper()}]" for name in ("pad_token", "unk_token", "cls_token", "sep_token")}
-    names = ["input_ids", "attention_mask", "token_type_ids"]
-    file = str(BUNDLED_MODEL / "tokenizer.json")
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=file, model_input_names=names, **tokens)
-    tokenizer.save_pretrained(tmp_path / "model")
-    network = transformers.BertForSequenceClassification(transformers.BertConfig(**SIZES, num_labels=1))
-    for weights in network.parameters():  # far enough from nothing for the scores to differ
-        weights.data.mul_(4)
-    network.save_pretrained(tmp_path / "model")
+    make_bert(tmp_path / "model", "BertForSequenceClassification", num_labels=1)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("".join(f"# Boat {place}\n\nAt night {place}.\n\n" for place in range(9)))
     return tmp_path / "model"

@@ -72,14 +72,3 @@ def test_a_run_learns_is_taken_up_again_and_gives_a_model(base: Path, data: Path
     again = train(run, base, data, "--steps", "40", "--mine-again", "1", "--average", "1")
     assert "going on after step 40" in again.output
     np.testing.assert_array_equal(OnnxEncoder(run / "model-1").encode_documents(["a text about boats"]), vectors)
-
-
-@pytest.mark.parametrize(
-    ("line", "mistake"),
-    [("{not JSON", "not JSON"), ("[]", "not an object"), ('{"section": "one/a.md", "style": "direct"}', "no question")],
-)
-def test_a_bad_line_is_named(base: Path, data: Path, tmp_path: Path, line: str, mistake: str) -> None:
-    (tmp_path / "b.jsonl").write_text(f'{{"section": "one/a.md", "style": "direct", "question": "why?"}}\n{line}\n')
-    result = train(tmp_path / "run", base, data, "--questions", str(tmp_path))
-    assert result.exit_code == 1
-    assert f"b.jsonl:2: {mistake}" in result.output
