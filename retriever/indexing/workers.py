@@ -129,7 +129,9 @@ def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[Wo
         IndexUnusableError: the database cannot be used. Nothing is lost: start the worker again.
     """
     made: tuple[str | None, str | None] = None, None
-    with read_request().store.share() as connection:
+    request = read_request()
+    store, _ = request.store, request.store.url  # a folder has no queue
+    with store.read() as connection:
         while True:
             units = claim(connection)
             found = reading.meta(connection, "index_config"), reading.meta(connection, "fingerprint")

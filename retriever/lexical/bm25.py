@@ -6,7 +6,7 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -121,6 +121,7 @@ class LexicalIndex:
         Raises:
             SnapshotError: the files are damaged.
         """
+        self._load(terms)
         columns = [self._postings.rows[self._column(self._postings.find(term))] for term in dict.fromkeys(terms)]
         rows = min(columns, key=len, default=np.empty(0, np.int32))
         for column in columns:
@@ -141,6 +142,7 @@ class LexicalIndex:
         """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
+        self._load(counts)
         places = {token: self._find(token) for token in counts}
         terms = tuple(self._describe(token, columns) for token, columns in places.items())
         columns = [(column, count) for token, count in counts.items() for column in places[token]]
@@ -165,6 +167,7 @@ class LexicalIndex:
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
         """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words."""
+        self._load(tokens)
         wanted = np.array(node_keys, np.int64)
         there, rows = _locate(wanted, self._postings.keys)
         covered = np.zeros(len(rows))
@@ -179,7 +182,11 @@ class LexicalIndex:
 
     def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
         """Return what each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
+        self._load(tokens)
         return {token: self._describe(token, self._find(token)).rarity for token in tokens}
+
+    def _load(self, terms: Iterable[str]) -> None:
+        """Read the postings of terms, where they are not all there."""
 
     def _column(self, number: int | None) -> slice:
         if number is None:

@@ -3,7 +3,8 @@
 What is read of the words of a question becomes a small `LexicalIndex`, so that scores are the same to the last bit.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import accumulate, islice
 from math import log
@@ -12,15 +13,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from retriever.lexical.bm25 import (
-    FloatArray,
-    LexicalIndex,
-    LexicalResult,
-    normalize_lengths,
-    weigh_postings,
-)
+from retriever.lexical.bm25 import FloatArray, LexicalIndex, normalize_lengths, weigh_postings
 from retriever.lexical.languages import LANGUAGES, mark_language
-from retriever.lexical.postings import IntArray, Postings
+from retriever.lexical.postings import IntArray, Postings, no_postings
 from retriever.lexical.properties import mark_property
 from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of
 from retriever.lexical.tokens import remove_accents
@@ -49,13 +44,11 @@ class TableLexical(LexicalIndex):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
+        sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
+        super().__init__(no_postings(), np.empty(0), sections)
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
+        self._loaded: list[str] = []
         self._within: IntArray | None = None
-        self._assembled: tuple[tuple[str, ...], LexicalIndex] = (), self._assemble(())
-
-    def __len__(self) -> int:
-        return self._sections
 
     @cached_property
     def keys(self) -> IntArray:
@@ -70,21 +63,9 @@ class TableLexical(LexicalIndex):
         return dict(sorted(((marks[term], count) for term, count in counts), key=lambda item: -item[1]))
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
-        part = super().restrict(rows)
-        part._within, part._assembled = self.keys[rows], ((), self._assembled[1])
+        part = copy(self)
+        part._within, part._loaded = self.keys[rows], []
         return part
-
-    def find_holding(self, terms: Collection[str]) -> IntArray:
-        return self._load(terms).find_holding(terms)
-
-    def search_weighted(self, counts: Mapping[str, float], limit: int, *, with_ties: bool = False) -> LexicalResult:
-        return self._load(counts).search_weighted(counts, limit, with_ties=with_ties)
-
-    def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
-        return self._load(tokens).coverage(tokens, node_keys)
-
-    def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
-        return self._load(tokens).rarity(tokens)
 
     @cached_property
     def _least_idf(self) -> float:
@@ -97,21 +78,21 @@ class TableLexical(LexicalIndex):
 
     def _idf(self, sections: int) -> float:
         # As rank_bm25 writes it: another order of the same operations differs in the last bit.
-        return log(self._sections - sections + 0.5) - log(sections + 0.5)
+        return log(self._nodes - sections + 0.5) - log(sections + 0.5)
 
-    def _load(self, terms: Iterable[str]) -> LexicalIndex:
-        """Return a lexical index of these terms alone, in texts and in properties."""
-        wanted = tuple(sorted({form for term in terms for form in (term, mark_property(term))}))
-        if self._assembled[0] == wanted:
-            return self._assembled[1]
+    def _load(self, terms: Iterable[str]) -> None:
+        """Let these be the postings of these terms alone, in texts and in properties."""
+        wanted = sorted({form for term in terms for form in (term, mark_property(term))})
+        if self._loaded == wanted:
+            return
+        if len(self._known) > MOST_TERMS:
+            self._known.clear()
         missing = [term for term in wanted if term not in self._known]
         if missing:
             blocks = dict(self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)))
-            if len(self._known) + len(missing) > MOST_TERMS:
-                self._known.clear()
             self._known |= {term: self._weigh(blocks.get(encode_term(term), b"")) for term in missing}
-        self._assembled = wanted, self._assemble(wanted)
-        return self._assembled[1]
+        self._assemble(wanted)
+        self._loaded = wanted
 
     def _weigh(self, block: bytes) -> tuple[IntArray, FloatArray]:
         """Return the sections that hold a term, and what it adds to the score of each."""
@@ -120,10 +101,10 @@ class TableLexical(LexicalIndex):
             return np.empty(0, np.int64), np.empty(0)
         idf = self._idf(len(found))
         idf = idf if idf >= 0 else self._least_idf
-        norms = normalize_lengths(found["length"], self._length / self._sections)
+        norms = normalize_lengths(found["length"], self._length / self._nodes)
         return found["key"], weigh_postings(idf, found["count"], norms)
 
-    def _assemble(self, terms: Sequence[str]) -> LexicalIndex:
+    def _assemble(self, terms: Sequence[str]) -> None:
         encoded = sorted((encode_term(term), term) for term in terms)
         there = [(name, *self._known[term]) for name, term in encoded if len(self._known[term][0])]
         keys = np.sort(np.concatenate([keys for _, keys, _ in there] or [np.empty(0, np.int64)]))
@@ -137,9 +118,8 @@ class TableLexical(LexicalIndex):
             rows=np.concatenate([np.searchsorted(keys, own) for _, own, _ in there] or [keys]).astype(np.int32),
             counts=np.empty(0, np.int32),
         )
-        weights = np.concatenate([own for _, _, own in there] or [np.empty(0)])
-        index = LexicalIndex(postings, weights, nodes=self._sections)
-        return index if self._within is None else index.restrict(np.isin(keys, self._within))
+        super().__init__(postings, np.concatenate([own for _, _, own in there] or [np.empty(0)]), self._nodes)
+        self._allowed = None if self._within is None else np.isin(keys, self._within)
 
 
 class TableSpellings(Spellings):

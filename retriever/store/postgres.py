@@ -170,10 +170,6 @@ class DatabaseStore(Store):
         """Return True: whether there are tables is known when it is opened."""
         return True
 
-    def check(self) -> None:
-        """Ask the server now whether it would answer, and whether its tables are of this version."""
-        self.open().close()
-
     def open(self) -> PostgresConnection:
         """Open a connection for a reader.
 
@@ -187,17 +183,11 @@ class DatabaseStore(Store):
     @contextmanager
     def write(self, wait_s: float) -> Iterator[tuple[Connection, bool]]:
         """Be the one writer; True, as workers may have written meanwhile."""
-        with self.share() as connection:
+        with self.read() as connection:
             connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
             connection.execute(f"SELECT {LOCK.format('')}")
             connection.execute("SET lock_timeout TO 0")
             yield connection, True
-
-    @contextmanager
-    def share(self) -> Iterator[Connection]:
-        """Be one of several writers, who take turns by their transactions."""
-        with contextlib.closing(self.open()) as connection, self.explain_errors():
-            yield connection
 
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
         """Let psycopg's errors leave as ours."""

@@ -5,7 +5,6 @@ security hides.
 """
 
 from collections.abc import Collection, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from retriever.errors import UsageError
@@ -58,21 +57,29 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
         IndexUnusableError: the database cannot be used.
     """
     with open_owner(url) as connection:
-        named = {policy: _list_roles(connection, policy) for policy in ("read_all", "write_all")}
-        if folders and role in set().union(*named.values()):
-            raise UsageError(f"{role} may read all folders; take that away first, by `postgres grant {role}`")
-        keys = _find_folders(connection, folders)
-        for policy, roles in named.items():
-            if role in roles:
-                _name_in_policy(connection, url, policy, roles - {role})
+        for policy in ("read_all", "write_all"):
+            named = _list_roles(connection, policy)
+            if folders and role in named:
+                raise UsageError(f"{role} may read all folders; take that away first, by `postgres grant {role}`")
+            _name_in_policy(connection, url, policy, named - {role})
+        known = dict(connection.execute("SELECT path, folder_key FROM folders ORDER BY folder_key").fetchall())
+        seen = [_find_folder(name, known) for name in folders]
         _execute(connection, NO_RIGHTS, url, role)
         connection.execute(f"DELETE FROM rights WHERE role = {ROLE}", (role,))
-        if keys:
+        if seen:
             _execute(connection, READER, url, role)
             query = f"INSERT INTO rights SELECT {ROLE}, key FROM unnest(CAST(%s AS bigint[])) AS key"
-            connection.execute(query, (role, keys))
-        query = f"SELECT path FROM rights JOIN folders USING (folder_key) WHERE role = {ROLE} ORDER BY folder_key"
-        return tuple(path for (path,) in connection.execute(query, (role,)))
+            connection.execute(query, (role, [known[path] for path in set(seen)]))
+    return tuple(path for path in known if path in seen)
+
+
+def _find_folder(name: str, known: Collection[str]) -> str:
+    """Return the one of the folders whose path this is, or the end of it."""
+    meant = [path for path in known if path == name or f"/{path}".endswith(f"/{name.strip('/')}")]
+    if len(meant) != 1:
+        wrong = f"{name!r} may be any of" if meant else f"there is no folder {name!r} in the index; there are"
+        raise UsageError(f"{wrong}: {', '.join(meant or known) or 'none yet'}")
+    return meant[0]
 
 
 def _list_roles(connection: "psycopg.Connection", policy: str) -> set[str]:
@@ -102,19 +109,3 @@ def _execute(connection: "psycopg.Connection", statements: Sequence[str], url: D
     for statement in statements:
         names = {"schema": sql.Identifier(url.schema), "role": sql.Identifier(role)}
         connection.execute(sql.SQL(statement).format(**names))
-
-
-def _find_folders(connection: "psycopg.Connection", wanted: Sequence[str]) -> list[int]:
-    """Find the keys of folders by their paths, or the ends of them."""
-    known: dict[str, int] = dict(
-        connection.execute("SELECT path, folder_key FROM folders ORDER BY folder_key").fetchall()
-    )
-    found = []
-    for name in wanted:
-        parts = PurePath(name).parts
-        meant = [path for path in known if path == name or PurePath(path).parts[-len(parts) :] == parts]
-        if len(meant) != 1:
-            wrong = f"{name!r} may be any of" if meant else f"there is no folder {name!r} in the index; there are"
-            raise UsageError(f"{wrong}: {', '.join(meant or known) or 'none yet'}")
-        found.append(known[meant[0]])
-    return found

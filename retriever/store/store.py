@@ -55,12 +55,6 @@ class Store(ABC):
         """The address of the database; UsageError for a folder."""
         raise UsageError(f"{self} is a folder, and this needs PostgreSQL: --index {FORM}")
 
-    @contextmanager
-    def share(self) -> Iterator[Connection]:
-        """Be one of several writers, each with a connection of its own, who take turns by their transactions."""
-        raise UsageError(f"{self.url} has no queue")
-        yield
-
     @abstractmethod
     def exists(self) -> bool:
         """Return whether there is an index."""
@@ -69,9 +63,9 @@ class Store(ABC):
         """Raise UsageError where the place holds something else than an index of ours."""
         return
 
-    @abstractmethod
     def check(self) -> None:
-        """Ask a database now whether it would answer."""
+        """Ask now whether it would answer."""
+        self.open().close()
 
     @abstractmethod
     def open(self) -> Connection:
@@ -144,9 +138,6 @@ class FolderStore(Store):
             require_own(self.folder)
         elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             raise UsageError(f"{self.folder} holds something else than an index; name another place with --index")
-
-    def check(self) -> None:
-        """Do nothing: a folder answers when it is read."""
 
     def open(self) -> Connection:
         """Open index.sqlite for a reader."""

@@ -186,7 +186,7 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
 def test_documents_by_which_workers_end_are_left_to_people(postgres: str, docs: Path) -> None:
     enqueue(docs, postgres)
     for attempt in range(1, 2 + 2 * 6):
-        with open_store(postgres).share() as connection:
+        with open_store(postgres).read() as connection:
             assert len(workers.claim(connection)) == (6 if attempt == 1 else 1)
             assert read_queue(postgres).running == (6 if attempt == 1 else 1)
         wait_until(lambda: not read_queue(postgres).running)
@@ -200,7 +200,7 @@ def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path, monkeyp
     claimed: list[str] = []
 
     def claim_all() -> None:
-        with open_store(postgres).share() as connection:
+        with open_store(postgres).read() as connection:
             while units := workers.claim(connection):
                 claimed.extend(path for _, _, path, _ in units)
             barrier.wait(30)  # until then they are held

@@ -1,7 +1,5 @@
 """What happens to an index that is damaged, full, locked, read while it is written, or not ours."""
 
-import contextlib
-import os
 import random
 import re
 import shutil
@@ -13,7 +11,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +22,7 @@ from retriever.types import Answer, FloatMatrix
 from retriever.vectors.chroma import VectorIndex
 from retriever.vectors.exact import Neighbours
 from tests.damage import A_FOLDER, HARMS, damage
-from tests.program import PROJECT, run_python, slow
+from tests.program import PROJECT, slow
 from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 from tests.small_disk import read_only, small_disk
@@ -244,39 +241,6 @@ def test_a_read_only_index_answers(shelf: Shelf) -> None:
     assert said(answers(shelf)) == ""
 
 
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else")
-@pytest.mark.parametrize("readable", [True, *slow([False])])
-def test_the_index_of_someone_else(shelf: Shelf, readable: bool) -> None:
-    if readable:
-        for path in [shelf.index, *shelf.index.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
-    for above in shelf.index.parents:
-        if above.owner() == "root" and above != Path("/tmp"):
-            above.chmod(above.stat().st_mode | 0o055)
-    script = f"""
-import os, sys
-from retriever.errors import RetrieverError
-from tests.fake_encoder import FakeEncoder
-from retriever.api import open_retriever
-def ask():
-    with open_retriever((), {str(shelf.index)!r}, encoder=FakeEncoder()) as retriever:
-        return retriever.search({QUESTIONS[0]!r}).hits[0].node_id
-ask()  # imports what someone else may not be allowed to read
-os.seteuid(65534)
-try:
-    print(ask())
-except RetrieverError as error:
-    print(type(error).__name__, error)
-"""
-    finished = run_python(script)
-    assert finished.stderr == ""
-    if readable:
-        assert finished.stdout == "mail.md#mail/stamps\n"
-    else:
-        assert "Error" in finished.stdout
-        assert str(shelf.index) in finished.stdout
-
-
 @pytest.mark.parametrize("command", ["ask", "index"])
 @pytest.mark.parametrize("harm", ["rubbish", "half of it", "a page", "zeros"])
 def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: str) -> None:
@@ -312,36 +276,6 @@ def test_an_empty_database_is_made_and_that_of_another_program_left_alone(shelf:
     with pytest.raises(IndexDamagedError, match="belongs to another program"):
         shelf.update(index=other)
     assert (other / "index.sqlite").read_bytes() == before
-
-
-def test_a_database_that_may_not_grow(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite's own limit gives the error of a full disk, wherever it comes; nothing half is left of it."""
-    from retriever.store import database
-
-    truth = answers(shelf)
-    connect = database._connect
-    shelf.write("long.md", "".join(f"# Part {number}\n\n{'word ' * 200}\n" for number in range(20)))
-
-    def limited(pages: int, uri: str) -> sqlite3.Connection:
-        connection = connect(uri)
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-        return connection
-
-    with shelf.rows() as rows:
-        before = int(rows.execute("PRAGMA page_count").fetchone()[0])
-    refused = 0
-    for pages in range(before, before + 20, 1):
-        monkeypatch.setattr(database, "_connect", partial(limited, pages))
-        with contextlib.suppress(StorageError):
-            shelf.update()
-            break
-        refused += 1
-        monkeypatch.setattr(database, "_connect", connect)
-        assert all_same(answers(shelf), truth)
-    assert 2 < refused < 20
-    monkeypatch.setattr(database, "_connect", connect)
-    assert len(shelf.ask("part 7").hits) == 5
-    assert said(answers(shelf)) == ""
 
 
 def test_a_disk_that_fills_up_leaves_what_answers_and_is_no_trouble_afterwards(tmp_path: Path) -> None:
