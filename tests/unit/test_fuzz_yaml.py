@@ -54,7 +54,7 @@ def test_what_is_not_plain_is_named(name: str, tmp_path: Path) -> None:
 def test_a_profile_of_more_than_64_kb_is_not_read(tmp_path: Path) -> None:
     profile = tmp_path / "mine.yaml"
     profile.write_text("top_k: 3\n" + "#" * 65_536, encoding="utf-8")
-    with pytest.raises(ProfileError, match="File too large"):
+    with pytest.raises(ProfileError, match="more than the limit"):
         load_profile(str(profile), environment={})
 
 
