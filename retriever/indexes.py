@@ -112,7 +112,10 @@ def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> S
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named:
-        return resolve_name(named, is_asked=not docs)
+        store = resolve_name(named, is_asked=not docs)
+        if docs and store != open_store(named):  # by its name
+            _check_meant(str(named), store, docs)
+        return store
     if not docs:
         return _find_here()
     holders = [_find_cover(folder, reads=True) for folder in docs]
@@ -202,6 +205,19 @@ def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
 
 
 # Of folders that are to be indexed.
+
+
+def _check_meant(name: str, index: Store, docs: Sequence[Path]) -> None:
+    """Raise UsageError where an index of other folders would get these, because a name was the same."""
+    held = [folder.path for folder in _read_folders(index)]
+    new = [str(folder) for folder in docs if not any(folder.is_relative_to(outer) for outer in held)]
+    if new and not set(held) <= set(map(str, docs)):
+        hint = f"index {shlex.join([*held, *new])} --index {shlex.quote(name)}"
+        raise UsageError(
+            f"{name} is an index of {', '.join(held)}, and {', '.join(new)} is not in it; for an index of its own, name"
+            f" a folder: --index ./{Path(name).name}",
+            hint=CommandHint(hint, "if one index is meant, run"),
+        )
 
 
 def _map_folders(index: Store, docs: Sequence[Path]) -> tuple[Path, ...]:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from pathlib import PurePosixPath
 
 from pageindex.formats import drop_ending
 from pageindex.markdown import WIKILINK
@@ -56,7 +57,7 @@ def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]
     """
     if found := find_exactly(connection, reference):
         return found
-    if not _is_name(reference) or reference.endswith("/"):  # a folder is no document
+    if not _is_name(reference):
         raise UnknownReferenceError(reference)
     if match := LINES.fullmatch(reference):
         with contextlib.suppress(UnknownReferenceError):  # then it is a name that ends like lines
@@ -182,9 +183,12 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
             file = document.path.rpartition("/")[2]
             names = (document.title, *document.aliases, drop_ending(file), file, document.path)
             called |= {fold(name): document.node_id for name in names}
+            called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(document.node_id).parents[:-1]}
     if not found:
         near = get_close_matches(fold(wanted)[:MAX_NAME_CHARS], called, MAX_NEAR, NEAR)
-        raise UnknownReferenceError(reference, list(dict.fromkeys(called[name] for name in near)))
+        raise UnknownReferenceError(
+            reference, list(dict.fromkeys(called[name] for name in near if called[name] != reference))
+        )
     return found[0].key, only(reference, [section.node_id for section in found])
 
 

@@ -205,6 +205,7 @@ def test_a_question_names_what_it_holds_letter_by_letter(vault: Retriever, quest
         ("handbok.md", "'handbok.md' is not in the index; did you mean 'handbook.md'?"),
         ("handbook#vacation day", "did you mean 'handbook.md#working-here/vacation-days'?"),
         ("vacation", "mean 'handbook.md#working-here/vacation-days' or 'tools/README.md#tools/vacation-calendar'?"),
+        ("Rezpte/", "did you mean 'Rezepte/'?"),
         ("severence pakage", "did you mean 'handbook.md#working-here/severance-package'?"),
         ("apfelkuhen", "did you mean 'Rezepte/Apfelkuchen.md'?"),
     ],
