@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from pageindex.markdown import fence_after
+from pageindex.markdown import BlockKind
 from pageindex.node import Span
 from pageindex.plain import plain_lines
+from pageindex.units import read_unit_blocks
 from retriever.command_line.console import is_unicode, shorten_citation, terminal_columns
 from retriever.display.editors import make_editor_link
 from retriever.display.phrases import VERDICTS, because, find_highlights, format_doubt, format_fields, format_section
@@ -24,6 +25,7 @@ MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
 MAX_ROWS = 8  # of a table, code or a drawing
 TABLE_RULE = re.compile(r"[|:\s-]+")
+FENCE = re.compile(r"\s*(```|~~~)")
 INDENT = 4
 
 CITED = "bold cyan"
@@ -144,26 +146,26 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
 
     They are those around the most words of the question; of a table its header as well.
     """
-    lines = hit.text.expandtabs(4).split("\n")
-    begin, count = hit.passage.first - hit.span.first, len(hit.passage)
-    if hit.text_cut and begin + count > len(lines):  # the text begins with the passage
-        begin = 0
+    text, first = hit.text.expandtabs(4), hit.span.first
+    if hit.text_cut and hit.passage.last >= first + len(text.split("\n")):  # the text begins with the passage
+        first = hit.passage.first
     rows: list[str] = []
-    fence, header, has_block, is_indented, above = "", "", False, False, ""
-    for number, line in enumerate(lines[: begin + count]):
-        before, fence = fence, fence_after(fence, line)
-        is_table = not before and line.lstrip().startswith("|")
-        header = (header or line) if is_table else ""
-        # Indented code begins after an empty line, and ends before the first line that is not indented.
-        is_indented = line.startswith("    ") and (is_indented or not above) if line.strip() else is_indented
-        above = line.strip()
-        if number < begin or bool(before) != bool(fence) or not line.strip() or TABLE_RULE.fullmatch(line):
-            continue  # outside, or a line that says nothing
-        is_block = is_table or is_indented or bool(fence)
-        has_block = has_block or is_block
-        if is_table and not rows and line != header:
-            rows.append(header)
-        rows += [line.rstrip()] if is_block else plain_lines(line)
+    has_block = False
+    for block in read_unit_blocks(text, first):
+        own = range(max(hit.passage.first, block.span.first), min(hit.passage.last, block.span.last) + 1)
+        lines = [block.lines[number - block.span.first].rstrip() for number in own]
+        if hit.passage.first <= block.begin < block.span.first:
+            rows.append(block.lead)  # what introduces it
+        if block.kind is BlockKind.TABLE and lines:
+            lines = [line for line in lines if not TABLE_RULE.fullmatch(line)]
+            lines = lines if own[0] == block.span.first else [block.lines[0], *lines]
+        elif block.kind is BlockKind.CODE:
+            lines = [line for line in lines if line.strip() and not FENCE.match(line)]
+        else:
+            rows += [row for line in lines for row in plain_lines(line)]
+            continue
+        rows += lines
+        has_block = has_block or bool(lines)
     if not has_block or len(rows) <= MAX_ROWS:
         return rows if has_block else []
     matches = [len(find_highlights(row, stems)) for row in rows]
