@@ -375,10 +375,6 @@ def drop_index(name: str) -> Path:
     with writer_lock(place, 0.0), writing_to(place):
         forget_named(store)
         remove_files(place)
-    with contextlib.suppress(OSError, UsageError):
-        last = home_folder() / LAST_NAME
-        if last.read_text(encoding="utf-8").strip() == place.name and is_own(store):
-            last.unlink()
     return place
 
 
