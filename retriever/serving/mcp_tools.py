@@ -17,6 +17,7 @@ from retriever.serving.arguments import Arguments, read_arguments
 from retriever.serving.mcp_answers import (
     MAX_RELATED,
     list_files,
+    write_answer,
     write_excerpt,
     write_hits,
     write_outline,
@@ -107,6 +108,33 @@ class SearchTool(Tool):
         return write_hits(replace(answer, hits=hits), self.cursor, self.max_tokens)
 
 
+class AnswerTool(Tool):
+    """Answer a question in a few sentences, each with the lines that hold it, and name the sections.
+
+    A local language model writes them where one runs: slow. Otherwise they are quoted.
+    """
+
+    name = "answer"
+    title = "Answer from the documents"
+
+    question: Question
+    conversation: Conversation = ()
+    path: str = Field(default="", description="Only from this file or folder.")
+    max_tokens: MaxTokens = 900
+
+    def answer(self, served: "ServedIndex") -> str:
+        scope = Scope((self.path,) if self.path else ())
+        short = served.choose(self.index).open().answer(AskRequest(self.question, self.conversation, scope))
+        if self.index:
+            hits = tuple(name_index(hit, self.index) for hit in short.answer.hits)
+            sentences = tuple(
+                replace(sentence, cited_as=f"{self.index}::{sentence.cited_as or sentence.file}")
+                for sentence in short.sentences
+            )
+            short = replace(short, answer=replace(short.answer, hits=hits), sentences=sentences)
+        return write_answer(short, self.max_tokens)
+
+
 class OutlineTool(Tool):
     """Show the folders, files and headings, in as much detail as fits."""
 
@@ -170,7 +198,9 @@ class RelatedTool(Tool):
         return write_related(found, similar, reason, self.max_tokens, begin)
 
 
-TOOLS: Mapping[str, type[Tool]] = {tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, RelatedTool)}
+TOOLS: Mapping[str, type[Tool]] = {
+    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, AnswerTool, RelatedTool)
+}
 
 
 class _Untitled(GenerateJsonSchema):

@@ -12,6 +12,36 @@ from tests.real.mcp_messages import call, nest, request, stdio
 HEAVY = {"networkx", "chromadb", "onnxruntime", "tokenizers", "ollama", "rank_bm25", "torch"}
 
 
+CHATTY = """
+import builtins, os, runpy, subprocess, sys
+real = builtins.__import__
+def noisy(name, *rest, **named):
+    if name in ("onnxruntime", "tokenizers", "chromadb"):
+        print("loading", name)
+        os.write(1, b"native chatter\\n")
+        subprocess.run([sys.executable, "-c", "print('a child speaks')"])
+    return real(name, *rest, **named)
+builtins.__import__ = noisy
+sys.argv[0] = sys.argv.pop(1)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_standard_output_holds_the_protocol_alone(index: Path) -> None:
+    program, script, *arguments = command("mcp", "--index", index)
+    with stdio(index, program=[program, "-c", CHATTY, script, *arguments]) as server:
+        server.begin()
+        server.send(call(1, "search", question="what pays for a letter?"))
+        assert "`mail.md:5-9`" in server.answer()["result"]["content"][0]["text"]
+        server.stdin.close()
+        assert server.stdout.read() == b""
+        assert server.process.stderr is not None
+        said = server.process.stderr.read()
+        assert server.process.wait(5) == 0
+        assert b"native chatter" in said
+        assert b"a child speaks" in said
+
+
 def test_nothing_heavy_is_loaded_before_the_first_search(index: Path) -> None:
     watched = "import atexit, os, runpy, sys\nend = os._exit\n" + (
         "def told(code):\n"
@@ -25,7 +55,7 @@ def test_nothing_heavy_is_loaded_before_the_first_search(index: Path) -> None:
     with stdio(index, program=[program, "-c", watched, script, *arguments]) as server:
         assert server.begin()["result"]["serverInfo"]["name"] == "hybrid-retrieve"
         server.send(request(1, "tools/list"))
-        assert len(server.answer()["result"]["tools"]) == 4
+        assert len(server.answer()["result"]["tools"]) == 5
         server.stdin.close()
         assert server.process.stderr is not None
         loaded = set(server.process.stderr.read().decode().split())

@@ -45,7 +45,7 @@ def server(index: Path) -> Iterator[Served]:
 
 def is_alive(server: Served) -> bool:
     status, body = post(server, json.dumps(request(1, "tools/list")).encode(), **{"mcp-protocol-version": "2025-06-18"})
-    return status == 200 and len(json.loads(body)["result"]["tools"]) == 4
+    return status == 200 and len(json.loads(body)["result"]["tools"]) == 5
 
 
 def raw(server: Served, content: bytes) -> bytes:

@@ -110,9 +110,11 @@ def test_callouts_hold_others_and_fold() -> None:
     )
 
 
-def test_marks_are_marked() -> None:
+def test_marks_are_marked_and_comments_left_out() -> None:
     assert shown("a ==b *c*== d == e") == '<p>a <mark class="written">b <em>c</em></mark> d == e</p>\n'
-    assert shown("`==a==`") == "<p><code>==a==</code></p>\n"
+    assert shown("a %%b%% c\n\n%% d %%\n\n%%\ne\n\nf\n%%\n\ng") == "<p>a  c</p>\n<p>g</p>\n"
+    assert shown("%% a\n\nb") == "<p>%% a</p>\n<p>b</p>\n", "one that nothing ends is text"
+    assert shown("`==a== %%b%%`") == "<p><code>==a== %%b%%</code></p>\n"
 
 
 def test_tasks_are_boxes_that_cannot_be_changed() -> None:
@@ -206,7 +208,7 @@ def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
 
 
 LONG = ["$" * 9_000, "[^1]: " * 3_000, "> [!a] " * 2_000, "- [ ] " * 2_000, "$$\n" * 5_000, "a\n: " * 3_000]
-LONG += ["<details>\n" * 3_000, "==a" * 4_000, ":::a\n" * 2_000, "!!! a\n    " * 2_000, "<!-" * 4_000]
+LONG += ["<details>\n" * 3_000, "%%\na" * 4_000, "==a" * 4_000, ":::a\n" * 2_000, "!!! a\n    " * 2_000, "<!-" * 4_000]
 BLANK = "\n" * 4_900
 LONG += [f"```cpp\n{BLANK * 10}", f"```cpp\n{BLANK}```\n" * 10, "$" + "{" * 1_900 + "$", "$&&&$" * 1_900]
 

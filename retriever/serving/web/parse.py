@@ -1,8 +1,8 @@
 """A document's Markdown as the tokens that a page shows: CommonMark and what notes add to it.
 
 markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers. The
-rules here add wikilinks, embedded pictures and `==marks==`, make callouts of every notation, and leave out lines that
-belong to another page.
+rules here add wikilinks, embedded pictures, `==marks==` and `%%comments%%`, make callouts of every notation, and leave
+out lines that belong to another page.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -27,6 +28,7 @@ NESTING_RULES = frozenset(
     {"list", "blockquote", "footnote_def", "deflist", "admonition", "container_colons", "container_slashes"}
 )
 WHOLE_LINES = 40  # a block of code that is longer is cut where an excerpt begins in it
+MAX_COMMENT_LINES = 100
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
 # The styles of callouts, with the types that are drawn so; all others are drawn as notes.
@@ -43,6 +45,7 @@ _STYLES = {kind: style for style, kinds in CALLOUT_STYLES.items() for kind in ki
 _CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))?$")
 # `tip`, `tip Title` and `tip[Title]` behind `:::`; `tip | Title` behind `///`.
 _CONTAINER = re.compile(r"\s*\{?([A-Za-z][\w-]{0,30})\}?\s*[|\[]?\s*([^\]\n]*)")
+_COMMENT = re.compile(r"%%[^%\n]{0,1000}%%")
 _MARK = re.compile(r"==(?![\s=])[^=\n]{1,1000}(?<!\s)==")
 _ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
@@ -94,6 +97,7 @@ def open_parser() -> MarkdownIt:
     for rule in parser.block.ruler.__rules__:
         if rule.name in NESTING_RULES:
             rule.fn = up_to_nesting(rule.fn)
+    parser.block.ruler.before("paragraph", "comment", _skip_comment, {"alt": ["paragraph"]})
     parser.core.ruler.before("inline", "callouts", _mark_callouts)
     parser.core.ruler.before("inline", "keep", _keep_lines)
     parser.core.ruler.at("inline", _parse_inline)
@@ -188,6 +192,17 @@ def _make_title(title: str, tag: str, level: int) -> list[Token]:
     ]
 
 
+def _skip_comment(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Leave out the lines from `%%` to `%%`, which Obsidian does not show; one that nothing ends is text."""
+    text = state.getLines(first, min(end, first + MAX_COMMENT_LINES), state.blkIndent, keepLastLF=False)
+    close = text.find("%%", 2)
+    if not text.startswith("%%") or close < 0 or text[close + 2 :].partition("\n")[0].strip():
+        return False
+    if not silent:
+        state.line = first + text.count("\n", 0, close) + 1
+    return True
+
+
 def _parse_inline(state: StateCore) -> None:
     """Do what markdown-it's rule does, but let paragraphs that are too long stay text."""
     for token in state.tokens:
@@ -219,7 +234,10 @@ def _parse_wikilink(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_mark(state: StateInline, silent: bool) -> bool:
-    """Read `==text==` as marked text."""
+    """Read `==text==` as marked text, and leave out `%%a comment%%`."""
+    if comment := _COMMENT.match(state.src, state.pos):
+        state.pos = comment.end()
+        return True
     found = _MARK.match(state.src, state.pos, state.posMax)
     if found is None:
         return False
