@@ -44,11 +44,7 @@ def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
 
 def best_of_each(items: Iterable[Ranked]) -> tuple[Ranked, ...]:
     """Of each node the item with the highest score, the first of several; best first, ties by node id."""
-    best: dict[str, Ranked] = {}
-    for item in items:
-        if item.node_id not in best or item.score > best[item.node_id].score:
-            best[item.node_id] = item
-    return sort_ranked(best.values())
+    return tuple(first_of_each(sort_ranked(items)))
 
 
 def sort_ranked(items: Iterable[Ranked]) -> tuple[Ranked, ...]:

@@ -331,12 +331,11 @@ class View:
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
         rows = reading.select(self.connection, query, [key for key, _ in nearest], self.fingerprint)
         texts = text_vectors.near_texts(rows, vector)
-        # A bit that flipped in ChromaDB's files shows here.
+        # A bit that flipped in ChromaDB's files shows here, and a record that it cannot read, which it leaves out.
         exact = {text.key: text.cosine for text in texts}
-        if any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest):
+        is_off = any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest)
+        if is_off or len(exact) < min(limit, len(search)):
             raise SnapshotError("the vectors are not those of the index; index the documents again")
-        if len(exact) < min(limit, len(search)):  # a record that cannot be read is left out silently
-            raise SnapshotError("some vectors cannot be read; index the documents again")
         return texts
 
     @cached_property

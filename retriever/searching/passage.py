@@ -271,10 +271,17 @@ def as_sentence(unit: Unit) -> str:
     >>> as_sentence(Unit(UnitKind.ROW, Span(3, 3), "rolls \u00b7 220 \u00b7 18", "product \u00b7 heat \u00b7 minutes"))
     'rolls: heat 220, minutes 18'
     """
-    names, cells = unit.lead.split(CELL), unit.text.split(CELL)
-    if unit.kind is not UnitKind.ROW or len(names) != len(cells):
+    cells = read_cells(unit)
+    if not cells:
         return unit.in_full
-    return f"{cells[0]}: " + ", ".join(f"{name} {cell}" for name, cell in zip(names[1:], cells[1:], strict=True))
+    return f"{cells[0][1]}: " + ", ".join(f"{name} {cell}" for name, cell in cells[1:])
+
+
+def read_cells(unit: Unit) -> list[tuple[str, str]]:
+    """Return (name of its column, cell) of a row; nothing of other units, and where names are missing."""
+    names, cells = unit.lead.split(CELL), unit.text.split(CELL)
+    is_row = unit.kind is UnitKind.ROW and unit.lead and len(names) == len(cells)
+    return list(zip(names, cells, strict=True)) if is_row else []
 
 
 def show_unit(unit: Unit, asked: Asked) -> str:
@@ -284,10 +291,8 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     sentences are shown from the one on that has most of the question's words.
     """
     text = unit.text
-    if unit.kind is UnitKind.ROW and unit.lead:
-        names, cells = unit.lead.split(CELL), unit.text.split(CELL)
-        if len(names) == len(cells):
-            text = CELL.join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
+    if unit.kind is UnitKind.ROW:
+        text = CELL.join(f"{name}: {cell}" for name, cell in read_cells(unit)) or text
     elif unit.lead and unit.kind is not UnitKind.PARAGRAPH and len(unit.lead) <= MAX_LEAD_CHARS:
         text = unit.in_full
     if len(text) <= MAX_SENTENCE_CHARS:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
 DAY_FORMS = "2024, 2024-05, 2024-05-01, 1.5.2024, 1 May 2024, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
 
+DAYS_OF = {"d": 1, "w": 7, "m": 30, "y": 365}
 _AGO = re.compile(r"(\d{1,4})([dwmy])")
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _DAY_IN_NAME = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
@@ -276,17 +277,11 @@ def find_field(condition: str, documents: Sequence[ScopedDocument]) -> set[int]:
 
 def read_days(term: str, given: str) -> tuple[str, str]:
     """The first and the last day of what `since` and `until` name, as `2024-05-01`."""
-    wanted, today = given.strip().lower(), date.today()
-    if wanted in ("today", "yesterday"):
-        day = today - timedelta(days=wanted == "yesterday")
-        return day.isoformat(), day.isoformat()
-    if ago := _AGO.fullmatch(wanted):
-        number, months = int(ago[1]), {"m": 1, "y": 12}.get(ago[2], 0)
-        with suppress(ValueError, OverflowError):
-            day = today - timedelta(days=number * {"d": 1, "w": 7}.get(ago[2], 0))
-            year, month = divmod(day.year * 12 + day.month - 1 - number * months, 12)
-            day = day.replace(year=year, month=month + 1, day=min(day.day, 28) if months else day.day)
-            return day.isoformat(), day.isoformat()
+    wanted = given.strip().lower()
+    if ago := _AGO.fullmatch({"today": "0d", "yesterday": "1d"}.get(wanted, wanted)):
+        with suppress(OverflowError):
+            day = (date.today() - timedelta(days=int(ago[1]) * DAYS_OF[ago[2]])).isoformat()
+            return day, day
     elif days := _parse_day(wanted[:10]) or _parse_day("".join(find_days(wanted)[:1])):
         return days
     raise ScopeError(term, f"{given!r} is no day; write {DAY_FORMS}")
