@@ -56,7 +56,7 @@ class FolderChanges:
     @property
     def paths(self) -> list[str]:
         """What has changed, sorted."""
-        return sorted({*self.read, *(document.path for document in self.gone)})
+        return sorted({*self.differing, *(document.path for document in self.gone)})
 
     @property
     def removed(self) -> list[StoredDocument]:
@@ -65,7 +65,7 @@ class FolderChanges:
         return [old for old in (*self.gone, *(old for old, _ in self.different if old.path in lost)) if old.key]
 
     @property
-    def read(self) -> set[str]:
+    def differing(self) -> set[str]:
         """The new and the different files."""
         return {file.path for file in (*self.new, *(file for _, file in self.different))}
 

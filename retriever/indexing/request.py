@@ -61,7 +61,7 @@ def matches_config(connection: Connection, request: IndexRequest) -> bool:
     return all(reading.meta(connection, key) == remembered[key] for key in ("index_config", "documents"))
 
 
-# Where an index is when nobody says: one for each set of folders, in the user's data folder. Which one: `places`.
+# Where an index is when nobody says: one for each set of folders, in the user's data folder. Which one: `indexes`.
 
 INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
 LAST_NAME = "last"

@@ -22,6 +22,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self, TypeVar
 
 from pageindex.corpus import read_file
@@ -46,7 +47,7 @@ from retriever.store.checksums import (
 )
 from retriever.store.connection import Connection
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
-from retriever.store.own_files import list_snapshots, make_draft, next_snapshot
+from retriever.store.own_files import list_snapshots, next_snapshot
 from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
@@ -304,12 +305,16 @@ class DerivedFiles(Derived):
         older = [folder / CHROMA for folder in list_snapshots(self._folder) if (folder / CHROMA).is_dir()]
         load = partial(text_vectors.chunk_vectors, connection, fingerprint)
         progress.start("ordering", len(keys), "vectors")
-        with writing_to(place), make_draft(place, f"{CHROMA}.draft-") as draft:
-            write_vectors(draft / CHROMA, manifest, keys, load, max(older, key=read_number, default=None))
-            settle(draft / CHROMA)
+        with (
+            writing_to(place),
+            TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
+        ):
+            draft = Path(name, CHROMA)
+            write_vectors(draft, manifest, keys, load, max(older, key=read_number, default=None))
+            settle(draft)
             if (place / CHROMA).exists():
                 shutil.rmtree(place / CHROMA)  # which follows no link
-            (draft / CHROMA).rename(place / CHROMA)
+            draft.rename(place / CHROMA)
             sync(place)
         progress.finish("ordering")
 

@@ -72,7 +72,7 @@ def update_index(
         # Under another prefix the ids of a folder's nodes are others.
         prefixes = {folder.prefix for folder in reading.folders(connection)}
         is_renamed = not prefixes <= {change.folder.prefix for change in changes}
-        has_changed = is_anew or is_renamed or any(change.read or change.removed for change in changes)
+        has_changed = is_anew or is_renamed or any(change.differing or change.removed for change in changes)
         # A question does not make all vectors anew.
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
             raise EncoderError("another embedding model is behind that name by now; index the documents again")
@@ -266,7 +266,7 @@ def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> No
     for change in changes:
         if change.units:
             continue
-        same = {file.path for file in change.listing.files} - change.read
+        same = {file.path for file in change.listing.files} - change.differing
         writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
 
 

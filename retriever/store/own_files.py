@@ -6,15 +6,11 @@ whatever is a link, has another name, or holds something of another name stays w
 
 import shutil
 import stat
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
 from pageindex.corpus import open_regular
 from retriever.errors import UsageError
-from retriever.files import make_private_folder
 from retriever.store.checksums import MANIFEST_NAME
 from retriever.store.database import FILE_NAME, OWNER
 from retriever.store.locks import LOCK_NAME, READERS_NAME
@@ -56,15 +52,6 @@ def next_snapshot(index: Path) -> int:
     """Return a number above those of all snapshots in a folder, whoever made them."""
     numbers = [path.name.removeprefix("snapshot-") for path in index.glob("snapshot-*")]
     return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
-
-
-@contextmanager
-def make_draft(place: Path, begin: str) -> Iterator[Path]:
-    """Make a folder in the folder `place`, under a name that nothing has; what is left in it goes at the end."""
-    make_private_folder(place)
-    with tempfile.TemporaryDirectory(prefix=begin, dir=place, ignore_cleanup_errors=True) as name:
-        (Path(name) / LOCK_NAME).touch(mode=0o600)
-        yield Path(name)
 
 
 def _is_snapshot(folder: Path) -> bool:

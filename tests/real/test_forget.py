@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from retriever.command_line.options import ExitCode
 from retriever.errors import UsageError
 from retriever.indexing.forget import ForgetReport, forget, take_back
-from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 SECRET = 'Der Schatz liegt unter der xyzzy-Eiche \N{SNOWMAN}, "links" vom Brunnen.'
@@ -118,14 +116,3 @@ def test_what_another_process_reads_is_named_and_goes_the_next_time(shelf: Shelf
     again = forgotten(shelf, "plans/secret.md")
     assert (again.documents, again.remaining) == (0, ())
     assert shelf.files_with(LEFT) == []
-
-
-def test_the_command_says_what_it_did(shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(shelf.place)
-    out, err = cli("forget", "docs/plans/secret.md", "--index", "index")
-    assert out == "forgot plans/secret.md\n"
-    assert "1 document left the index" in err
-    assert json.loads(cli("forget", "--undo", "plans/secret.md", "--index", "index", "--json").out)["forgotten"] == [
-        "plans/secret.md"
-    ]
-    assert "nothing to forget" in cli("forget", "plans/secret.md", "--index", "./nowhere", code=ExitCode.ERROR).err

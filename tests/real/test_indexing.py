@@ -1,6 +1,5 @@
 """Indexing touches only what changed; whatever fails on the way leaves the index as it was, and nothing is lost."""
 
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -86,19 +85,6 @@ def test_other_chunk_settings_make_all_chunks_anew_and_embed_new_texts_alone(she
         assert same_hits(found(shelf.ask(question)), found(shelf.ask(question, index=fresh)))
     back = shelf.update()
     assert (back.changed, back.embedded, back.chunks) == (5, 0, 9)
-
-
-def test_another_model_embeds_everything_anew_and_no_vectors_are_mixed(shelf: Shelf) -> None:
-    other = CountingEncoder(fingerprint="0f" * 8)
-    report = shelf.update(encoder=other)
-    assert (report.changed, report.unchanged, report.embedded, other.encoded) == (4, 0, 8, 8)
-    with shelf.rows() as rows:
-        vectors = dict(rows.execute("SELECT fingerprint, count(*) FROM vectors GROUP BY 1"))
-    assert vectors == {other.fingerprint: 8}
-    chroma = shelf.index / shelf.snapshots()[-1] / "chroma" / "chroma.sqlite3"
-    names = sqlite3.connect(chroma).execute("SELECT name FROM collections").fetchall()
-    assert names == [(other.fingerprint,)]
-    assert shelf.ask(QUESTIONS[0], encoder=other).degraded == ()
 
 
 @pytest.mark.parametrize(

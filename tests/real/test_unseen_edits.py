@@ -114,11 +114,8 @@ def test_an_unchanged_tree_is_not_read_at_every_ask(
     reads.clear()
     for _ in range(2):
         answer = shelf.ask(QUESTION)
-        assert (answer.index.refreshed_files, answer.index.stale_files, answer.hits[0].citation_state) == (
-            0,
-            0,
-            "exact",
-        )
+        assert (answer.index.refreshed_files, answer.index.stale_files) == (0, 0)
+        assert answer.hits[0].citation_state == "exact"
         with shelf.open() as retriever:
             assert retriever.status().changed_files == ()
     assert reads == []
