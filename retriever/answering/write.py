@@ -21,7 +21,7 @@ from retriever.errors import (
     WrongAnswerError,
 )
 from retriever.served.speed import BYTES_PER_TOKEN, USUAL, size
-from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce
+from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, write_planned
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
@@ -253,9 +253,13 @@ class AnswerWriter:
         """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
         generator, left = self._open_generator(), self._seconds_left()
 
-        fitting = replace(plan, seconds=min(plan.seconds, left))
-        task, checker.blocks = build_task(checker.question, pieces, fitting)
-        for item in generator.write(replace(task, on_text=checker.read)).sentences:
+        def plan_task() -> Task[WrittenAnswer]:
+            room = plan_answer(checker.question, generator, plan.seconds).readable
+            fitting = replace(plan, seconds=min(plan.seconds, left), readable=min(plan.readable, room))
+            task, checker.blocks = build_task(checker.question, pieces, fitting)
+            return replace(task, on_text=checker.read)
+
+        for item in write_planned(generator, plan_task).sentences:
             checker.check(item)
         if not checker.kept:
             wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""

@@ -31,7 +31,7 @@ from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Quer
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.speed import USUAL
-from retriever.served.task import Generator, Task
+from retriever.served.task import Generator, Task, write_planned
 from retriever.settings.schema import Profile
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
@@ -174,7 +174,7 @@ class Expander:
         if cached := read_cached(key):
             return cached, True
         seconds = deadline.seconds_for(stage)
-        written = generator.write(replace(fit(generator, seconds) if fit else task, seconds=seconds))
+        written = write_planned(generator, lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
         keep_expansion(key, written)
         return written, False
 

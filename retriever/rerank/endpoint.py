@@ -1,5 +1,6 @@
 """A reranking model behind a server's /rerank, as llama.cpp, vLLM, Infinity, Jina and Cohere speak it."""
 
+import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,9 +17,8 @@ from retriever.served.transport import Limits, RefusedError, ServedError
 from retriever.settings.schema import RerankSettings
 
 TOO_LONG = frozenset({400, 413, 422, 500})  # what servers say of a text that is too long
-# Of a question and a text together, as the bundled model counts them, where the server refused more. By default
-# llama.cpp reads 512 of its model's own tokens, and refuses all texts for a single longer one.
-SHORTER = (400, 200, 100)
+LEAST_TOKENS = 100  # of a question and a text: what refuses these does not refuse their length
+USUAL_WINDOW = 512  # tokens of llama.cpp and of most models, where nobody says
 
 
 class EndpointReranker:
@@ -44,11 +44,12 @@ class EndpointReranker:
         return RerankOutput(squash(scores) if self._has_logits else tuple(scores), pluralize(len(texts), "candidate"))
 
     def _rank(self, question: str, texts: Sequence[str], deadline: float) -> list[float]:
-        """Return the server's scores; what it refuses is sent again shorter, and that is remembered."""
-        refusal: RefusedError | None = None
-        for most_tokens in (None, *SHORTER):
-            if self.most_tokens and (most_tokens is None or most_tokens > self.most_tokens):
-                continue
+        """Return the server's scores; what it refuses is sent again shorter, and that is remembered.
+
+        llama.cpp refuses all texts for a single long one.
+        """
+        most_tokens = self.most_tokens
+        while True:
             asked, shown = question, texts
             if most_tokens:
                 asked = self._tokens.cut(question, most_tokens // 2).text
@@ -58,14 +59,17 @@ class EndpointReranker:
             try:
                 scores = self._server.rank(asked, shown, limits)
             except RefusedError as error:
-                if error.status not in TOO_LONG:
+                if error.status not in TOO_LONG or most_tokens == LEAST_TOKENS:
                     raise
-                refusal = error
+                longest = self._tokens.count([asked])[0] + max(self._tokens.count(shown))
+                # Of the numbers in a refusal the smaller one is the window, in the server's own tokens.
+                numbers = [int(number) for number in re.findall(r"\d{3,}", str(error))]
+                window = min(numbers, default=0) or self._server.ask_window(limits) or USUAL_WINDOW
+                fitting = longest * window / max(numbers) if numbers else window
+                most_tokens = max(LEAST_TOKENS, int(0.9 * min(fitting, 0.8 * longest, window)))
             else:
                 self.most_tokens = most_tokens
                 return scores
-        assert refusal is not None
-        raise refusal
 
     @cached_property
     def _tokens(self) -> Tokens:

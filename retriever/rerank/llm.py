@@ -16,7 +16,7 @@ from retriever.display.phrases import pluralize
 from retriever.errors import TaskTooLongError, WrongAnswerError
 from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
 from retriever.served.speed import USUAL, choose_plan, size
-from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
+from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, write_planned
 from retriever.text import cut
 
 # The nonce stands at the end: a server need not read again what is the same as in the prompt before.
@@ -68,18 +68,24 @@ class ListwiseReranker:
         """As `Reranker.score`: a candidate's score is the value of its rank. Those that the model cannot read stay."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
-        instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
-        max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
-        room = self._generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
-        planned = self._plan(question, candidates, room, seconds)
-        material = fence_lines(list_lines(question, planned), nonce)
-        task = Task(instructions, material, order_of(len(planned)), max_tokens, seconds=seconds, example=_EXAMPLE)
-        places = [number - 1 for number in self._generator.write(task).best_first if 1 <= number <= len(planned)]
+        planned: Sequence[RerankInput] = ()
+
+        def plan_task() -> Task[Order]:
+            nonlocal planned
+            instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
+            max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
+            room = self._generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
+            planned = self._plan(question, candidates, room, seconds)
+            material = fence_lines(list_lines(question, planned), nonce)
+            return Task(instructions, material, order_of(len(planned)), max_tokens, seconds=seconds, example=_EXAMPLE)
+
+        order = write_planned(self._generator, plan_task)
+        places = [number - 1 for number in order.best_first if 1 <= number <= len(planned)]
         if not places:
             raise WrongAnswerError("the model named none of the candidates")
         # Those that it does not name follow in their order, then those that it did not read.
-        order = dict.fromkeys([*places, *range(len(candidates))])
-        scores = {place: rank_value(rank) for rank, place in enumerate(order, start=1)}
+        ranked = dict.fromkeys([*places, *range(len(candidates))])
+        scores = {place: rank_value(rank) for rank, place in enumerate(ranked, start=1)}
         shortened = sum(one != other for one, other in zip(candidates, planned, strict=False))
         note = f"{pluralize(len(planned), 'candidate')}, 1 call"
         note = f"the first {note}" if len(planned) < len(candidates) else note

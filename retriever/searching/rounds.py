@@ -7,6 +7,7 @@ that a question with two or three answers finds all of them.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress
 from typing import Literal
 
@@ -16,7 +17,7 @@ from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
 from retriever.searching.open_index import View
 from retriever.served.speed import size
-from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
+from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, write_planned
 from retriever.store.reading import OutlineNode
 from retriever.text import cut
 from retriever.trace import Deadline
@@ -108,8 +109,8 @@ def run_rounds(
             if len(done) >= MAX_ACTIONS:
                 break
             seconds = deadline.seconds_for(StageName.ROUNDS)
-            task = build_task(view, question, tuple(shown), documents, tuple(done), generator, seconds)
-            granted = grant_actions(generator.write(task).actions, question, len(shown), done)
+            plan = partial(build_task, view, question, tuple(shown), documents, tuple(done), generator, seconds)
+            granted = grant_actions(write_planned(generator, plan).actions, question, len(shown), done)
             # A model that is granted nothing would be shown the same again, and asks for the same.
             if not granted:
                 break

@@ -5,9 +5,11 @@ docs/guide/language-model.md says what it promises.
 
 import logging
 import math
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from urllib.parse import urlsplit
 
@@ -124,8 +126,12 @@ class ServedGenerator:
             raise type(self._failure)(f"{self._failure} ({again})")
         try:
             yield
-        except (WrongAnswerError, TaskTooLongError):
+        except (WrongAnswerError, TaskTooLongError) as error:
             self._failures = 0
+            # Of the numbers in a server's refusal the smaller one is its window, and the larger one the task.
+            numbers = [int(number) for number in re.findall(r"\d{3,}", str(error.__cause__))]
+            if numbers and isinstance(error, TaskTooLongError) and self._model:
+                self._model = replace(self._model, window=min(*numbers, self._model.window))
             raise
         except LanguageModelError as error:
             self._model = None  # look it up again before the next task
@@ -151,8 +157,9 @@ class ServedGenerator:
         prompt, speed = task.instructions + task.material, self.speed
         about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
         progress.info("asking %s%s", self.name, about)
-        problem = ""
-        for with_schema in (True, False):  # under a schema some models write nothing but thoughts, and some loop
+        problem, is_schema_to_blame = "", False
+        # Under a schema some models write nothing, and some loop: that is remembered.
+        for with_schema in (speed is None or speed.has_schema, False):
             reply = self.server.generate(task, deadline - time.monotonic(), with_schema=with_schema)
             self._answered_at = time.monotonic()
             self._learn(reply.measured)
@@ -164,9 +171,13 @@ class ServedGenerator:
                 if reply.cut and not isinstance(reply.cut, WrongAnswerError):
                     raise reply.cut from error
                 problem = str(reply.cut or f"{self.name} wrote {error}")
+                is_schema_to_blame = with_schema and (reply.cut is not None or not reply.text)
                 continue
             if reply.cut and not task.keeps_cut:
                 raise reply.cut
+            if is_schema_to_blame and self._speed:
+                self._speed = replace(self._speed, has_schema=False)
+                write_speed(self.identity, self._speed)
             return written
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
 

@@ -105,7 +105,7 @@ class OpenAIServer(ModelServer):
         said = found or {}
         self.model = said.get("id", name)
         lengths = (said.get("max_model_len"), said.get("context_length"))  # vLLM, OpenRouter
-        length = next((item for item in lengths if isinstance(item, int)), None) or self._ask_window(limits)
+        length = next((item for item in lengths if isinstance(item, int)), None) or self.ask_window(limits)
         return self._make_info(self.model, length)
 
     def _list_models(self, limits: Limits) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ class OpenAIServer(ModelServer):
             raise StrangeAnswerError("no list of models")
         return [model for model in models if isinstance(model.get("id"), str)]
 
-    def _ask_window(self, limits: Limits) -> int | None:
+    def ask_window(self, limits: Limits) -> int | None:
         """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
         root, window = self.url.removesuffix("/v1"), None
         with suppress(ServedError):

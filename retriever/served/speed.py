@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 FILE_NAME = "speeds.json"
 BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
+MAX_AGE_S = 30 * 86_400.0
 NEW_SHARE = 0.4  # of what was measured last in what is kept
 
 
@@ -35,6 +37,7 @@ class Speed:
 
     reads: float
     writes: float
+    has_schema: bool = True  # whether the model writes what is asked for under a JSON schema
 
     def seconds(self, read: str | int, written: int) -> float:
         """Return about how long a task takes that has this text (or so many bytes) and an answer of so many tokens."""
@@ -96,6 +99,7 @@ class Measured:
         return Speed(
             NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
             NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
+            before.has_schema,
         )
 
 
@@ -103,10 +107,11 @@ class Measured:
 
 
 def read_speed(key: str) -> Speed | None:
-    """Return the speed of a model, by server and name; None where it is unknown."""
+    """Return the speed of a model, by server and name; None where it is unknown or a month old."""
     match _read_file(find_cache_file(FILE_NAME)).get(key):
-        case [int() | float() as reads, int() | float() as writes] if 0 < reads < 1e6 and 0 < writes < 1e6:
-            return Speed(reads, writes)
+        case [int() | float() as reads, int() | float() as writes, int() as has_schema, int() as measured_at]:
+            if 0 < reads < 1e6 and 0 < writes < 1e6 and time.time() - measured_at < MAX_AGE_S:
+                return Speed(reads, writes, bool(has_schema))
     return None
 
 
@@ -115,7 +120,8 @@ def write_speed(key: str, speed: Speed) -> None:
     path = find_cache_file(FILE_NAME)
     if path is None or (os.path.lexists(path) and not _read_file(path)):  # it is not ours
         return
-    entries = _read_file(path) | {key: [round(speed.reads, 1), round(speed.writes, 1)]}
+    entry = [round(speed.reads, 1), round(speed.writes, 1), int(speed.has_schema), int(time.time())]
+    entries = _read_file(path) | {key: entry}
     try:
         make_private_folder(path.parent)
         write_file(path, json.dumps(entries))

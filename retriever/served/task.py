@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from retriever.errors import WrongAnswerError
+from retriever.errors import TaskTooLongError, WrongAnswerError
 from retriever.served.speed import Speed
 
 ENDLESS_CHARS, ENDLESS_TIMES, ENDLESS_PERIOD = 60, 6, 120  # of a tail that repeats, and of what it repeats
@@ -73,6 +73,18 @@ class Generator(Protocol):
 
         Its server may have to be asked what the model reads, for at most so many seconds: LanguageModelError.
         """
+
+
+def write_planned(generator: Generator, plan: Callable[[], Task[Written]]) -> Written:
+    """Return what the model writes for the task that is planned; planned once more where its server reads less.
+
+    Raises:
+        LanguageModelError: as `Generator.write`.
+    """
+    try:
+        return generator.write(plan())
+    except TaskTooLongError:  # the generator knows by now how much it reads
+        return generator.write(plan())
 
 
 def new_nonce() -> str:

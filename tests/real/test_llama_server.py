@@ -6,6 +6,7 @@ Its models are tiny (scripts/llama_server.py): vectors are real, what is written
 import contextlib
 import shlex
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -121,6 +122,13 @@ def test_candidates_are_ordered_by_numbers_that_exist(writer: str) -> None:
     inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]
     scores = ListwiseReranker(open_generator(writer)).score("how are rankings fused?", inputs).scores
     assert len(set(scores)) == 12
+
+
+def test_four_questions_at_once(writer: str) -> None:
+    generator = open_generator(writer)
+    tasks = [replace(TASK, material=f"How are {count} rankings fused?") for count in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        assert all(written.queries for written in pool.map(generator.write, tasks))
 
 
 def test_a_task_that_is_too_long_is_refused_by_its_own_count(writer: str) -> None:

@@ -23,7 +23,7 @@ from retriever.errors import (
 from retriever.served.check import check_llm
 from retriever.served.generator import ServedGenerator
 from retriever.served.server import THOUGHT_TOKENS
-from retriever.served.task import Task
+from retriever.served.task import Task, write_planned
 from retriever.settings.schema import LlmSettings
 from tests.real.scripted_server import (
     Fault,
@@ -266,6 +266,15 @@ def test_a_wrong_answer_is_asked_for_again_with_the_shape_in_words(served: Serve
     assert first.material == second.material
 
 
+def test_that_a_model_loops_under_a_schema_is_remembered(served: Served) -> None:
+    served.script.reads, served.script.writes, served.script.timings = 200.0, 40.0, TIMINGS
+    served.open().write(replace(TASK, material="What is a boat? " * 50))
+    served.script.answer = lambda asked: "\n" * 400 if asked.has_schema else GOOD
+    for _ in range(2):  # a new process, say
+        assert served.open().write(TASK).queries == ("a boat is",)
+    assert [asked.has_schema for asked in served.script.asked] == [True, True, False, False]
+
+
 def test_after_two_failures_nothing_is_asked_and_wrong_answers_are_none(served: Served) -> None:
     generator = served.open()
     served.script.once.extend([written("no")] * 6)
@@ -352,6 +361,20 @@ def test_a_prompt_that_the_server_cut_is_not_answered(served: Served) -> None:
 def test_a_prompt_that_the_server_refuses_is_too_long(served: Served, said: str) -> None:
     served.script.once.extend([status(400, {"error": {"message": said}})] * 2)
     assert type(failure(served.open())) is TaskTooLongError
+
+
+def test_a_window_that_shows_in_a_refusal_alone_is_planned_by(openai: Served) -> None:
+    said = "request (2967 tokens) exceeds the available context size (2048 tokens), try increasing it"
+    refused = status(400, {"error": {"message": said}})
+    openai.script.answer = lambda asked: refused if asked.prompt_tokens > 1500 else GOOD
+    generator = openai.open()
+
+    def plan() -> Task[Answer]:
+        return replace(TASK, material="word " * (generator.room(TASK.instructions, TASK.max_tokens) // 5))
+
+    for tries in (3, 4):
+        assert write_planned(generator, plan).queries == ("a boat is",)
+        assert len(openai.script.asked) == tries, "with less of a request, with less to read; then remembered"
 
 
 WINDOWS: dict[str, tuple[dict[str, Any], str, Any, int]] = {
