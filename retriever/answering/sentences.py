@@ -23,8 +23,6 @@ LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place 
 REPEATED = 0.7  # of the terms of the shorter one of two sentences
 
 _WORD = re.compile(r"[^\W_]+")
-# How answers begin; any other first word with a capital may be a name.
-_BEGINNINGS = frozenset({"yes", "use", "according", "based", "run", "set", "add", "make", "see", "note"})
 _MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
 # What may follow an ending in a citation of ours; a colon of another script, and signs that nobody sees, as well.
 _GAP = r"[\s*_`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"

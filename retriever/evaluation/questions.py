@@ -45,50 +45,40 @@ class QuestionSet:
         return tuple(dict.fromkeys(question.kind for question in self.questions if question.is_answerable))
 
 
-# What is right for a question: sections whose own lines overlap the gold, and files that hold it. Pure.
+# What is right for a question: sections whose own lines overlap the gold.
 
-MAX_NAMED = 20
+MAX_NAMED = 20  # gold spans that touch no section
 
-# Names of nodes, or of files: what is not in it is wrong.
+# Node ids; what is not in it is wrong.
 Judgements: TypeAlias = frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section that can be found: a node with lines of its own."""
-
-    node_id: str
-    file: str  # relative to its folder
-    span: Span
-
-
 class Sections:
-    def __init__(self, sections: Iterable[Section]) -> None:
-        self._by_file: dict[str, list[Section]] = defaultdict(list)
-        for section in sections:
-            self._by_file[section.file].append(section)
+    """The sections that can be found: nodes with lines of their own, as (node id, file, span)."""
+
+    def __init__(self, sections: Iterable[tuple[str, str, Span]]) -> None:
+        self._by_file: dict[str, list[tuple[str, Span]]] = defaultdict(list)
+        for node_id, file, span in sections:
+            self._by_file[file].append((node_id, span))
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> "Sections":
-        return cls(Section(node.id, node.path, node.span) for node in nodes if node.span)
+        return cls((node.id, node.path, node.span) for node in nodes if node.span)
 
-    def __contains__(self, file: str) -> bool:
-        return file in self._by_file
-
-    def touched(self, gold: Gold) -> Sequence[Section]:
-        """Return the sections whose own lines overlap the gold."""
-        return [section for section in self._by_file.get(gold.file, []) if section.span.overlap(gold.span)]
+    def at(self, gold: Iterable[Gold]) -> Judgements:
+        """Return the node ids of the sections whose own lines overlap one of the gold spans."""
+        found = ((node_id, span.overlap(lines.span)) for lines in gold for node_id, span in self._by_file[lines.file])
+        return frozenset(node_id for node_id, is_at in found if is_at)
 
 
 def find_right_sections(question: Question, sections: Sections) -> Judgements:
     """Return the node ids of the sections that answer the question."""
-    return frozenset(section.node_id for gold in question.gold for section in sections.touched(gold))
+    return sections.at(question.gold)
 
 
 def find_excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
     """Return the sections that are left out of what was found; a right one never is."""
-    taken = frozenset(section.node_id for lines in question.excluded for section in sections.touched(lines))
-    return taken - find_right_sections(question, sections)
+    return sections.at(question.excluded) - sections.at(question.gold)
 
 
 def check_gold(questions: Sequence[Question], sections: Sections) -> None:
@@ -97,7 +87,7 @@ def check_gold(questions: Sequence[Question], sections: Sections) -> None:
         f"question {question.id}: {gold.file}:{gold.span} is not in the index"
         for question in questions
         for gold in question.gold
-        if not sections.touched(gold)
+        if not sections.at([gold])
     ]
     if lost:
         more = [f"and {len(lost) - MAX_NAMED:,} more"] if len(lost) > MAX_NAMED else []

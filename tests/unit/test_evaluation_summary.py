@@ -12,7 +12,6 @@ from retriever.evaluation.questions import (
     Gold,
     Question,
     QuestionSet,
-    Section,
     Sections,
     check_gold,
     find_excluded_sections,
@@ -30,7 +29,7 @@ from retriever.evaluation.runs import FoundSection, Outcome, Run
 from tests.program import Cli
 
 SECTIONS = Sections(
-    Section(f"{file}#s{number}", file, Span(10 * number + 1, 10 * number + 10))
+    (f"{file}#s{number}", file, Span(10 * number + 1, 10 * number + 10))
     for file in ("a.md", "b.md")
     for number in range(5)
 )
@@ -142,7 +141,7 @@ def test_no_text_becomes_markup() -> None:
         QUESTIONS, name=attack, questions=(Question(attack, attack, attack, (Gold(attack, Span(1, 1)),)),)
     )
     answers = {attack: outcome(attack, attack, failures=(attack,))}
-    sections = Sections([Section(attack, attack, Span(1, 1))])
+    sections = Sections([(attack, attack, Span(1, 1))])
     page = render_report(summarize(questions, [Run(attack, answers), Run("b", {attack: outcome(attack)})], sections))
     assert "<script>alert" not in page
     assert "default-src 'none'" in page
