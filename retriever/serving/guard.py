@@ -7,7 +7,6 @@ bearer token is needed too.
 """
 
 import hmac
-import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,6 +14,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse
+
+from retriever.served.address import is_this_machine
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -36,7 +37,7 @@ class ServerAddress:
     def names(self) -> list[str]:
         """Return every host that means this server, in lower case, without a port."""
         own = bracket(self.host.lower())
-        return [own, *LOOPBACK_NAMES] if is_loopback(self.host) else [own]
+        return [own, *LOOPBACK_NAMES] if is_this_machine(self.url) else [own]
 
     @property
     def url(self) -> str:
@@ -80,14 +81,6 @@ def has_token(headers: Headers, token: str) -> bool:
     """Return whether a request carries the bearer token."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host to bind to can be reached from this machine alone."""
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def bracket(host: str) -> str:

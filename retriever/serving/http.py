@@ -16,8 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from retriever.errors import RetrieverError, ServingError, UsageError
+from retriever.served.address import is_this_machine
 from retriever.serving.client import read_token
-from retriever.serving.guard import RequestGuard, ServerAddress, is_loopback
+from retriever.serving.guard import RequestGuard, ServerAddress, bracket
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -35,7 +36,7 @@ def check_host(host: str, token: str) -> None:
     """Raise UsageError where the host is every address, or other machines can reach it and there is no token."""
     if host in EVERYWHERE:
         raise UsageError(f"--host {host!r} is every address of this machine; name the one that clients will use")
-    if not is_loopback(host) and not token:
+    if not (token or is_this_machine(f"http://{bracket(host)}")):
         raise UsageError(
             f"--host {host} can be reached from other machines, so a token is needed: add --token-file FILE "
             "(it is written when it does not exist)"

@@ -258,7 +258,7 @@ def test_a_path_narrows_the_hits(library: ServedIndex) -> None:
         ("read", {"place": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
         ("read", {"node": "mail.md"}, "place: Field required; node: Extra inputs are not permitted; there are: "),
         ("outline", {"place": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
-        ("related", {"place": "garden/"}, "'garden/' is not in the index; outline() shows what is"),
+        ("related", {"place": "garden/"}, "'garden/' is not in the index; did you mean 'garden/bees.md'?"),
         ("forget", {}, "there is no tool 'forget'; there are: search, outline, read"),
     ],
 )

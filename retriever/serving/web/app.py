@@ -51,9 +51,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     # Not `no-referrer`: browsers then call the origin of this page's own forms null.
     "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 NO_SUCH_PAGE = "there is no such page; / asks a question"
 
