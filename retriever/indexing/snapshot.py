@@ -356,7 +356,7 @@ class DerivedFiles(Derived):
         if not fingerprint:
             return "none were made"
         if not folder.exists() or VectorsManifest.read(folder).snapshot != manifest_hash:
-            return "not up to date; the next `index` sees to that, and a search that asks it"
+            return "not up to date; the next `index` sees to that"
         with contextlib.closing(VectorIndex(folder, fingerprint, manifest_hash)) as vectors:
             found, wanted = len(vectors), len(text_vectors.distinct_keys(connection, fingerprint))
         if found != wanted:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, detect_changes, list_known_folder
 from retriever.indexing.consent import explain_refusal, read_named_folders
-from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.searching.open_index import OpenIndex, View
-from retriever.settings.schema import APPROXIMATE, DocumentSettings
+from retriever.settings.schema import DocumentSettings
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredFolder
@@ -53,17 +52,6 @@ class Watch:
         else:
             self._freshness = self._look(index)
             self._looked = time.monotonic()
-        # Whoever asks does not wait for ChromaDB where something else answers; what is asked is mended first.
-        with index.view() as view:
-            if self._profile.vector_search not in APPROXIMATE or view.can_ask_chroma or view.embedded_share < 1:
-                return self._freshness
-        try:
-            with self._request.store.write(self._request.wait_s) as (connection, _):
-                open_derived(self._request.store).update_graph(connection)
-        except RetrieverError as error:
-            reason = f"ChromaDB is not up to date: {error}; answered without it, by a scan of all vectors"
-            problem = Degradation(StageName.INDEX, reason)
-            return replace(self._freshness, degraded=(*self._freshness.degraded, problem))
         return self._freshness
 
     def _look(self, index: OpenIndex) -> Freshness:
