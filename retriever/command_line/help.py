@@ -1,6 +1,6 @@
-"""How --help looks: examples, then the everyday options, a line each; --help-all adds the others.
+"""The flags of settings, and how --help looks: examples, then everyday options, a line each; --help-all adds others.
 
-The settings of a profile are flags too, most of them on neither page: `profiles NAME` lists them with their flags.
+Most flags of settings are on neither page: `profiles NAME` lists them.
 """
 
 import re
