@@ -117,7 +117,8 @@ def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tupl
             error.hint = "if that is no filter, put it in quotation marks"
         raise
     assert view.part is not None
-    recorder.notes += filter(None, [view.part.reason])
+    if view.part.reason:
+        recorder.notes.append(view.part.reason)
     return view, SearchedScope(scope, expanded.question, len(view.part.node_keys), view.part.documents)
 
 

@@ -51,10 +51,11 @@ PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
 def complete_condition(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Properties of the documents, `status=draft`, those of most documents first."""
     from retriever.searching.scope import list_choices, read_documents  # numpy: 40 ms
+    from retriever.store import reading
 
     try:
         with find_index(next(iter(context.params.get("indexes") or ()), None)).read() as connection:
-            offered = list_choices(read_documents(connection)).properties
+            offered = list_choices(read_documents(connection), reading.fields(connection)).properties
     except RetrieverError:  # an error message would disturb the person who types
         return []
     return [CompletionItem(text) for text in offered if text.startswith(incomplete) and PLAIN_WORD.fullmatch(text)]

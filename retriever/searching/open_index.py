@@ -17,7 +17,7 @@ from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.query import Scope
-from retriever.searching.scope import Part, ScopedDocument, find_part, read_documents
+from retriever.searching.scope import Fields, Part, ScopedDocument, find_part, read_documents
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection
@@ -250,7 +250,12 @@ class View:
     @cached_property
     def documents(self) -> tuple[ScopedDocument, ...]:
         """What scopes are decided by."""
-        return read_documents(self.connection)
+        return self.whole.documents if self.whole is not None else read_documents(self.connection)
+
+    @cached_property
+    def fields(self) -> Fields:
+        """The front matter and tags of all documents."""
+        return self.whole.fields if self.whole is not None else reading.fields(self.connection)
 
     def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
         """Which of the nodes may be found."""

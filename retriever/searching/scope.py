@@ -9,12 +9,12 @@ of the whole index.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from retriever.text import suggest_among
 if TYPE_CHECKING:
     from retriever.lexical.postings import IntArray
     from retriever.searching.open_index import View
+
+# Document keys to (key, value) of their front matter and tags.
+Fields: TypeAlias = Mapping[int, Sequence[tuple[str, str]]]
 
 MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
 DAY_FORMS = "2024, 2024-05, 2024-05-01, 1.5.2024, 1 May 2024, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
@@ -83,13 +86,6 @@ class ScopedDocument:
     """Seconds since 1970: the date in its front matter."""
     mtime_ns: int
     """Of its file; 0 when it could not be trusted."""
-    fields: Sequence[tuple[str, str]]
-    """(key, value) of its front matter and tags."""
-
-    @property
-    def tags(self) -> set[str]:
-        """Its tags and those above them, as `fold_tag` gives them."""
-        return {tag for key, value in self.fields if key == "tags" for tag in tag_and_above(value)}
 
     @property
     def day(self) -> str:
@@ -106,7 +102,6 @@ class ScopedDocument:
 
 def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
     """Return all documents of an index, by folder and path."""
-    fields = reading.fields(connection)
     rows = connection.execute(
         "SELECT document_key, prefix, folders.path, documents.path, dated, mtime_ns"
         " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
@@ -118,19 +113,18 @@ def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
             (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"),
             dated,
             mtime_ns,
-            fields.get(key, ()),
         )
         for key, prefix, folder, path, dated, mtime_ns in rows
     )
 
 
-def list_choices(documents: Sequence[ScopedDocument]) -> Choices:
+def list_choices(documents: Sequence[ScopedDocument], fields: Fields) -> Choices:
     """Return what a form offers."""
     days = sorted(document.day for document in documents)
-    pairs = (f"{key}={value}" for document in documents for key, value in document.fields if key not in TEXT_FIELDS)
+    pairs = (f"{key}={value}" for own in fields.values() for key, value in own if key not in TEXT_FIELDS)
     return Choices(
         tuple(list_folders(documents)[:MAX_CHOICES]),
-        tuple(list_values(documents, "tags")[:MAX_CHOICES]),
+        tuple(list_values(fields, "tags")[:MAX_CHOICES]),
         tuple(name for name, _ in Counter(pairs).most_common(MAX_CHOICES)),
         tuple(days[:1] + days[-1:]),
     )
@@ -142,9 +136,9 @@ def list_folders(documents: Iterable[ScopedDocument]) -> list[str]:
     return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
 
 
-def list_values(documents: Iterable[ScopedDocument], key: str) -> list[str]:
+def list_values(fields: Fields, key: str) -> list[str]:
     """Return the values that a field has, those of the most documents first."""
-    counts = Counter(value for document in documents for name, value in document.fields if name == key)
+    counts = Counter(value for own in fields.values() for name, value in own if name == key)
     return [value for value, _ in counts.most_common()]
 
 
@@ -156,7 +150,7 @@ def find_part(view: "View", scope: Scope) -> Part:
     """
     documents, met = view.documents, ""
     left = {document.key for document in documents}
-    for term, meeting in read_filters(view.connection, scope, documents):
+    for term, meeting in read_filters(view, scope):
         if not left & meeting:
             days = sorted(document.day for document in documents if document.key in left)
             dated = f"; the days are {days[0]} to {days[-1]}" if days and term.startswith(("since:", "until:")) else ""
@@ -184,10 +178,9 @@ def leave_nothing(met: str, reason: str) -> Part:
 # Documents: folders, tags, days, fields.
 
 
-def read_filters(
-    connection: Connection, scope: Scope, documents: Sequence[ScopedDocument]
-) -> Iterator[tuple[str, set[int]]]:
+def read_filters(view: "View", scope: Scope) -> Iterator[tuple[str, set[int]]]:
     """(a filter as a question writes it, the keys of the documents that meet it) of what a scope asks of documents."""
+    connection, documents = view.connection, view.documents
     everything = {document.key for document in documents}
     if scope.folders:
         found = [find_folder(connection, f"in:{name}", name, documents) for name in scope.folders]
@@ -195,9 +188,9 @@ def read_filters(
     for name in scope.not_folders:
         yield f"-in:{name}", everything - find_folder(connection, f"-in:{name}", name, documents)
     for name in scope.tags:
-        yield f"tag:{name}", find_tag(f"tag:{name}", name, documents)
+        yield f"tag:{name}", find_tag(f"tag:{name}", name, view.fields)
     for name in scope.not_tags:
-        yield f"-tag:{name}", everything - find_tag(f"-tag:{name}", name, documents)
+        yield f"-tag:{name}", everything - find_tag(f"-tag:{name}", name, view.fields)
     if scope.since:
         first, _ = read_days(f"since:{scope.since}", scope.since)
         yield f"since:{scope.since}", {document.key for document in documents if document.day >= first}
@@ -205,7 +198,7 @@ def read_filters(
         _, last = read_days(f"until:{scope.until}", scope.until)
         yield f"until:{scope.until}", {document.key for document in documents if document.day <= last}
     for condition in scope.where:
-        yield f"where:{condition}", find_field(condition, documents)
+        yield f"where:{condition}", find_field(condition, view.fields)
 
 
 def find_folder(connection: Connection, term: str, name: str, documents: Sequence[ScopedDocument]) -> set[int]:
@@ -245,22 +238,25 @@ def fold_tag(name: str) -> str:
     return name.removeprefix("#").strip("/").casefold()
 
 
-def find_tag(term: str, name: str, documents: Sequence[ScopedDocument]) -> set[int]:
+def find_tag(term: str, name: str, fields: Fields) -> set[int]:
     """The documents with a tag, or one below it; raises where none has it."""
-    found = {document.key for document in documents if fold_tag(name) in document.tags}
+    wanted = fold_tag(name)
+    found = {
+        key for key, own in fields.items() for field, tag in own if field == "tags" and wanted in tag_and_above(tag)
+    }
     if not found:
-        listed = suggest_among(list_values(documents, "tags"), name) or ", or any other"
+        listed = suggest_among(list_values(fields, "tags"), name) or ", or any other"
         raise ScopeError(term, f"no document has the tag {name!r}{listed}")
     return found
 
 
-def find_field(condition: str, documents: Sequence[ScopedDocument]) -> set[int]:
+def find_field(condition: str, fields: Fields) -> set[int]:
     """The documents whose front matter has `status=draft`, or `status`; raises where none has that key, or value."""
     name, sign, given = condition.partition("=")
     key, wanted, term = name.strip().lower(), " ".join(given.split()), f"where:{condition}"
-    held = [(item.key, own.casefold()) for item in documents for known, own in item.fields if known == key]
+    held = [(document, own.casefold()) for document, pairs in fields.items() for known, own in pairs if known == key]
     if not held:
-        counts = Counter(known for document in documents for known in dict(document.fields))
+        counts = Counter(known for pairs in fields.values() for known in dict(pairs))
         what = f"the field {name.strip()!r} in its front matter" if counts else "front matter"
         listed = suggest_among([known for known, _ in counts.most_common()], key)
         raise ScopeError(term, f"no document has {what}{listed}")
@@ -270,7 +266,7 @@ def find_field(condition: str, documents: Sequence[ScopedDocument]) -> set[int]:
     found = found or {document for document, own in held if any(day.startswith(days) for day in find_days(own))}
     found = found or {document for document, own in held if low and own.startswith(low)}
     if not found:
-        listed = suggest_among(list_values(documents, key), wanted)
+        listed = suggest_among(list_values(fields, key), wanted)
         raise ScopeError(term, f"{key} is {given!r} in no document{listed}")
     return found
 
@@ -324,12 +320,11 @@ def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     terms = tokenize(phrase)
     if terms:
         keys = np.intersect1d(keys, view.lexical.find_holding(terms), assume_unique=True)
-    fields = {document.key: document.fields for document in view.documents}
     found = [
         key
         for key, document_key, title, body in reading.bodies(view.connection, keys.tolist())
         if pattern.search(_normalize(f"{title}\n{body}"))
-        or any(pattern.search(_normalize(value)) for _, value in fields[document_key])
+        or any(pattern.search(_normalize(value)) for _, value in view.fields.get(document_key, ()))
     ]
     return np.array(found, np.int64)
 

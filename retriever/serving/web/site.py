@@ -151,5 +151,5 @@ class Site:
         known = self._outline
         if known is None or known[0] != wanted:
             known = self._outline = wanted, read_outline(view.connection)
-            self.choices = list_choices(view.documents)
+            self.choices = list_choices(view.documents, view.fields)
         return known[1]
