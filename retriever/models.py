@@ -59,7 +59,7 @@ class OpenModels:
         return self._encoder if view.embedded_share else None
 
     def generator(self) -> "ServedGenerator":
-        """Return the language model; all stages ask the same one, and share its circuit breaker."""
+        """Return the language model; all stages ask the same one."""
         from retriever.served.generator import ServedGenerator
 
         if self._generator is None:

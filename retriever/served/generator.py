@@ -33,7 +33,6 @@ progress = logging.getLogger("retriever.served.progress")
 
 BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
-REST_S = 60.0  # after two failures in a row
 
 
 def open_server(settings: LlmSettings) -> ModelServer:
@@ -53,19 +52,12 @@ def open_server(settings: LlmSettings) -> ModelServer:
 
 
 class ServedGenerator:
-    """Writes with a model on a server; every fault is a LanguageModelError of `write` and `room`.
-
-    After two failures in a row it fails at once for a minute (a circuit breaker). A wrong answer is no such failure,
-    because the server works, nor is one of a task that has a time limit of its own.
-    """
+    """Writes with a model on a server; every fault is a LanguageModelError of `write` and `room`."""
 
     def __init__(self, settings: LlmSettings) -> None:
         """Name the model; nothing is asked yet."""
         self._settings = settings
         self.name = settings.model  # as its server names it once that was asked
-        self._failures = 0  # in a row
-        self._failure = LanguageModelError()  # the last of them
-        self._rests_until = 0.0
         self._model: ModelInfo | None = None
         self._answered_at = -math.inf
         self._speed: Speed | None = None
@@ -114,36 +106,27 @@ class ServedGenerator:
     def write(self, task: Task[Written]) -> Written:
         """As `Generator.write`."""
         with self._guarded(task.seconds):
-            written = self._write(task)
-        self._failures = 0
-        return written
+            return self._write(task)
 
     @contextmanager
     def _guarded(self, seconds: float | None) -> Iterator[None]:
-        """Count what fails inside, where the server is asked in so many seconds; raise while it rests."""
-        if (left := self._rests_until - time.monotonic()) > 0:
-            again = f"failed {self._failures} times; asked again in {left:.0f} s"
-            raise type(self._failure)(f"{self._failure} ({again})")
+        """Learn from what fails inside, where the server is asked in so many seconds."""
         try:
             yield
-        except (WrongAnswerError, TaskTooLongError) as error:
-            self._failures = 0
+        except WrongAnswerError:
+            raise
+        except TaskTooLongError as error:
             # Of the numbers in a server's refusal the smaller one is its window, and the larger one the task.
             numbers = [int(number) for number in re.findall(r"\d{3,}", str(error.__cause__))]
-            if numbers and isinstance(error, TaskTooLongError) and self._model:
+            if numbers and self._model:
                 self._model = replace(self._model, window=min(*numbers, self._model.window))
             raise
         except LanguageModelError as error:
             self._model = None  # look it up again before the next task
-            if seconds is not None:  # it may have had too little time: that says nothing of the server
-                if isinstance(error, LanguageModelTimeoutError):
-                    what = f"{self.name} did not finish in the {seconds:.1f} s that it had"
-                    raise LanguageModelTimeoutError(f"{what}: give it more, or choose a smaller llm.model") from error
+            if seconds is None or not isinstance(error, LanguageModelTimeoutError):
                 raise
-            self._failures, self._failure = self._failures + 1, error
-            if self._failures >= 2:
-                self._rests_until = time.monotonic() + REST_S
-            raise
+            what = f"{self.name} did not finish in the {seconds:.1f} s that it had"
+            raise LanguageModelTimeoutError(f"{what}: give it more, or choose a smaller llm.model") from error
 
     def _write(self, task: Task[Written]) -> Written:
         settings, started = self._settings, time.monotonic()

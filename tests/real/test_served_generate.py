@@ -275,31 +275,6 @@ def test_that_a_model_loops_under_a_schema_is_remembered(served: Served) -> None
     assert [asked.has_schema for asked in served.script.asked] == [True, True, False, False]
 
 
-def test_after_two_failures_nothing_is_asked_and_wrong_answers_are_none(served: Served) -> None:
-    generator = served.open()
-    served.script.once.extend([written("no")] * 6)
-    for _ in range(3):
-        assert type(failure(generator)) is WrongAnswerError
-    served.script.once.extend([cut_stream(), cut_stream()])
-    first, second = failure(generator), failure(generator)
-    count = len(served.script.requests)
-    third = failure(generator)
-    assert [type(error) for error in (first, second, third)] == [CutAnswerError] * 3
-    assert str(third).startswith(str(second))
-    assert "asked again in" in str(third)
-    assert len(served.script.requests) == count
-    assert served.open().write(TASK).queries == ("a boat is",)
-
-
-def test_a_task_without_time_does_not_speak_against_the_server(served: Served) -> None:
-    generator = served.open()
-    served.script.once.extend([silence()] * 3)
-    for _ in range(3):
-        assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
-    served.script.once.clear()
-    assert generator.write(TASK).queries == ("a boat is",)
-
-
 # Which model, and how much it reads
 
 
