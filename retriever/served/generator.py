@@ -7,8 +7,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from urllib.parse import urlsplit
@@ -93,11 +92,6 @@ class ServedGenerator:
             self._speed = speed
             write_speed(self.identity, speed)
 
-    def look_up(self, seconds: float | None = None) -> ModelInfo:
-        """Return what the server says of the model, in so many seconds; LanguageModelError."""
-        with self._guarded(seconds):
-            return self._look_up(seconds)
-
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         """As `Generator.room`; the window is the served model's, which the server is asked for once."""
         window = self.look_up(seconds).window
@@ -105,16 +99,8 @@ class ServedGenerator:
 
     def write(self, task: Task[Written]) -> Written:
         """As `Generator.write`."""
-        with self._guarded(task.seconds):
-            return self._write(task)
-
-    @contextmanager
-    def _guarded(self, seconds: float | None) -> Iterator[None]:
-        """Learn from what fails inside, where the server is asked in so many seconds."""
         try:
-            yield
-        except WrongAnswerError:
-            raise
+            return self._write(task)
         except TaskTooLongError as error:
             # Of the numbers in a server's refusal the smaller one is its window, and the larger one the task.
             numbers = [int(number) for number in re.findall(r"\d{3,}", str(error.__cause__))]
@@ -123,14 +109,14 @@ class ServedGenerator:
             raise
         except LanguageModelError as error:
             self._model = None  # look it up again before the next task
-            if seconds is None or not isinstance(error, LanguageModelTimeoutError):
+            if task.seconds is None or not isinstance(error, LanguageModelTimeoutError):
                 raise
-            what = f"{self.name} did not finish in the {seconds:.1f} s that it had"
+            what = f"{self.name} did not finish in the {task.seconds:.1f} s that it had"
             raise LanguageModelTimeoutError(f"{what}: give it more, or choose a smaller llm.model") from error
 
     def _write(self, task: Task[Written]) -> Written:
         settings, started = self._settings, time.monotonic()
-        window = self._look_up(task.seconds).window
+        window = self.look_up(task.seconds).window
         self._check_length(task, window)
         # A model that may have to be loaded gets longer, but a task's own limit always holds.
         is_loaded = started - self._answered_at < settings.keep_alive_seconds
@@ -164,8 +150,11 @@ class ServedGenerator:
             return written
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
 
-    def _look_up(self, seconds: float | None) -> ModelInfo:
-        """Return what the server says of the model; it is asked once, and again after a failure."""
+    def look_up(self, seconds: float | None = None) -> ModelInfo:
+        """Return what the server says of the model, in so many seconds; LanguageModelError.
+
+        It is asked once, and again after a failure.
+        """
         if self._model is None:
             server = self.server
             try:
