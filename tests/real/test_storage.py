@@ -100,7 +100,7 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
                 assert name.parts[0] != "chroma", name
                 continue
             assert same_hits(found(answer), found(truth[question])), name
-            if name.name != "chroma.sqlite3" or harm != "one bit flipped":  # in free pages one may go unnoticed
+            if name.parts[0] != "chroma":  # without which all vectors are scanned
                 assert "answered without it" in said([answer]), name
     assert shelf.encoder.encoded == 0
 
