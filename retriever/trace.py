@@ -35,22 +35,22 @@ class Deadline:
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0  # by the clock
 
-    def seconds_for(self, stage: StageName, needs: float = 0.0) -> float | None:
+    def seconds_for(self, stage: StageName) -> float | None:
         """Return how long an optional stage may take; None without a limit.
 
         Raises:
-            OutOfTimeError: nothing is left for it, or it `needs` more.
+            OutOfTimeError: nothing is left for it.
         """
         if self.total_s == math.inf:
             return None
         left, reserved = self.started + self.total_s - self.clock(), RESERVED_S[stage]
-        if left - reserved > needs:
+        if left > reserved:
             return left - reserved
         if left <= 0:
             raise OutOfTimeError("skipped, the budget is used up")
         raise OutOfTimeError(
             f"skipped, {1000 * left:,.0f} ms of the budget of {1000 * self.total_s:,.0f} ms were left, "
-            f"and {1000 * (reserved + needs):,.0f} ms are needed"
+            f"and {1000 * reserved:,.0f} ms are needed"
         )
 
 

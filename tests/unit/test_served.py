@@ -5,8 +5,7 @@ from pydantic import BaseModel
 
 from retriever.errors import WrongAnswerError
 from retriever.served.address import ollama_url
-from retriever.served.speed import size
-from retriever.served.task import drop_thoughts, find_object, read_answer
+from retriever.served.task import read_answer
 
 
 class Answer(BaseModel):
@@ -53,12 +52,6 @@ def test_anything_else_is_a_wrong_answer_and_is_not_repeated(text: str, reason: 
     assert len(str(caught.value)) < 200
 
 
-def test_thoughts_end_where_they_end() -> None:
-    assert drop_thoughts("<think>a</think>b<think>c") == "b"
-    assert drop_thoughts("no thoughts, 1 < 2") == "no thoughts, 1 < 2"
-    assert find_object('x {"a": "}"} y') == '{"a": "}"}'
-
-
 @pytest.mark.parametrize(
     ("host", "url"),
     [
@@ -102,7 +95,3 @@ def test_the_setting_goes_before_the_environment_and_another_machine_needs_leave
     monkeypatch.setenv("OLLAMA_HOST", "http://user:pw@example.com")
     assert ollama_url("http://127.0.0.1:5", allow_remote=False) == "http://127.0.0.1:5"
     assert ollama_url("192.168.1.5", allow_remote=True) == "http://192.168.1.5:11434"
-
-
-def test_size_counts_every_script_by_its_bytes() -> None:
-    assert [size(text) for text in ("boat", "böot", "船", "\ud800")] == [4, 5, 3, 3]
