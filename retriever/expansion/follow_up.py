@@ -112,8 +112,8 @@ def find_fault(written: str, question: str, turns: Sequence[Turn], languages: tu
     if lost:
         return f"it lost {lost[0]}"
     # `when` and `what` make two questions, which `tokenize` would not tell apart.
-    repeats = {" ".join(re.findall(r"\w+", text.casefold())) for text in (written, *asked)}
-    return "it repeats an earlier question" if len(repeats) <= len(set(asked)) else ""
+    again, *earlier = (re.findall(r"\w+", text.casefold()) for text in (written, *asked))
+    return "it repeats an earlier question" if again in earlier else ""
 
 
 def carry_words(
