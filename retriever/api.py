@@ -9,7 +9,6 @@
 Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,8 +24,6 @@ from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.text import as_tuple
 from retriever.trace import NoProgress
-
-log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from retriever.indexing.forget import ForgetReport
