@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import LiteralString
 
@@ -69,19 +69,6 @@ class Server:
         with self.new_database() as address:
             make_tables(open_store(address).url)
             yield address
-
-    @contextlib.contextmanager
-    def standby(self) -> Iterator["Server"]:
-        """A copy that follows this server, and can only be read."""
-        folder = self.data / f"standby-{secrets.token_hex(4)}"
-        copy = replace(self, data=folder, port=free_port())
-        self.run("pg_basebackup", "-D", folder / "pg", "-R", "-c", "fast", "-d", self.address())
-        copy.start()
-        try:
-            yield copy
-        finally:
-            copy.stop("immediate")
-            shutil.rmtree(folder)
 
     def reload(self) -> None:
         """Reads pg_hba.conf again."""

@@ -58,8 +58,6 @@ class Stage:
     needed: int = 0
     """How many texts are embedded in one go."""
     seconds: float = 0.0
-    largest: int = 0
-    """Bytes of the largest file of the index."""
 
 
 def in_a_child(work: Callable[[], object]) -> tuple[int, int]:
@@ -152,7 +150,6 @@ def staged(scenario: Scenario, place: Path) -> Stage:
     stage.needed = result(lambda: (stage.scenario.act(stage.shelf), stage.shelf.encoder.encoded)[1])
     stage.seconds = time.monotonic() - begun
     stage.after = result(lambda: asked(shelf))[0]
-    stage.largest = max(path.stat().st_size for path in shelf.index.rglob("*"))
     return stage
 
 
@@ -211,16 +208,9 @@ def aftermath(stage: Stage, kept: int) -> list[str]:
     wrong += found + [f"degraded: {sentence}" for sentence in degraded]
     if answers != stage.after:
         wrong.append("the answers are not those of an index made in one go")
-    wrong += oversized(stage)
     if embedded > max(0, stage.needed - kept):
         wrong.append(f"{embedded} texts were embedded, {kept} of {stage.needed} had been")
     return wrong
-
-
-def oversized(stage: Stage) -> list[str]:
-    """Files that are far larger than any need be: a damaged graph of ChromaDB's has grown to 100 GB of holes."""
-    sizes = {path: path.stat().st_size for path in stage.shelf.index.rglob("*") if path.is_file()}
-    return [f"{path.name} has {size:,} bytes" for path, size in sizes.items() if size > 3 * stage.largest]
 
 
 def _finished(stage: Stage) -> tuple[int, Answers, list[str], list[str]]:
@@ -309,7 +299,7 @@ def damaged_file(stage: Stage, name: Path, harm: str, chance: random.Random) -> 
     answers, degraded, found, embedded = outcome.value
     wrong = [] if answers == stage.after else ["a wrong answer"]
     wrong += [] if _may_pass(name) else found
-    wrong += oversized(stage) + ([f"{embedded} texts were embedded"] if embedded else [])
+    wrong += [f"{embedded} texts were embedded"] if embedded else []
     unnoticed = not degraded and changed and not _may_pass(name)
     return [*wrong, "nothing was said"] if unnoticed else wrong
 

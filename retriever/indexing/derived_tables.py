@@ -73,12 +73,8 @@ def write_words(connection: Connection, documents: list[int], progress: Progress
                 postings.setdefault(term, []).append((key, count, len(tokens[key])))
         size = (len(keys), sum(len(tokens[key]) for key in keys), document)
         connection.execute("UPDATE documents SET sections = ?, length = ? WHERE document_key = ?", size)
-        connection.executemany(
-            "INSERT INTO postings (document_key, term, block) VALUES (?, ?, ?)",
-            ((document, encode_term(term), np.array(held, POSTING).tobytes()) for term, held in postings.items()),
-        )
+        blocks = ((document, encode_term(term), np.array(held, POSTING).tobytes()) for term, held in postings.items())
+        writing.insert(connection, "postings", "document_key, term, block", blocks)
         written = Counter(chain.from_iterable(words[key] for key in keys))
-        connection.executemany(
-            "INSERT INTO words (document_key, word, sections, letters) VALUES (?, ?, ?, ?)",
-            ((document, own := encode_term(word), count, signed_letters(own)) for word, count in written.items()),
-        )
+        rows = ((document, own := encode_term(word), count, signed_letters(own)) for word, count in written.items())
+        writing.insert(connection, "words", "document_key, word, sections, letters", rows)

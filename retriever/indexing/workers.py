@@ -30,7 +30,7 @@ from retriever.indexing.update import (
     remember_settings,
 )
 from retriever.protocols import Encoder, Progress
-from retriever.store import reading
+from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.reading import StoredDocument
@@ -110,7 +110,7 @@ def enqueue(request: IndexRequest, progress: Progress | None = None) -> int:
         found += [(change.folder.key, stat, None) for change in changes for stat in change.removed]
         note_skipped(connection, changes)
         rows = [(key, stat.path, json.dumps([stat, text and asdict(text)])) for key, stat, text in found]
-        connection.executemany("INSERT INTO queue (folder_key, path, content) VALUES (?, ?, ?)", rows)
+        writing.insert(connection, "queue", "folder_key, path, content", rows)
     return len(found)
 
 

@@ -64,7 +64,9 @@ def build_hits(
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
-    nodes, fields = view.tree.read(ids), reading.fields(view.connection, set(keys.values()))
+    found = reading.nodes(view.connection, ids)  # a database is waited for once: the fields come last
+    fields = reading.fields(view.connection, set(keys.values()))
+    nodes = {node.id: node for node in found}
     own_fields = {node_id: fields.get(keys[node_id], ()) for node_id in ids}
     candidates = rank_below_successors(candidates, nodes, own_fields)
     languages = view.lexical.read_apart

@@ -8,6 +8,7 @@ from itertools import islice
 from retriever.store.connection import Connection
 from retriever.store.database import make_schema
 from retriever.store.text_vectors import PackedVector
+from retriever.store.writing import insert
 
 ROWS_AT_ONCE = 1_000
 DERIVED = ("manifest_hash", "lexical_version")  # what `meta` says of what is made of the rows
@@ -18,11 +19,10 @@ def copy_rows(source: Connection, target: Connection) -> None:
     for table, columns in list_tables():
         order = " ORDER BY rowid" if table == "pending" else ""
         rows = iter(source.execute(f"SELECT {', '.join(columns)} FROM {table}{order}"))
-        statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
         while batch := list(islice(rows, ROWS_AT_ONCE)):
             # Vectors come last in their table; a database has a type for them.
             new = ((*row[:-1], PackedVector(row[-1])) for row in batch) if table == "vectors" else batch
-            target.executemany(statement, new)
+            insert(target, table, ", ".join(columns), new)
     for name in DERIVED:
         target.execute("DELETE FROM meta WHERE key = ?", (name,))
 

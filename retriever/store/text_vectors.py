@@ -62,14 +62,6 @@ def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[byte
     return found
 
 
-def count_lost(connection: Connection, fingerprint: str) -> int:
-    """Return how many chunks have no vector, and do not wait for one either."""
-    (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
-    waiting = "SELECT count(*) FROM chunks JOIN pending ON pending.text_hash = chunks.text_hash"
-    (pending,) = connection.execute(waiting).fetchone()
-    return int(max(0, chunks - pending - vector_count(connection, fingerprint)))
-
-
 @dataclass(frozen=True, slots=True)
 class NearText:
     """A text that is near to a question."""
@@ -108,14 +100,6 @@ def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix) -> list[Nea
         for key, cosine in zip(packed, cosines, strict=True)
     ]
     return sorted(found, key=lambda text: (-text.cosine, text.key))
-
-
-def vector_count(connection: Connection, fingerprint: str) -> int:
-    row = connection.execute(
-        "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
-        (fingerprint,),
-    ).fetchone()
-    return int(row[0])
 
 
 def pending_count(connection: Connection) -> int:

@@ -59,6 +59,12 @@ def set_place(connection: Connection, folder: StoredFolder) -> None:
         connection.execute(f"UPDATE {table} SET {changes} WHERE {condition}", (*values, folder.key))
 
 
+def insert(connection: Connection, table: str, columns: str, rows: Iterable[Sequence[object]]) -> None:
+    """Add rows, with these columns."""
+    marks = ", ".join("?" * (columns.count(",") + 1))
+    connection.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+
+
 def put_document(
     connection: Connection,
     folder_key: int,
@@ -81,41 +87,37 @@ def put_document(
         (*row, share, aliases, warnings, document.front_matter.dated),
     ).fetchone()
     fields = [(document_key, position, key, value) for position, (key, value) in enumerate(document.fields)]
-    connection.executemany("INSERT INTO fields (document_key, position, key, value) VALUES (?, ?, ?, ?)", fields)
+    insert(connection, "fields", "document_key, position, key, value", fields)
     holders = find_holders(document.nodes)
     node_keys = {placed.node.id: (document_key << NODE_BITS) + place for place, placed in enumerate(document.nodes)}
-    columns = (
-        "node_key, node_id, document_key, parent_id, kind, level, title, breadcrumb, first_line, last_line, text,"
-        " front_matter_lines, anchor, summary, holder_id"
-    )
-    nodes = (
+    nodes = [
         (
-            node_keys[placed.node.id],
-            placed.node.id,
-            document_key,
-            placed.parent_id,
+            *(node_keys[placed.node.id], document_key, placed.parent_id, holders.get(placed.node.id)),
             *describe_node(placed.node),
-            holders.get(placed.node.id),
         )
         for placed in document.nodes
-    )
-    connection.executemany(f"INSERT INTO nodes ({columns}) VALUES ({', '.join('?' * 15)})", nodes)
+    ]
+    insert(connection, "nodes", f"node_key, document_key, parent_id, holder_id, {NODE_COLUMNS}", nodes)
     rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
-    connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
+    insert(connection, "names", "name, node_key", rows)
     links = [
         (node_keys[node_id], position, link.line, link.kind, link.target_path, link.anchor)
         for position, (node_id, link) in enumerate(document.links)
     ]
-    columns = "source_key, position, line, kind, target_path, target_anchor"
-    connection.executemany(f"INSERT INTO links ({columns}) VALUES (?, ?, ?, ?, ?, ?)", links)
+    insert(connection, "links", "source_key, position, line, kind, target_path, target_anchor", links)
     return document_key
 
 
+NODE_COLUMNS = (
+    "node_id, kind, level, title, breadcrumb, first_line, last_line, text, front_matter_lines, anchor, summary"
+)
+
+
 def describe_node(node: "Node") -> tuple[object, ...]:
-    """From its kind to its summary, as the columns are named."""
+    """The values of NODE_COLUMNS."""
     first, last = (node.span.first, node.span.last) if node.span else (None, None)
     breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
-    place = (node.kind.value, node.level, node.title, breadcrumb, first, last)
+    place = (node.id, node.kind.value, node.level, node.title, breadcrumb, first, last)
     return (*place, node.text, node.front_matter_lines, node.anchor, node.summary)
 
 
@@ -129,8 +131,7 @@ def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:
         places[node] += 1
         span, hashed = chunk.span, text_hash(chunk.embedded_text)
         rows.append((key, node, span.first, span.last, chunk.text, hashed))
-    columns = "chunk_key, node_key, first_line, last_line, text, text_hash"
-    connection.executemany(f"INSERT INTO chunks ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+    insert(connection, "chunks", "chunk_key, node_key, first_line, last_line, text, text_hash", rows)
 
 
 def remove_documents(connection: Connection, document_keys: Sequence[int]) -> None:
@@ -183,8 +184,7 @@ def set_skipped(
     if set(noted) == set(rows.values()):
         return
     connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
-    columns = "folder_key, path, size, mtime_ns, ctime_ns, inode, reason"
-    connection.executemany(f"INSERT INTO skipped ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows.values())
+    insert(connection, "skipped", "folder_key, path, size, mtime_ns, ctime_ns, inode, reason", rows.values())
 
 
 def set_link_targets(connection: Connection, folder: StoredFolder) -> None:

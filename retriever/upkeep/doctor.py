@@ -188,23 +188,18 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    yield Finding("index", "rows", "well", f"{says}; every row can be read")
+    yield Finding("index", "rows", "well", says)
     skipped, remarks = len(listing.skipped(connection)), len(listing.warnings(connection))
     found = ((counts.broken_links, "broken link"), (skipped, "skipped file"), (remarks, "remark"))
     if named := ", ".join(pluralize(number, noun) for number, noun in found if number):
         yield Finding("index", "documents", "note", named, CommandHint("status -v", "to see which, run").render())
 
-    # Three states that look alike in the counts: no encoder, a first run that goes on, and what is lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""
-    again = CommandHint("index FOLDER").render()
     if not fingerprint:
         yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
-    elif lost := text_vectors.count_lost(connection, fingerprint):
-        says = f"of {lost:,} of {counts.chunks:,} chunks the vector is lost"
-        yield Finding("index", "vectors", "problem", says, again)
     elif waiting := text_vectors.pending_count(connection):
         says = f"{pluralize(waiting, 'text')} without a vector yet: their sections are found by words alone"
-        yield Finding("index", "vectors", "note", says, again)
+        yield Finding("index", "vectors", "note", says, CommandHint("index FOLDER").render())
     else:
         yield Finding("index", "vectors", "well", "every chunk has one")
 

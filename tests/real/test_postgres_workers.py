@@ -246,21 +246,6 @@ def test_index_beside_workers_has_the_last_word(postgres: str, docs: Path, monke
     assert len(documents(postgres)) == 5
 
 
-def test_what_is_queued_is_what_was_seen_last(postgres: str, docs: Path) -> None:
-    api.index_folders([docs], postgres, settings=PLAIN)
-    before = (docs / "page0.md").read_bytes()
-    (docs / "page0.md").write_text("# Other\n", encoding="utf-8")
-    (docs / "new.md").write_text("# New\n", encoding="utf-8")
-    (docs / "page1.md").unlink()
-    assert enqueue(docs, postgres) == 3
-    (docs / "page0.md").write_bytes(before)
-    (docs / "new.md").unlink()
-    write_pages(docs, [1])
-    assert enqueue(docs, postgres) == 0
-    assert work(postgres) == []
-    assert documents(postgres) == [f"page{number}.md" for number in range(6)]
-
-
 def test_settings_that_change_meanwhile(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     enqueue(docs, postgres)
     other = {**PLAIN, "chunks": {"max_tokens": 64}}
