@@ -1,26 +1,18 @@
 """What is made of the evidence: more of it never lowers the confidence, and chance is no evidence."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retriever.api import open_retriever
-from retriever.indexing.background import (
-    UNRELATED_QUESTIONS,
-    Background,
-    add_cosines,
-    measure_cosines,
-)
 from retriever.searching.confidence import assess, measure_agreement
 from retriever.searching.question_words import cut_words, read_form
-from retriever.types import FloatMatrix, Ranked, Ranking, Signals, Source
+from retriever.types import Ranked, Ranking, Signals, Source
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
 
@@ -143,34 +135,6 @@ def test_words_stand_together_in_a_paragraph_or_in_titles(tmp_path: Path) -> Non
     assert together("rises children") == together("harbour children") == together("night dogs") == 0.0
     assert together("price ticket dogs") == 0.5
     assert together("ticket") == 1.0
-
-
-class Flat(FakeEncoder):
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        return np.tile(np.eye(1, self.dimension, dtype=np.float32), (len(texts), 1))
-
-
-def measured(encoder: FakeEncoder, chunks: FloatMatrix) -> Background | None:
-    return add_cosines([measure_cosines(encoder.encode_queries(UNRELATED_QUESTIONS), chunks, encoder.fingerprint)])
-
-
-@pytest.fixture
-def chunks() -> FloatMatrix:
-    return FakeEncoder().encode_documents([f"page {number} of the harbour" for number in range(20)])
-
-
-def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatrix) -> None:
-    cosines = FakeEncoder().encode_documents(UNRELATED_QUESTIONS).astype(float) @ chunks.T.astype(float)
-    found = measured(FakeEncoder(), chunks)
-    assert found is not None
-    assert found.best == pytest.approx(np.median(cosines.max(axis=1)), abs=1e-6)
-    assert found.deviation == pytest.approx(cosines.std(), abs=1e-6)
-    assert (found.fingerprint, found.chunks) == (FakeEncoder().fingerprint, 20)
-
-
-def test_without_chunks_or_differences_there_is_no_scale(chunks: FloatMatrix) -> None:
-    assert measured(FakeEncoder(), chunks[:0]) is None
-    assert measured(Flat(), Flat().encode_documents(["one", "other"])) is None
 
 
 def kept(shelf: Shelf) -> Any:  # noqa: ANN401 - JSON

@@ -17,13 +17,6 @@ def test_cut_at_a_word() -> None:
     assert cut("one", 1) == cut("one", 0) == ""
 
 
-@given(st.text(max_size=60), st.integers(0, 70))
-def test_a_cut_text_is_a_beginning_and_no_longer_than_asked(text: str, length: int) -> None:
-    shown = cut(text, length)
-    assert len(shown) <= length or shown == text == ""
-    assert shown == text if len(text) <= length else text.startswith(shown.removesuffix("…"))
-
-
 PAGE = "# Mail\n\nLetters.\n\n## Stamps\n\nA stamp pays.\n\n## Parcels\n\nA parcel is weighed.\n"
 STAMPS = (Span(5, 8), "## Stamps\n\nA stamp pays.\n\n")
 PARCELS = (Span(9, 11), "## Parcels\n\nA parcel is weighed.\n")
