@@ -17,7 +17,7 @@ from retriever.settings.schema import LlmSettings
 class LlmFinding:
     """One thing that was looked at."""
 
-    what: Literal["model", "context window", "answer"]
+    what: Literal["model", "answer"]
     is_well: bool
     says: str  # what was seen, or what is wrong and what to do about it
 
@@ -40,15 +40,9 @@ def check_llm(settings: LlmSettings) -> Iterator[LlmFinding]:
     try:
         generator = ServedGenerator(settings)
         model = generator.look_up()
-        yield LlmFinding(what, True, f"{model.name} is there, at {generator.server.url}")
-        longest, wanted = model.context_length, settings.num_ctx
-        says = f"{wanted} of the {longest} tokens that {model.name} can read"
-        if longest is None:
-            says = f"the server does not say how many {model.name} reads: {model.window} are assumed (llm.num_ctx)"
-        elif longest < wanted:
-            says = f"{model.name} reads {longest} tokens, fewer than llm.num_ctx ({wanted}): every task is cut to that"
-        yield LlmFinding("context window", True, says)
-
+        longest = model.context_length or "an unknown number"
+        reads = f"it reads {model.window} of {longest} tokens (llm.num_ctx)"
+        yield LlmFinding(what, True, f"{model.name} is there, at {generator.server.url}; {reads}")
         what, started = "answer", time.monotonic()
         generator.write(_count_task())
         if generator.speed is None:  # the server does not measure, and may have loaded the model first

@@ -117,14 +117,17 @@ class ServedGenerator:
     def _write(self, task: Task[Written]) -> Written:
         settings, started = self._settings, time.monotonic()
         window = self.look_up(task.seconds).window
-        self._check_length(task, window)
+        needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
+        if needed > self._prompt_tokens(window, task.max_tokens):
+            has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
+            raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: see llm.num_ctx")
         # A model that may have to be loaded gets longer, but a task's own limit always holds.
         is_loaded = started - self._answered_at < settings.keep_alive_seconds
         seconds = settings.seconds + (0 if is_loaded else settings.load_seconds)
         deadline = started + min(seconds, math.inf if task.seconds is None else task.seconds)
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
-        prompt, speed = task.instructions + task.material, self.speed
-        about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
+        read, speed = size(task.instructions + task.material), self.speed
+        about = f", about {speed.seconds(read, task.max_tokens // 3):.0f} s" if speed else ""
         progress.info("asking %s%s", self.name, about)
         problem, is_schema_to_blame = "", False
         # Under a schema some models write nothing, and some loop: that is remembered.
@@ -167,12 +170,6 @@ class ServedGenerator:
             except ServedError as error:
                 raise server.explain(error) from error
         return self._model
-
-    def _check_length(self, task: Task[Written], window: int) -> None:
-        needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
-        if needed > self._prompt_tokens(window, task.max_tokens):
-            has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
-            raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: see llm.num_ctx")
 
     def _prompt_tokens(self, window: int, max_tokens: int) -> int:
         """Return how many tokens of instructions and material fit into a context window beside the answer."""

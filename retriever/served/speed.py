@@ -39,10 +39,9 @@ class Speed:
     writes: float
     has_schema: bool = True  # whether the model writes what is asked for under a JSON schema
 
-    def seconds(self, read: str | int, written: int) -> float:
-        """Return about how long a task takes that has this text (or so many bytes) and an answer of so many tokens."""
-        bytes_read = size(read) if isinstance(read, str) else read
-        return bytes_read / BYTES_PER_TOKEN / self.reads + written / self.writes
+    def seconds(self, read: int, written: int) -> float:
+        """Return about how long a task takes that has so many bytes, and an answer of so many tokens."""
+        return read / BYTES_PER_TOKEN / self.reads + written / self.writes
 
     def bytes_in(self, seconds: float, written: int) -> int:
         """Return how much can be read in the seconds beside writing so many tokens; at least 0."""
