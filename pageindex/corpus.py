@@ -12,7 +12,6 @@ CorpusError
 import errno
 import os
 import stat
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -258,8 +257,6 @@ class _Walk:
         """Return whether a name can be stored and printed; names one that cannot."""
         if name.isascii():
             return True
-        if problem := explain_encoding(name):
-            raise UnreadableFolderError(f"{self.root}: {problem}")
         if not any("\ud800" <= char <= "\udfff" for char in name):
             return True
         self.skip(path, "its name is not UTF-8")
@@ -299,17 +296,6 @@ class _Walk:
             self.links.append((path, os.path.relpath(target, self.root).replace(os.sep, "/")))
 
 
-def explain_encoding(path: str) -> str:
-    """Return why a path cannot be believed: by its locale, Python takes names of files as another encoding than UTF-8.
-
-    Under other names than before, all documents would be new ones, and those that are known gone.
-    """
-    encoding = sys.getfilesystemencoding()
-    if path.isascii() or encoding == "utf-8":
-        return ""
-    return f"names of files are read as {encoding} here; set PYTHONUTF8=1, or start Python with -X utf8"
-
-
 def find_repository(root: str) -> list[str]:
     """The folders above the root, innermost first, as far as they belong to its git repository; none outside of one."""
     folders: list[str] = []
@@ -330,8 +316,6 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     nothing, because what it points at is listed under its own path. Raises UnreadableFolderError when `root` itself
     cannot be listed; IgnorePatternError when one of `options.ignore` is no pattern.
     """
-    if problem := explain_encoding(str(root)):
-        raise UnreadableFolderError(problem)
     walk = _Walk(os.path.realpath(root), options or CorpusOptions())
     walk.run()
     # A link whose target is not listed either would lose, in silence, what it points at.
@@ -360,8 +344,6 @@ def find_document(root: str, path: str, options: CorpusOptions | None = None) ->
     Raises UnreadableDocumentError, with the reason, when `list_files` would not list it; IgnorePatternError when one of
     `options.ignore` is no pattern.
     """
-    if problem := explain_encoding(f"{root}/{path}"):
-        raise UnreadableDocumentError(path, problem)
     walk = _Walk(root, options or CorpusOptions())
     rules = walk.first_rules()
     parts = path.split("/")

@@ -11,7 +11,7 @@ from retriever.api import forget_documents, index_folders, open_retriever
 from retriever.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from tests.program import Cli
-from tests.shelf import WORDS_ALONE, write_pages
+from tests.shelf import write_pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = {"\u00c4pfel.md": "# \u00c4pfel\n\nApples are fruit.\n", "~.md": "# Tilde\n\nA name of fruit.\n"}
@@ -30,32 +30,6 @@ def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.Comp
     return subprocess.run(
         [sys.executable, *command], cwd=folder, env=kept | variables, capture_output=True, timeout=60, check=False
     )
-
-
-def names(folder: Path) -> set[str]:
-    with open_retriever((), settings=WORDS_ALONE, index=folder) as retriever:
-        return {node.path for node in retriever.nodes() if node.kind == "file"}
-
-
-@pytest.mark.timeout(120)
-def test_no_locale_takes_a_file_out_of_an_index(docs: Path, tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    index_folders([docs], index)
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0"}
-    asked = run(ROOT / "hybrid_retrieve.py", "apples", "--index", index, folder=docs, **plain)
-    assert b"names of files are read as ascii here; set PYTHONUTF8=1" in asked.stderr
-    assert names(index) == set(PAGES)
-    script = (
-        "from retriever.api import open_retriever\n"
-        f"with open_retriever((), {str(index)!r}) as retriever:\n"
-        "    answer = retriever.search('fruit')\n"
-        "    print(len(answer.hits), *map(str, answer.degraded))\n"
-    )
-    library = run("-c", script, folder=ROOT, **plain)
-    assert library.returncode == 0, library.stderr
-    assert b"names of files are read as ascii here; set PYTHONUTF8=1" in library.stdout
-    assert library.stdout.startswith(b"2 ")
-    assert names(index) == set(PAGES)
 
 
 def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Path) -> None:
