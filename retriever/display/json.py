@@ -17,7 +17,7 @@ from retriever.trace import Spent
 from retriever.types import Degradation, IndexState, SimilarSection, StageName
 
 if TYPE_CHECKING:
-    from retriever.types import Answer, Hit, ShortAnswer
+    from retriever.types import Answer, ShortAnswer
 
 SCHEMA_VERSION = 2
 
@@ -137,7 +137,7 @@ def dump_answer(
 ) -> dict[str, Any]:
     """An answer; with each hit's text if `full`, with the trace if `explain`, with made-up texts if `hypothetical`."""
     content: dict[str, Any] = dump(answer, *(() if explain else ("trace",)))
-    content["hits"] = [dump_hit(hit, full=full) for hit in answer.hits]
+    content["hits"] = [dump(hit, *(() if full else ("text", "text_cut"))) for hit in answer.hits]
     if answer.expansion is not None:
         content["expansion"] = dump_expansion(answer.expansion, hypothetical=hypothetical)
     return content | {"timings_ms": sum_timings(answer, spent)}
@@ -146,12 +146,6 @@ def dump_answer(
 def dump_short_answer(short: "ShortAnswer", spent: Spent) -> dict[str, Any]:
     """The answer as `dump_answer` has it, and its sentences."""
     return dump_answer(short.answer, spent) | {"answer": dump(short, "answer")}
-
-
-def dump_hit(hit: "Hit", *, full: bool) -> dict[str, Any]:
-    """A hit; with its text if `full`."""
-    content: dict[str, Any] = dump(hit, *(() if full else ("text", "text_cut")))
-    return content
 
 
 def dump_expansion(report: ExpansionReport, *, hypothetical: bool) -> dict[str, Any]:

@@ -81,9 +81,9 @@ def make_web_app(library: "ServedIndex") -> Starlette:
         return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     async def answer_picture(request: Request) -> Response:
-        picture = await run(pages.picture, request.scope["query_string"])
+        content, media_type = await run(pages.picture, request.scope["query_string"])
         headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Security-Policy": PICTURE_POLICY}
-        return Response(picture.content, media_type=picture.media_type, headers=headers)
+        return Response(content, media_type=media_type, headers=headers)
 
     async def answer_failure(request: Request, error: Exception) -> Response:
         return await run(describe_failure, pages, request, error)

@@ -31,7 +31,7 @@ from retriever.serving.arguments import Arguments
 from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section
 from retriever.serving.web.examples import BEGINNINGS, MAX_READ, suggest_questions
 from retriever.serving.web.parse import WHOLE_LINES
-from retriever.serving.web.pictures import Picture, locate_picture, read_picture
+from retriever.serving.web.pictures import locate_picture, read_picture
 from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
 from retriever.serving.web.site import Site, Text, Visit, address, link_editor, read_query
 from retriever.settings.layers import profile_names, profile_summary
@@ -256,8 +256,8 @@ class Pages:
             more=len(nodes) - len(nodes[:MAX_LISTED]),
         )
 
-    def picture(self, query: bytes) -> Picture:
-        """Return a picture of a document."""
+    def picture(self, query: bytes) -> tuple[bytes, str]:
+        """Return a picture of a document, and its media type."""
         given = read_query(query, PictureArguments)
         retriever = self._site.open("")
         with retriever.view() as view:

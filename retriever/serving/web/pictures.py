@@ -7,7 +7,7 @@ runs or loads, also where somebody opens it by itself.
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_regular
@@ -33,16 +33,8 @@ _TYPES = {
 PICTURE_SUFFIXES = tuple(_TYPES)
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture as it is sent."""
-
-    content: bytes
-    media_type: str
-
-
-def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAccess) -> Picture:
-    """Return the picture of that name.
+def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAccess) -> tuple[bytes, str]:
+    """Return the picture of that name, and its media type.
 
     Args:
         folders: of the index.
@@ -65,7 +57,7 @@ def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAcces
             content, _, _ = read_regular(folder.path, path, MAX_PICTURE_BYTES)
         except (UnreadableDocumentError, OSError, ValueError):
             continue
-        return Picture(content, media_type)
+        return content, media_type
     raise UsageError("there is no such picture below the indexed folders")
 
 

@@ -287,8 +287,7 @@ class _Renderer(RendererHTML):
     def math_inline(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         return write_formula(tokens[place].content)
 
-    def math_inline_double(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return write_formula(tokens[place].content)
+    math_inline_double = math_inline
 
     def math_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         attributes = self._attributes(tokens[place], "formula")
