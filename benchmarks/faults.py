@@ -1,12 +1,11 @@
-"""Interrupts and damages indexes, and counts what was lost: the figures of docs/internals/reliability.md.
+"""Interrupts commands, and counts what was lost: the figures of docs/internals/reliability.md.
 
     uv run --group dev python benchmarks/faults.py [--trials N] [--seed N]
-        [--kinds kill,damage,readers] [--scenarios "first indexing,forgetting"]
+        [--kinds kill,readers] [--scenarios "first indexing,forgetting"]
 
 Linux alone. Prints a table, and every trial that lost something; exits with 1 for any.
 """
 
-import itertools
 import json
 import random
 import shutil
@@ -25,9 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import retriever.indexing.embed
 from retriever.vectors.chroma import import_chromadb
-from tests.damage import HARMS
 from tests.scenarios import SCENARIOS, Scenario
-from tests.trials import between_states, damaged_file, killed, large, staged
+from tests.trials import between_states, killed, staged
 
 Trial = tuple[str, str, list[str]]
 """What was interrupted, how, and what was wrong then."""
@@ -64,16 +62,6 @@ def kills(plan: Plan) -> Iterator[Trial]:
             yield scenario.name, f"after {share:.1%} of {stage.seconds:.2f} s", killed(stage, share)
 
 
-def damage(plan: Plan) -> Iterator[Trial]:
-    """Harms every derived file in every way."""
-    stage = large(plan.place)
-    chance = random.Random(plan.seed)
-    names = sorted(path.relative_to(stage.shelf.index) for path in (stage.shelf.index / "snapshot-1").rglob("*"))
-    files = [name for name in names if (stage.shelf.index / name).is_file() and name.name != "readers.lock"]
-    for harm, name in itertools.islice(itertools.cycle(itertools.product(HARMS, files)), max(plan.trials, 1)):
-        yield f"derived file: {harm}", name.as_posix(), damaged_file(stage, name, harm, chance)
-
-
 def readers(plan: Plan) -> Iterator[Trial]:
     """Four readers and a writer, for as many seconds as there are trials, at most 60."""
     seconds = min(plan.trials, 60)
@@ -83,7 +71,6 @@ def readers(plan: Plan) -> Iterator[Trial]:
 
 KINDS: dict[str, Callable[[Plan], Iterator[Trial]]] = {
     "kill": kills,
-    "damage": damage,
     "readers": readers,
 }
 
@@ -95,7 +82,7 @@ KINDS: dict[str, Callable[[Plan], Iterator[Trial]]] = {
 @click.option("--scenarios", default="", help="Which of them are killed, with commas between; all.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each trial instead of the table.")
 def main(trials: int, seed: int, kinds: str, scenarios: str, as_json: bool) -> None:
-    """Count what interruptions and damage cost."""
+    """Count what interruptions cost."""
     chosen = _named(scenarios.split(",")) if scenarios else SCENARIOS
     import_chromadb()
     retriever.indexing.embed.TEXTS_AT_ONCE = 4

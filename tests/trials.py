@@ -1,4 +1,4 @@
-"""What interrupts a command, and what must be true afterwards: killed at any moment, or with files damaged.
+"""What interrupts a command, and what must be true afterwards: killed at any moment, or read meanwhile.
 
 One process imports everything and forks before it opens anything: a trial then takes as long as its own work, a third
 of a second. What a trial did wrong is a list of sentences, empty when it did nothing wrong.
@@ -9,7 +9,6 @@ import gc
 import importlib
 import json
 import os
-import random
 import select
 import shutil
 import signal
@@ -26,7 +25,6 @@ from retriever.errors import RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store.store import open_store
 from retriever.upkeep.doctor import examine_index
-from tests.damage import damage
 from tests.scenarios import Scenario, SlowEncoder, pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 
@@ -274,41 +272,3 @@ def _write(shelf: Shelf, until: float) -> tuple[int, list[str]]:
         shelf.update()
         number += 1
     return 0, []
-
-
-def large(place: Path) -> Stage:
-    """An index large enough for ChromaDB to write files of vectors; `before` is what it is made of."""
-    scenario = Scenario("large", _made, lambda shelf: shelf.update())
-    return staged(scenario, place)
-
-
-def _made(shelf: Shelf) -> None:
-    for name, text in {**PAGES, **pages(70, "large")}.items():
-        shelf.write(name, text)
-    shelf.update()
-
-
-def damaged_file(stage: Stage, name: Path, harm: str, chance: random.Random) -> list[str]:
-    """Harms a derived file: the next question answers rightly and says so, `doctor` finds nothing after it."""
-    put_back(stage)
-    file = stage.shelf.index / name
-    changed = damage(file, harm, chance)
-    outcome = ended(*in_a_child(lambda: _asked_and_examined(stage)))
-    if outcome.error or outcome.wrong:
-        return [f"the next question failed: {outcome}"]
-    answers, degraded, found, embedded = outcome.value
-    wrong = [] if answers == stage.after else ["a wrong answer"]
-    wrong += [] if _may_pass(name) else found
-    wrong += [f"{embedded} texts were embedded"] if embedded else []
-    unnoticed = not degraded and changed and not _may_pass(name)
-    return [*wrong, "nothing was said"] if unnoticed else wrong
-
-
-def _may_pass(name: Path) -> bool:
-    """A scan answers where ChromaDB's folder is not whole, and the next `index` makes it again."""
-    return "chroma" in name.parts
-
-
-def _asked_and_examined(stage: Stage) -> tuple[object, list[str], list[str], int]:
-    answers, degraded = asked(stage.shelf)
-    return answers, degraded, problems(stage.shelf), stage.shelf.encoder.encoded

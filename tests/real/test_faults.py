@@ -1,4 +1,4 @@
-"""Processes are killed, files are damaged, many read while one writes: an error that says what to do, nothing lost.
+"""Processes are killed, and many read while one writes: nothing is lost.
 
 The trials are those of benchmarks/faults.py, which runs more of them.
 """
@@ -25,11 +25,9 @@ def trials(kind: str, number: int, *more: str) -> list[dict[str, object]]:
 
 @pytest.mark.slow
 @LINUX
-@pytest.mark.parametrize(("kind", "number"), [("damage", 18), ("readers", 8)])
-def test_nothing_is_lost(kind: str, number: int) -> None:
-    done = trials(kind, number, "--seed", "5")
-    assert len(done) == (1 if kind == "readers" else number)
-    assert [trial for trial in done if trial["wrong"]] == []
+def test_readers_see_a_state_that_was_in_force() -> None:
+    (done,) = trials("readers", 8, "--seed", "5")
+    assert done["wrong"] == []
 
 
 @pytest.mark.slow
