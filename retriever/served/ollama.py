@@ -20,7 +20,7 @@ from retriever.served.transport import (
 )
 
 if TYPE_CHECKING:
-    from ollama import ChatResponse, Client
+    from ollama import ChatResponse, Client, ListResponse
 
 
 class OllamaServer(ModelServer):
@@ -45,16 +45,14 @@ class OllamaServer(ModelServer):
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """Return the kind, the model's name and the digest of its weights, as in the server's list of models."""
         with self._client(limits) as client:
-            models = client.list().models
-        digest = next((model.digest for model in models if model.model in self._names), None)
-        # Without a digest nobody could tell when the model behind the name is another one.
-        if not digest:
-            raise RefusedError(404, "not in its list of models")
-        return ("ollama", self.model, digest)
+            return ("ollama", self.model, str(self._find(client).digest))
 
-    @property
-    def _names(self) -> tuple[str, str]:
-        return self.model, f"{self.model}:latest"
+    def _find(self, client: "Client") -> "ListResponse.Model":
+        models = client.list().models
+        found = next((model for model in models if model.model in (self.model, f"{self.model}:latest")), None)
+        if found is None:
+            raise RefusedError(404, f"it has {', '.join(str(model.model) for model in models) or 'none'}")
+        return found
 
     def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
         """Return one vector for each text; the server is told to refuse what it would have to cut."""
@@ -64,10 +62,7 @@ class OllamaServer(ModelServer):
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what Ollama says of the model."""
         with self._client(limits) as client:
-            present = [model.model or "" for model in client.list().models]
-            name = next((name for name in self._names if name in present), None)
-            if name is None:
-                raise RefusedError(404, f"it has {', '.join(present)}" if present else "it has none")
+            name = str(self._find(client).model)
             shown = client.show(name)
         lengths = (value for key, value in (shown.modelinfo or {}).items() if key.endswith(".context_length"))
         context_length = next((length for length in lengths if isinstance(length, int)), None)
