@@ -11,7 +11,7 @@ from retriever.context.budget import Context, build_context, load_token_counter
 from retriever.context.sections import Section
 from retriever.errors import IndexLockedError
 from retriever.indexing.consent import FolderAccess
-from retriever.searching.citations import open_anchors
+from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.neighbors import Tree
 from retriever.searching.open_index import View
@@ -53,7 +53,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
         family = tuple(compress(family, view.within(answer.scope.scope).are_allowed(family)))
     ids = [*hits, *family]
     nodes = tree.read(ids)
-    anchors = open_anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
+    anchors = Anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
     chunks = read_chunks(view.connection, hits)
 
     sections = []

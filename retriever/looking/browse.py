@@ -17,7 +17,7 @@ from retriever.looking.references import (
     find_last_line,
     find_node,
 )
-from retriever.searching.citations import open_anchors
+from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.connection import Connection
@@ -91,7 +91,7 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
             raise
         key, node_id = find_in_documents(connection, reference)  # a name that ends like lines
     stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
-    file, anchors = stored[0].node, open_anchors(connection, [key], access)
+    file, anchors = stored[0].node, Anchors(connection, [key], access)
     state, now = anchors.look_at(key)
 
     def excerpt(node: Node, span: Span, text: str, state: CitationState) -> Excerpt:
@@ -171,7 +171,7 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     found = {kind: list(dict.fromkeys(node.id for node in nodes)) for kind, nodes in kinds.items()}
     nodes = tree.read([node_id, *(own for ids in found.values() for own in ids[:most])])
     keys = {own: tree.document_key(own) for own in nodes}
-    anchors = open_anchors(view.connection, set(keys.values()), access)
+    anchors = Anchors(view.connection, set(keys.values()), access)
 
     def cite(own: str) -> CitedNode:
         node, name = nodes[own], anchors.names[keys[own]]

@@ -13,7 +13,7 @@ from pageindex.node import NodeKind
 from retriever.errors import CommandHint, UsageError
 from retriever.indexing.consent import FolderAccess
 from retriever.looking.references import find_in_documents
-from retriever.searching.citations import open_anchors
+from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
 from retriever.settings.schema import VectorChoice
 from retriever.store import text_vectors
@@ -72,7 +72,7 @@ def find_similar(
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     best = [item for item in ordered if found[item[0]].has_text][:count]
     keys = {near: tree.document_key(near) for near, _ in best}
-    anchors = open_anchors(view.connection, set(keys.values()), access)
+    anchors = Anchors(view.connection, set(keys.values()), access)
     sections = []
     for rank, (near, similarity) in enumerate(best, start=1):
         node, document = found[near], keys[near]

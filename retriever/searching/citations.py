@@ -1,14 +1,13 @@
 """Whether the lines that are cited still hold, on the disk, what was indexed; if not, where that has moved."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
 from retriever.store.connection import Connection
-from retriever.store.listing import CitedDocument, cited_documents
+from retriever.store.listing import cited_documents
 from retriever.types import CitationState
 
 
@@ -24,27 +23,19 @@ class Anchors:
     """Compares the files of one answer with what was indexed: each is read, once, whatever its size and times say.
 
     Args:
-        documents: as they were when they were indexed; read when the first is looked at.
+        connection: of the index.
+        document_keys: of the documents that are cited.
         access: which of the folders may be looked at, and which of their files are documents.
     """
 
-    def __init__(self, documents: Iterable[CitedDocument], access: FolderAccess) -> None:
-        self._rows, self._access = documents, access
+    def __init__(self, connection: Connection, document_keys: Collection[int], access: FolderAccess) -> None:
+        self._access = access
+        self._documents = {cited.document.key: cited for cited in cited_documents(connection, document_keys)}
         self._seen: dict[int, tuple[CitationState, str]] = {}
-
-    @cached_property
-    def _documents(self) -> dict[int, CitedDocument]:
-        return {cited.document.key: cited for cited in self._rows}
-
-    @cached_property
-    def folders(self) -> dict[int, str]:
+        self.folders = {key: cited.folder for key, cited in self._documents.items()}
         """The indexed folder of each document, absolute."""
-        return {key: cited.folder for key, cited in self._documents.items()}
-
-    @cached_property
-    def names(self) -> dict[int, str]:
+        self.names = {key: cited.name for key, cited in self._documents.items()}
         """How the file of each document is cited."""
-        return {key: cited.name for key, cited in self._documents.items()}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
         """Where the section is.
@@ -72,11 +63,6 @@ class Anchors:
                 state = ("gone", "")
         self._seen[document_key] = state
         return state
-
-
-def open_anchors(connection: Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
-    """Looks at the files of these documents."""
-    return Anchors(cited_documents(connection, document_keys), access)
 
 
 def find_anchor(span: Span, text: str, now: str) -> Anchor:

@@ -15,7 +15,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
-from retriever.searching.citations import open_anchors
+from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
@@ -63,7 +63,7 @@ def build_hits(
     view.tree.load_nodes([*ids, *beside])
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
-    anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
+    anchors = Anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
     found = reading.nodes(view.connection, ids)  # a database is waited for once: the fields come last
     fields = reading.fields(view.connection, set(keys.values()))
     nodes = {node.id: node for node in found}
