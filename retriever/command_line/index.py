@@ -70,8 +70,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     print_line(f"indexed {held} in {report.seconds:.1f} s")
     print_line(f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped")
-    embedded = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
-    print_line(f"  chunks   {report.chunks:,}; {embedded}")
+    print_line(f"  chunks   {report.chunks:,}; {report.embedded:,} texts embedded")
     if report.prefixes:
         print_line(f"  prefixes {report.prefixes}")
     for folder in report.folders:

@@ -28,13 +28,9 @@ def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSe
     return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
 
 
-def hash_texts(chunks: Sequence[Chunk]) -> dict[bytes, str]:
-    """The texts of chunks as the encoder reads them, by hash, in their order."""
-    return {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-
-
-def find_missing(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> dict[bytes, str]:
-    """Return those of the texts that lack a vector of the model."""
+def find_missing(connection: Connection, encoder: Encoder, chunks: Sequence[Chunk]) -> dict[bytes, str]:
+    """Return the texts of chunks, as the encoder reads them, that lack a vector of it, by hash and in their order."""
+    texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
     known = text_vectors.known_hashes(connection, encoder.fingerprint, texts)
     return {key: text for key, text in texts.items() if key not in known}
 

@@ -21,8 +21,6 @@ class IndexReport:
     chunks: int
     embedded: int
     """Texts that the encoder read."""
-    reused_vectors: int
-    """Texts of new chunks whose vectors were there already."""
     skipped: tuple[tuple[str, str], ...]
     """Files that could not be read, and why."""
     seconds: float

@@ -29,7 +29,7 @@ from retriever.indexing.changes import (
 )
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.derived import Difference, open_derived
-from retriever.indexing.embed import TEXTS_AT_ONCE, cut_chunks, embed_pending, find_missing, hash_texts
+from retriever.indexing.embed import TEXTS_AT_ONCE, cut_chunks, embed_pending, find_missing
 from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.lexical.names import names_of_nodes
@@ -76,11 +76,10 @@ def update_index(
         # A question does not make all vectors anew.
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
             raise EncoderError("another embedding model is behind that name by now; index the documents again")
-        reused = 0
         with transaction(connection):
             if has_changed or not derived.is_whole(connection):
                 read = read_changes(changes, request.profile.documents.max_file_bytes, progress)
-                reused = index_changes(connection, request, changes, read, encoder, progress, is_anew=is_anew)
+                index_changes(connection, request, changes, read, encoder, progress, is_anew=is_anew)
             else:
                 note_folders(connection, changes)
                 note_skipped(connection, changes)
@@ -95,7 +94,7 @@ def update_index(
             embedded = embed_pending(connection, encoder, progress)
         if request.with_chroma or request.profile.vector_search in APPROXIMATE:
             derived.update_graph(connection, progress)
-        return make_report(connection, request, changes, embedded, reused, started)
+        return make_report(connection, request, changes, embedded, started)
 
 
 def make_report(
@@ -103,7 +102,6 @@ def make_report(
     request: IndexRequest,
     changes: Sequence[FolderChanges],
     embedded: int,
-    reused: int,
     started: float,
 ) -> IndexReport:
     """What a run did that began at this moment of `time.perf_counter()`."""
@@ -123,7 +121,6 @@ def make_report(
         chunks=counts.chunks,
         embedded=embedded,
         prefixes="" if request.encoder else describe_prefixes(request.profile.encoder),
-        reused_vectors=reused,
         skipped=listing.skipped(connection),
         seconds=time.perf_counter() - started,
         snapshot=reading.snapshot_number(connection),
@@ -183,11 +180,8 @@ def index_changes(
     progress: Progress,
     *,
     is_anew: bool,
-) -> int:
+) -> None:
     """Replace the rows of what changed by what is `read`, and make the next snapshot of them, inside a transaction.
-
-    Returns:
-        How many of the new texts have a vector already.
 
     Raises:
         TakenError: another process has indexed, or forgotten, what a worker had in hand.
@@ -203,37 +197,31 @@ def index_changes(
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
-    new, reused = write_documents(connection, read, encoder, request.profile.chunks)
+    new = write_documents(connection, read, encoder, request.profile.chunks)
     note_skipped(connection, changes)
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
         writing.set_link_targets(connection, change.folder)
     derived.build(connection, fingerprint, Difference(removed, new) if can_patch else None, progress)
     renew_background(connection, encoder)
-    return reused
 
 
 def write_documents(
     connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None, settings: ChunkSettings
-) -> tuple[list[int], int]:
+) -> list[int]:
     """Write the rows of documents and of their chunks, and note the texts that lack a vector as pending.
 
     Returns:
-        The keys of the documents, and how many of their texts have a vector already.
+        The keys of the documents.
     """
     new: list[int] = []
     nodes: list[Node] = []
-    texts, missing = set[bytes](), set[bytes]()
 
     def cut() -> None:
         chunks = cut_chunks(nodes, encoder, settings)
         writing.put_chunks(connection, chunks)
         if encoder is not None:
-            of_chunks = hash_texts(chunks)
-            pending = find_missing(connection, encoder, of_chunks)
-            writing.put_pending(connection, pending)
-            texts.update(of_chunks)
-            missing.update(pending)
+            writing.put_pending(connection, find_missing(connection, encoder, chunks))
         nodes.clear()
 
     for change, stat, text in read:
@@ -243,7 +231,7 @@ def write_documents(
         if len(nodes) >= NODES_AT_ONCE:  # a few calls of the encoder's tokenizer take less time than many
             cut()
     cut()
-    return new, len(texts - missing)
+    return new
 
 
 def parse_text(folder: StoredFolder, path: str, text: DocumentText) -> Document:

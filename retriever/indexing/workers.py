@@ -17,7 +17,7 @@ from retriever.errors import IndexLockedError, RetrieverError, StorageError, Usa
 from retriever.indexing.changes import FolderChanges, ReadDocument, list_folders, read_changes
 from retriever.indexing.consent import name_folders
 from retriever.indexing.derived import NO_PROGRESS, open_derived
-from retriever.indexing.embed import cut_chunks, embed_texts, find_missing, hash_texts
+from retriever.indexing.embed import cut_chunks, embed_texts, find_missing
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import (
     TakenError,
@@ -204,6 +204,6 @@ def embed_ahead(
     """Store vectors before their documents are indexed: it takes long, and other workers need not wait for it."""
     documents = [parse_text(change.folder, stat.path, text) for change, stat, text in read]
     nodes = [placed.node for document in documents for placed in document.nodes]
-    texts = find_missing(connection, encoder, hash_texts(cut_chunks(nodes, encoder, request.profile.chunks)))
+    texts = find_missing(connection, encoder, cut_chunks(nodes, encoder, request.profile.chunks))
     if texts:
         embed_texts(connection, encoder, texts)

@@ -72,7 +72,7 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
         return
     request = index_request(() if stored else named, store, DEFAULT_PROFILE, None, encoder)
     report = update_index(request, progress or NoProgress())
-    texts = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
+    texts = f"{report.embedded:,} texts embedded"
     yield f"{pluralize(report.documents, 'document')} indexed again: {texts}"
 
 

@@ -130,14 +130,6 @@ def test_a_title_that_had_to_be_cut_is_said_in_full_by_the_text() -> None:
     assert said.split() == ["#", *title.split(), "Text."]
 
 
-def test_what_the_parser_drops_or_has_no_token_for_is_kept() -> None:
-    nested = "".join("  " * depth + f"- level{depth}\n" for depth in range(40))
-    text = f"Para.\n\n[one]: http://a.example\n[two]: http://b.example\n\n{nested}"
-    chunks = chunk_node(section(text), count, ChunkSettings())
-    assert all(f"level{depth}\n" in "\n".join([*(c.text for c in chunks), ""]) for depth in range(40))
-    assert [piece.kind for piece in pieces(text)] == [BlockKind.PARAGRAPH, BlockKind.DEFINITIONS, BlockKind.LIST]
-
-
 def test_a_tokenizer_whose_counts_do_not_add_up_is_believed_at_the_end() -> None:
     def more_than_its_parts(texts: Sequence[str]) -> list[int]:
         return [len(text.split()) + (5 if ">" in text and "\n" in text else 0) for text in texts]
