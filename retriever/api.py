@@ -69,8 +69,7 @@ def open_retriever(
                 with Retriever(request, profile) as early:
                     on_words(early)
 
-        # ChromaDB is brought up to date by `index` and `watch`: who asks would wait a second for what he does not ask.
-        update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early)
+        update_index(request, progress or NoProgress(), ask_early)
         remember(request.store)
     return Retriever(request, profile)
 
@@ -100,7 +99,7 @@ def index_folders(
     from retriever.indexing.update import update_index
 
     request = index_request(docs, index, profile, settings, everything=everything)
-    report = update_index(request, progress or NoProgress())
+    report = update_index(replace(request, with_chroma=True), progress or NoProgress())
     remember(request.store)
     return report
 

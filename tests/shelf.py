@@ -160,6 +160,7 @@ class Shelf:
             given.for_index(),
             encoder or self.encoder,
             wait_s,
+            with_chroma=True,
         )
 
     def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:

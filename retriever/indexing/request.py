@@ -34,7 +34,7 @@ class IndexRequest:
     encoder: Encoder | None = None  # the caller's own; None for the one of the profile
     wait_s: float = WAIT_FOR_WRITER_S  # how long to wait for another writer, in seconds
     leaves_pending: bool = False  # whether texts of before that have no vector yet stay so, as a question waits
-    with_chroma: bool = True  # whether ChromaDB is brought up to date even where no search by these settings asks it
+    with_chroma: bool = False  # whether ChromaDB is brought up to date: no question waits for it
 
     @property
     def index_config(self) -> str:

@@ -34,7 +34,7 @@ from retriever.indexing.report import IndexReport
 from retriever.indexing.request import IndexRequest
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
-from retriever.settings.schema import APPROXIMATE, ChunkSettings
+from retriever.settings.schema import ChunkSettings
 from retriever.store import listing, reading, text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
@@ -92,7 +92,7 @@ def update_index(
             if text_vectors.pending_count(connection) > TEXTS_AT_ONCE:
                 on_words()
             embedded = embed_pending(connection, encoder, progress)
-        if request.with_chroma or request.profile.vector_search in APPROXIMATE:
+        if request.with_chroma:
             derived.update_graph(connection, progress)
         return make_report(connection, request, changes, embedded, started)
 

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -209,9 +208,8 @@ class IndexingThread(threading.Thread):
 
     def run(self) -> None:
         try:
-            request = replace(self._request, with_chroma=False)
-            update_index(request, self._progress, self.can_answer.set)
-            remember(request.store)
+            update_index(self._request, self._progress, self.can_answer.set)
+            remember(self._request.store)
         except _StoppedError:
             pass
         except Exception as error:  # who waits raises it; later it is said in the log
