@@ -318,7 +318,7 @@ class Retriever(Closing):
 def renew_snapshot(store: Store) -> None:
     """Make the snapshot in force anew from the rows, for which nothing is embedded; nobody is waited for."""
     derived = open_derived(store)
-    with store.write(0.0) as (connection, _):
+    with store.write(0.0) as connection:
         with transaction(connection):
             number = derived.renew(connection)
         derived.remove_old(number)

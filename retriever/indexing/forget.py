@@ -94,7 +94,7 @@ def open_existing(request: IndexRequest) -> Iterator[Connection]:
     """Be the one writer of an index that is there."""
     if not request.store.exists():
         raise NoIndexError(f"there is no index in {request.store}, so there is nothing to forget")
-    with request.store.write(request.wait_s) as (connection, _):
+    with request.store.write(request.wait_s) as connection:
         yield connection
 
 

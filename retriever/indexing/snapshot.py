@@ -8,9 +8,8 @@
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
 the new snapshot. Whatever dies in between leaves snapshot-16 in force.
 
-An update that a question waits for leaves ChromaDB out, unless it asks that. The new snapshot then takes over the
-older one's folder as it is: searches pass over it, because its manifest names another snapshot, and the next update
-patches it.
+An update that a question waits for leaves ChromaDB out. The new snapshot then takes over the older one's folder as it
+is: searches pass over it, because its manifest names another snapshot, and the next `index` patches it.
 """
 
 import contextlib

@@ -55,10 +55,9 @@ def update_index(
             for.
     """
     started = time.perf_counter()
-    listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
-    with request.store.write(request.wait_s) as (connection, waited):
-        if waited:  # what was seen of the folders is old by now
-            listings = list_folders(request.docs, request.profile.documents)
+    list_folders(request.docs, request.profile.documents)  # an error here leaves no index behind
+    with request.store.write(request.wait_s) as connection:
+        listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
             name_folders(request.store, request.docs)
         derived = open_derived(request.store)

@@ -91,7 +91,7 @@ def enqueue(request: IndexRequest, progress: Progress | None = None) -> int:
         RetrieverError: as `retriever.api.index_folders`.
     """
     store, _ = request.store, request.store.url  # a folder has no workers
-    with store.write(request.wait_s) as (connection, _), transaction(connection):
+    with store.write(request.wait_s) as connection, transaction(connection):
         listings = list_folders(request.docs, request.profile.documents)
         name_folders(store, request.docs)
         changes = find_changes(connection, request, listings, is_anew=False)

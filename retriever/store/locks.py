@@ -14,22 +14,18 @@ READERS_NAME = "readers.lock"
 
 
 @contextmanager
-def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
-    """Only one process writes to an index, whose folder is made; yields whether it had to wait for another one."""
+def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
+    """Only one process writes to an index, whose folder is made."""
     from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
 
-    lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
+    lock = FileLock(index / LOCK_NAME, mode=0o600)
     try:
         make_private_folder(index)
         with suppress(FileNotFoundError):
             require_regular(index / LOCK_NAME)  # a pipe would block filelock
             if (index / LOCK_NAME).stat().st_size:  # it empties what it opens, and ours is empty
                 raise OSError(0, f"{LOCK_NAME} is to be removed: it holds something else")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            waited = True
-            lock.acquire(timeout=wait_s)
+        lock.acquire(timeout=wait_s)
     except Timeout as error:
         raise IndexLockedError(
             f"another process is writing to the index {index}; try again when it has finished"
@@ -38,8 +34,7 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
         hint = f"remove {index / LOCK_NAME}, or name another index with --index"
         raise StorageError(f"the index {index} cannot be written: {error.strerror}", hint=hint) from error
     try:
-        # What was seen of the documents before is old by now, if there was another writer to wait for.
-        yield waited
+        yield
     finally:
         lock.release()
 

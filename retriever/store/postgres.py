@@ -181,13 +181,13 @@ class DatabaseStore(Store):
         return PostgresConnection(self.url)
 
     @contextmanager
-    def write(self, wait_s: float) -> Iterator[tuple[Connection, bool]]:
-        """Be the one writer; True, as workers may have written meanwhile."""
+    def write(self, wait_s: float) -> Iterator[Connection]:
+        """Be the one writer."""
         with self.read() as connection:
             connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
             connection.execute(f"SELECT {LOCK.format('')}")
             connection.execute("SET lock_timeout TO 0")
-            yield connection, True
+            yield connection
 
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
         """Let psycopg's errors leave as ours."""

@@ -72,15 +72,8 @@ class Store(ABC):
         """Open a connection for a reader, of a read-only folder too; NoIndexError where there is no index."""
 
     @abstractmethod
-    def write(self, wait_s: float) -> AbstractContextManager[tuple[Connection, bool]]:
-        """Be the one writer; the index is made where there is none.
-
-        Args:
-            wait_s: how long to wait for another writer, in seconds.
-
-        Returns:
-            A connection, and whether somebody may have written since the caller last looked.
-        """
+    def write(self, wait_s: float) -> AbstractContextManager[Connection]:
+        """Be the one writer, after `wait_s` seconds at most; the index is made where there is none."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -144,14 +137,14 @@ class FolderStore(Store):
         return database.open_file(self.folder)
 
     @contextmanager
-    def write(self, wait_s: float) -> Iterator[tuple[Connection, bool]]:
-        """Take the writer's lock; True where there was another one to wait for."""
+    def write(self, wait_s: float) -> Iterator[Connection]:
+        """Take the writer's lock."""
         with (
-            writer_lock(self.folder, wait_s) as waited,
+            writer_lock(self.folder, wait_s),
             translate_sqlite_errors(self.folder),
             closing(database.create_file(self.folder)) as connection,
         ):
-            yield connection, waited
+            yield connection
 
     def explain_errors(self) -> AbstractContextManager[None]:
         """Let SQLite's errors leave as ours."""

@@ -150,7 +150,7 @@ def choose_place(index: str | Path | None, folders: Sequence[Path], *, replace: 
 def import_rows(source: Connection, store: Store, docs: Sequence[Path]) -> None:
     """Copy the rows of an index into another one, in place of those that are there: all of them or none."""
     derived, number = open_derived(store), 0
-    with store.write(WAIT_FOR_WRITER_S) as (target, _):
+    with store.write(WAIT_FOR_WRITER_S) as target:
         with transaction(target):
             remove_rows(target)
             copy_rows(source, target)

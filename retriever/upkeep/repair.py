@@ -90,7 +90,7 @@ def is_damaged(store: Store) -> bool:
 def repair_derived(store: Store) -> Iterator[str]:
     """Make anew from the rows what is derived from them and damaged, for which nothing is embedded."""
     derived = open_derived(store)
-    with store.write(WAIT_FOR_WRITER_S) as (connection, _):
+    with store.write(WAIT_FOR_WRITER_S) as connection:
         number = reading.snapshot_number(connection)
         if any(problem for _, problem, _ in derived.examine(connection)):
             with transaction(connection):
