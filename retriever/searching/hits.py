@@ -17,7 +17,7 @@ from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
-from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
+from retriever.searching.passage import Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import Profile
@@ -57,35 +57,21 @@ def build_hits(
         profile: how much of a section is shown.
         read_units: reads the best units of the first sections; None where nothing reads them.
     """
-    ids = [candidate.node_id for candidate in candidates]
-    # A hit that the tree brought in says from where, by that section's title.
-    beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
-    view.tree.load_nodes([*ids, *beside])
-    titles = {node_id: view.tree.node(node_id).title for node_id in beside}
-    keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
+    titles = load_titles(view, candidates)
+    keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     anchors = Anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
-    found = reading.nodes(view.connection, ids)  # a database is waited for once: the fields come last
-    fields = reading.fields(view.connection, set(keys.values()))
-    nodes = {node.id: node for node in found}
-    own_fields = {node_id: fields.get(keys[node_id], ()) for node_id in ids}
-    candidates = rank_below_successors(candidates, nodes, own_fields)
+    nodes, fields = read_sections(view.connection, keys)
+    candidates = rank_below_successors(candidates, nodes, fields)
     languages = view.lexical.read_apart
     asked = Asked(read_kind(question), view.lexical.rarity(list(words)), languages)
-    spans = {
-        candidate.node_id: next((item.matched for item in candidate.evidence if item.matched), None)
-        for candidate in candidates
-    }
-    scored = {node_id: score_node(nodes[node_id], asked, matched) for node_id, matched in spans.items()}
-    if read_units is not None:
-        first = [candidate.node_id for candidate in candidates[: profile.read_passages]]
-        scored |= read_first(read_units, {node_id: (nodes[node_id], scored[node_id]) for node_id in first})
+    passages = find_passages(candidates, nodes, asked, profile.read_passages, read_units)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = nodes[candidate.node_id]
         assert node.body_span is not None, "only nodes with lines are ranked"
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
-        passage = find_passage(node, asked, scored[node.id], spans[node.id])
+        passage = passages[node.id]
         text = cut_to_passage(node, passage.span, profile.final_text_chars)
         hits.append(
             Hit(
@@ -104,7 +90,7 @@ def build_hits(
                 score=candidate.score,
                 scale=candidate.scale or profile.fusion,
                 evidence=candidate.evidence,
-                matched_fields=find_matched_fields(view, node, own_fields[node.id], words),
+                matched_fields=find_matched_fields(view, node, fields[node.id], words),
                 words=find_question_words(question, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
@@ -113,6 +99,40 @@ def build_hits(
             )
         )
     return tuple(hits)
+
+
+def load_titles(view: View, candidates: Sequence[Candidate]) -> dict[str, str]:
+    """Load the nodes of candidates into the tree; return the titles of the sections that brought some of them in."""
+    beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
+    view.tree.load_nodes([*(candidate.node_id for candidate in candidates), *beside])
+    return {node_id: view.tree.node(node_id).title for node_id in beside}
+
+
+def read_sections(
+    connection: Connection, keys: Mapping[str, int]
+) -> tuple[dict[str, Node], dict[str, Sequence[tuple[str, str]]]]:
+    """Return the sections with these ids, and the front matter of the document of each, given its key."""
+    found = reading.nodes(connection, keys)  # a database is waited for once: the fields come last
+    fields = reading.fields(connection, set(keys.values()))
+    return {node.id: node for node in found}, {node_id: fields.get(key, ()) for node_id, key in keys.items()}
+
+
+def find_passages(
+    candidates: Sequence[Candidate],
+    nodes: Mapping[str, Node],
+    asked: Asked,
+    first: int | None,
+    read_units: ReadUnits | None,
+) -> dict[str, Passage]:
+    """Return the passage of each candidate that answers; of the first ones, as the reader sees their best units."""
+    spans = {item.node_id: next((one.matched for one in item.evidence if one.matched), None) for item in candidates}
+    scored = {node_id: score_node(nodes[node_id], asked, matched) for node_id, matched in spans.items()}
+    if read_units is not None:
+        ids = [candidate.node_id for candidate in candidates[:first]]
+        scored |= read_first(read_units, {node_id: (nodes[node_id], scored[node_id]) for node_id in ids})
+    return {
+        node_id: find_passage(nodes[node_id], asked, scored[node_id], matched) for node_id, matched in spans.items()
+    }
 
 
 def read_first(read_units: ReadUnits, sections: Mapping[str, tuple[Node, ScoredUnits]]) -> dict[str, ScoredUnits]:
