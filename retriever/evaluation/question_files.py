@@ -24,12 +24,6 @@ class Line(BaseModel):
     id: Text | StrictInt
 
 
-class QuestionLine(Line):
-    """A question to be asked."""
-
-    question: Text
-
-
 class GoldLines(BaseModel):
     """Lines of a document, 1-based and inclusive."""
 
@@ -47,9 +41,10 @@ class GoldLines(BaseModel):
         return Gold(self.file, Span(self.start_line, self.end_line))
 
 
-class JudgedLine(QuestionLine):
+class QuestionLine(Line):
     """A question with the lines that answer it; none where the documents hold no answer."""
 
+    question: Text
     kind: Text = NO_KIND
     gold: list[GoldLines]
     exclude: list[GoldLines] = []
@@ -66,16 +61,16 @@ class ExpansionLine(Line):
 AnyLine = TypeVar("AnyLine", bound=Line)
 
 
-def read_lines(content: bytes, name: str, kind: type[AnyLine]) -> list[AnyLine]:
+def read_lines(path: Path, kind: type[AnyLine]) -> list[AnyLine]:
     """Return the lines of a file of JSON lines in UTF-8, blank ones left out.
 
     Raises:
-        UsageError: names every line that is malformed or repeats an id; `name` is the file's.
+        UsageError: the file cannot be read; or names every line that is malformed or repeats an id.
     """
     lines: dict[str | int, AnyLine] = {}
     places: dict[str | int, int] = {}
     mistakes = []
-    for number, text in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+    for number, text in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not text.strip():
             continue
         try:
@@ -83,10 +78,10 @@ def read_lines(content: bytes, name: str, kind: type[AnyLine]) -> list[AnyLine]:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
-            mistakes.append(f"{name}:{number}: {f'{where}: ' if where else ''}{first['msg']}")
+            mistakes.append(f"{path}:{number}: {f'{where}: ' if where else ''}{first['msg']}")
             continue
         if line.id in lines:
-            mistakes.append(f"{name}:{number}: the id {line.id!r} stands in line {places[line.id]} already")
+            mistakes.append(f"{path}:{number}: the id {line.id!r} stands in line {places[line.id]} already")
         lines[line.id], places[line.id] = line, number
     if mistakes:
         more = [f"and {len(mistakes) - MAX_NAMED:,} mistakes more"] if len(mistakes) > MAX_NAMED else []
@@ -107,7 +102,7 @@ def read_questions(path: Path) -> QuestionSet:
 
     `kind` and `exclude` may be missing; an empty `gold` is a question without an answer; lines are 1-based, inclusive.
     """
-    lines = read_lines(read_bytes(path), str(path), JudgedLine)
+    lines = read_lines(path, QuestionLine)
     if not lines:
         raise UsageError(f'{path}: holds no question; a line is {{"id": "1", "question": "...", "gold": [...]}}')
     questions = (
@@ -135,7 +130,7 @@ def read_expansions(path: Path, questions: Sequence[Question]) -> dict[str, Expa
             passages=tuple(line.hyde),
             intent=line.intent,
         )
-        for line in read_lines(read_bytes(path), str(path), ExpansionLine)
+        for line in read_lines(path, ExpansionLine)
     }
     missing = [question.id for question in questions if question.id not in expansions]
     if missing:
