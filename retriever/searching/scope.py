@@ -210,6 +210,7 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
 
     if wanted and (
         found := find(lambda path: f"{path}/".startswith(f"{wanted}/"))
+        or find(lambda path: wanted.endswith(":") and path.startswith(wanted))  # one of two folders of one name
         or find(lambda path: f"/{wanted}/" in f"/{path}/")
         or find(lambda path: f"/{wanted}/" in f"/{path.rpartition('.')[0]}/")  # a note's name, without its ending
     ):

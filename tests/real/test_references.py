@@ -17,6 +17,7 @@ from retriever.api import forget_documents, index_folders, open_retriever, open_
 from retriever.command_line.opening import Opening
 from retriever.command_line.serve import open_served
 from retriever.errors import UsageError
+from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
@@ -87,6 +88,11 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
     for sentence in sentences:
         expected = lines_of(sentence.folder, sentence.file, sentence.span.first, sentence.span.last)
         assert retriever.read(sentence.citation).text == expected
+
+
+def test_a_scope_names_one_of_two_folders_of_one_name(retriever: Retriever) -> None:
+    hits = retriever.search(AskRequest("otters", scope=Scope(folders=("a/docs:",)))).hits
+    assert {hit.folder.rpartition("/")[0].rpartition("/")[2] for hit in hits} == {"a"}
 
 
 def read_json(cli: Cli, reference: str, *options: str | Path) -> dict[str, Any]:
