@@ -17,7 +17,7 @@ from retriever.command_line.options import ExitCode
 from retriever.indexes import find_several
 from retriever.indexing.request import INDEX_VARIABLE
 from retriever.settings.layers import load_profile
-from retriever.store.url import read_url
+from retriever.store.store import open_store
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -163,14 +163,15 @@ def open_app(
         stack.enter_context(served)
         served.begin()
         return make_application(served, mcp=mcp, web=web)
-    index = read_url(opening.index or os.environ.get(INDEX_VARIABLE) or "")
-    if index is None or opening.several is not None or opening.docs:
+    named = opening.index or os.environ.get(INDEX_VARIABLE)
+    store = open_store(named) if named else None
+    if store is None or not store.is_shared or opening.several is not None or opening.docs:
         raise click.UsageError("--role-header is for one --index postgresql://..., without --docs")
     if not names or not re.fullmatch("[A-Za-z0-9-]+", header) or header.lower() in RESERVED_HEADERS:
         raise click.UsageError("name the header and the roles: --role-header X-Role --role sales --role legal")
     apps = {}
     for role in names:
-        served = open_served(replace(opening, index=str(index.with_role(role))), about)
+        served = open_served(replace(opening, index=str(store.url.with_role(role))), about)
         stack.enter_context(served)
         apps[role] = make_application(served, mcp=mcp, web=web)
     return route_roles(header, apps)
