@@ -252,7 +252,10 @@ def _is_part(folder: Path, outer: StoredFolder) -> bool:
 
 
 def _find_here() -> Store:
-    here = Path.cwd().resolve()
+    try:
+        here = Path.cwd().resolve()
+    except FileNotFoundError:
+        raise NoIndexError("the current folder is gone; name an index with --index") from None
     if covering := _find_cover(here):
         store, outer = covering
         if outer.path != str(here):

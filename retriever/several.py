@@ -117,26 +117,12 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         The hits of all, each with the name of its index; the best verdict of them, and the confidence of that.
     """
     best = min(answers.values(), key=lambda answer: (VERDICT_ORDER.index(answer.verdict), -answer.confidence))
-    # Scores of two indexes do not compare; ranks do, weighed by how sure each index is that it has an answer.
-    found = [
-        (answer.confidence / (RANK_CONSTANT + hit.rank), name, hit)
-        for name, answer in answers.items()
-        for hit in answer.hits
-    ]
-    found.sort(key=lambda item: (-item[0], item[1], item[2].rank))
-    once: dict[tuple[str, Span], tuple[float, str, Hit]] = {}
-    for item in found:  # one index may hold a folder inside the folder of another
-        once.setdefault((f"{item[2].folder}/{item[2].file}", item[2].span), item)
-    hits = tuple(
-        name_index(replace(hit, rank=rank, score=score, scale="several"), name)
-        for rank, (score, name, hit) in enumerate(list(once.values())[:top_k], start=1)
-    )
     states = tuple(answer.index for answer in answers.values())
     scopes = [answer.scope for answer in answers.values() if answer.scope is not None]
     traces = [answer.trace for answer in answers.values()]
     return replace(
         best,
-        hits=hits,
+        hits=fuse_hits(answers, top_k),
         matched_words=tuple(dict.fromkeys(chain.from_iterable(answer.matched_words for answer in answers.values()))),
         corrections=tuple(dict.fromkeys(chain.from_iterable(answer.corrections for answer in answers.values()))),
         index=sum_states(states),
@@ -166,6 +152,24 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
             ),
             signals=best.trace.signals,
         ),
+    )
+
+
+def fuse_hits(answers: Mapping[str, Answer], top_k: int) -> tuple[Hit, ...]:
+    """Return the hits of all answers by rank, each weighed by how sure its index is, with the name of its index."""
+    # Scores of two indexes do not compare; ranks do, weighed by how sure each index is that it has an answer.
+    found = [
+        (answer.confidence / (RANK_CONSTANT + hit.rank), name, hit)
+        for name, answer in answers.items()
+        for hit in answer.hits
+    ]
+    found.sort(key=lambda item: (-item[0], item[1], item[2].rank))
+    once: dict[tuple[str, Span], tuple[float, str, Hit]] = {}
+    for item in found:  # one index may hold a folder inside the folder of another
+        once.setdefault((f"{item[2].folder}/{item[2].file}", item[2].span), item)
+    return tuple(
+        name_index(replace(hit, rank=rank, score=score, scale="several"), name)
+        for rank, (score, name, hit) in enumerate(list(once.values())[:top_k], start=1)
     )
 
 

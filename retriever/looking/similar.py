@@ -4,12 +4,12 @@ What a section says is the mean of its chunks' vectors; how similar two are, the
 the sections of the nearest chunks: a section whose mean is near has a chunk that is about as near.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pageindex.node import NodeKind
+from pageindex.node import Node, NodeKind
 from retriever.errors import CommandHint, UsageError
 from retriever.indexing.consent import FolderAccess
 from retriever.looking.references import find_in_documents
@@ -71,11 +71,25 @@ def find_similar(
     found = tree.read(scores)
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     best = [item for item in ordered if found[item[0]].has_text][:count]
-    keys = {near: tree.document_key(near) for near, _ in best}
+    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
+    return SimilarSections(
+        node_id=node_id, file=asked.path, title=title, sections=_cite(view, best, found, key, access)
+    )
+
+
+def _cite(
+    view: View,
+    best: Sequence[tuple[str, float]],
+    nodes: Mapping[str, Node],
+    asked_document: int,
+    access: FolderAccess,
+) -> tuple[SimilarSection, ...]:
+    """Return the sections with their similarities, best first, each with the lines where its text stands now."""
+    keys = {near: view.tree.document_key(near) for near, _ in best}
     anchors = Anchors(view.connection, set(keys.values()), access)
     sections = []
     for rank, (near, similarity) in enumerate(best, start=1):
-        node, document = found[near], keys[near]
+        node, document = nodes[near], keys[near]
         assert node.span is not None, "only nodes with lines have chunks"
         anchor = anchors.anchor(document, node.span, node.text)
         sections.append(
@@ -89,13 +103,12 @@ def find_similar(
                 breadcrumb=node.breadcrumb,
                 summary=cut(node.summary, SUMMARY_CHARS),
                 similarity=similarity,
-                is_same_file=document == key,
+                is_same_file=document == asked_document,
                 citation_state=anchor.state,
                 cited_as=anchors.names[document],
             )
         )
-    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
-    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
+    return tuple(sections)
 
 
 def _below(view: View, node_id: str) -> Iterable[str]:
