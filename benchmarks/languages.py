@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import QuestionSet, find_right_sections
 from retriever.evaluation.results import summarize
+from retriever.evaluation.runs import Asked, System, ask_all, list_sections, open_system
 
 NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"
 LANGUAGES = ("de", "fr", "es", "zh", "ja", "th")

@@ -19,10 +19,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
-from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
+from retriever.evaluation.measures import Estimate, find_interval, resample_means
 from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.results import HEADLINES, Summary, summarize
-from retriever.evaluation.statistics import Estimate, find_interval, resample_means
+from retriever.evaluation.runs import Asked, System, ask_all, list_sections, open_system
 
 SYSTEMS = (
     System("balanced", "balanced", {}),

@@ -23,10 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever
-from retriever.evaluation.ask import DEPTH, list_sections
 from retriever.evaluation.measures import Rankings, measure
 from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.questions import Judgements, Question, find_right_sections
+from retriever.evaluation.runs import DEPTH, list_sections
 from retriever.query import AskRequest, Expansion
 from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever

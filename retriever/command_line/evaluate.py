@@ -15,8 +15,7 @@ from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
-from retriever.evaluation.ask import DEPTH, Asked, System, ask_all, list_sections, open_system
-from retriever.evaluation.measures import Values
+from retriever.evaluation.measures import Estimate, Values
 from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import (
@@ -27,7 +26,7 @@ from retriever.evaluation.results import (
     read_baseline,
     summarize,
 )
-from retriever.evaluation.statistics import Estimate
+from retriever.evaluation.runs import DEPTH, Asked, System, ask_all, list_sections, open_system
 from retriever.files import check_new, write_file
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names

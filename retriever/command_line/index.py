@@ -1,4 +1,4 @@
-"""What is done with an index as a whole: `index`, `watch`, `indexes`, `export`, `import`, `doctor`."""
+"""What is done with an index as a whole: `index`, `watch`, `indexes`, `export`, `import`, `forget`, `doctor`."""
 
 import sys
 import time
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever import api
+from retriever.api import forget_documents
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.opening import Opening
@@ -22,6 +23,7 @@ from retriever.settings.schema import INDEX_SECTIONS
 if TYPE_CHECKING:
     from retriever.indexes import ListedIndex
     from retriever.indexing.report import IndexReport
+
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
 
@@ -289,3 +291,35 @@ def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_js
             if item.cure:
                 print_line(f"{'':<8} {'':<{width}}  -> {item.cure}")
     return ExitCode.ERROR if problems else ExitCode.OK
+
+
+@options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
+@options.index
+@options.as_json
+def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo: bool, as_json: bool) -> ExitCode:
+    """Remove the text and the vectors of documents from every file of the index, and keep them out.
+
+    PATH is a document, a folder of documents, or an indexed folder, which then leaves the index altogether. The files
+    on disk are not touched; `index` passes over what was forgotten, and `status` names it.
+    """
+    report = forget_documents(paths, index, undo=undo)
+    if as_json:
+        content = {"path": report.path, "forgotten": list(report.forgotten), "documents": report.documents}
+        kept = {"remaining": list(report.remaining), "kept": report.kept}
+        print_json(content | kept)
+    else:
+        for name in report.forgotten:
+            print_line(f"{'restored' if undo else 'forgot'} {name}")
+    if undo:
+        console.note_dim("they are indexed on the next run of `index`")
+    else:
+        left = f"{pluralize(report.documents, 'document')} left the index"
+        console.note_dim(f"{left}; the files on disk are as they were")
+        if report.kept:
+            console.note(report.kept)
+        for path in report.remaining:
+            held = f"{path} is being read by another process and may still hold the text"
+            console.note(f"{held}; stop it, and run this again")
+    return ExitCode.ERROR if report.remaining else ExitCode.OK

@@ -155,7 +155,7 @@ def open_app(
 ) -> "ASGIApp":
     """Return the application for one index, or for the roles that a header names, each with connections of its own."""
     from retriever.serving.http import make_application
-    from retriever.serving.roles import route_roles
+    from retriever.serving.pool import route_roles
 
     header, names = roles
     if not header and not names:

@@ -2,10 +2,8 @@
 
 question_files  files of questions and expansions
 questions       what is asked, which lines answer it, and which sections are right
-ask             every question through the real retriever
-runs            what a system answered
-measures        rankings -> recall, precision, nDCG ... of each question
-statistics      values of questions -> means with intervals, differences with p-values
+runs            every question through the real retriever, and what a system answered
+measures        rankings -> recall, nDCG ... of each question; means with intervals, differences with p-values
 results         all of it for some systems, overall and by kind of question; against an earlier day
 report_page     one page of HTML with plots
 """

@@ -11,11 +11,10 @@ from pathlib import Path
 from markupsafe import Markup
 
 from retriever.display.sanitize import open_templates
-from retriever.evaluation.measures import MEASURES
+from retriever.evaluation.measures import MEASURES, Estimate
 from retriever.evaluation.questions import Judgements, Question, find_right_sections
 from retriever.evaluation.results import HEADLINES, Summary, SystemSummary
 from retriever.evaluation.runs import FoundSection, Run
-from retriever.evaluation.statistics import Estimate
 
 SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
 NO_VALUE = "\u2014"  # an em dash

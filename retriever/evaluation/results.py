@@ -11,21 +11,22 @@ from typing import Any
 
 from retriever.display.json import dump
 from retriever.errors import UsageError
-from retriever.evaluation.measures import Values, measure
-from retriever.evaluation.question_files import read_bytes
-from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
-from retriever.evaluation.runs import Run
-from retriever.evaluation.statistics import (
+from retriever.evaluation.measures import (
     CONFIDENCE,
     PERMUTATIONS,
     RESAMPLES,
     Difference,
     Estimate,
+    Values,
     auroc,
     difference,
     estimate,
+    measure,
     percentile,
 )
+from retriever.evaluation.question_files import read_bytes
+from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
+from retriever.evaluation.runs import Run
 
 HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
 COMPARED = 3  # of the headline measures: these are compared for each pair of systems, and with a baseline

@@ -36,7 +36,7 @@ from retriever.lexical.spelling import Spellings, build_spellings, patch_spellin
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
-from retriever.store.checksums import (
+from retriever.store.columns import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     check_contents,

@@ -2,9 +2,15 @@
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.routing import Mount
 
 from retriever.display.phrases import STAGES
 from retriever.display.sanitize import code
@@ -16,11 +22,16 @@ from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.indexing.update import update_index
 from retriever.looking.overview import read_overview, write_overview
 from retriever.retriever import Retriever
+from retriever.serving.guard import PROBES
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
 from retriever.store.database import read_transaction
 from retriever.store.store import Store
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
 
 log = logging.getLogger(__name__)
 
@@ -252,3 +263,29 @@ class LastProgress:
         """Return ` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
         name = STAGES.get(self.stage, self.stage)
         return f" ({name}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
+
+
+def route_roles(header: str, apps: Mapping[str, Starlette]) -> Starlette:
+    """Return one application of those of the roles, to put behind the guard: what one keeps, no other role sees.
+
+    Args:
+        header: its name. Whoever gets past the guard is believed, so only the proxy may.
+        apps: by the roles that may be named; every other request is refused.
+    """
+
+    async def dispatch(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        named = Headers(scope=scope).getlist(header)
+        app: ASGIApp | None = apps.get(named[0]) if len(named) == 1 else None
+        if scope["path"] in PROBES:  # who watches servers is no role, and learns nothing of documents
+            app = next(iter(apps.values()))
+        refusal = JSONResponse({"error": "the proxy names no role that is served here"}, 403)
+        await (app or refusal)(scope, receive, send)
+
+    @asynccontextmanager
+    async def run_together(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for app in apps.values():
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    return Starlette(routes=[Mount("/", dispatch)], lifespan=run_together)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pageindex.corpus import open_regular
 from retriever.errors import UsageError
-from retriever.store.checksums import MANIFEST_NAME
+from retriever.store.columns import MANIFEST_NAME
 from retriever.store.database import FILE_NAME, OWNER
 from retriever.store.locks import LOCK_NAME, READERS_NAME
 

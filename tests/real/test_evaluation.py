@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.results import Summary, compare_to_baseline, read_baseline, summarize
+from retriever.evaluation.runs import Asked, System, ask_all, list_sections, open_system
 from retriever.query import AskRequest, Expansion
 from retriever.types import Source
 from tests.program import Cli

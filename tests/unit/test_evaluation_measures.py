@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.evaluation.measures import Values, measure
-from retriever.evaluation.statistics import auroc, difference, estimate, percentile
+from retriever.evaluation.measures import Values, auroc, difference, estimate, measure, percentile
 
 
 def measured(ranking: list[str], right: set[str]) -> Values:
