@@ -36,17 +36,18 @@ from retriever.lexical.spelling import Spellings, build_spellings, patch_spellin
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
-from retriever.store.columns import (
+from retriever.store.connection import Connection
+from retriever.store.locks import READERS_NAME, is_read, share_snapshot
+from retriever.store.own_files import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     check_contents,
     check_names,
     check_sizes,
     describe_files,
+    list_snapshots,
+    next_snapshot,
 )
-from retriever.store.connection import Connection
-from retriever.store.locks import READERS_NAME, is_read, share_snapshot
-from retriever.store.own_files import list_snapshots, next_snapshot
 from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already

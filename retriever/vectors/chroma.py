@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from pageindex.corpus import read_file, require_regular
 from retriever.errors import RetrieverError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
-from retriever.store.columns import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
+from retriever.store.own_files import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours, check_queries
 
