@@ -2,12 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
 from retriever.store.connection import Connection
-from retriever.store.listing import cited_documents
+from retriever.store.listing import CitedDocument, cited_documents
 from retriever.types import CitationState
 
 
@@ -30,12 +31,22 @@ class Anchors:
 
     def __init__(self, connection: Connection, document_keys: Collection[int], access: FolderAccess) -> None:
         self._access = access
-        self._documents = {cited.document.key: cited for cited in cited_documents(connection, document_keys)}
+        self._rows = cited_documents(connection, document_keys)  # read when needed: a database is waited for once
         self._seen: dict[int, tuple[CitationState, str]] = {}
-        self.folders = {key: cited.folder for key, cited in self._documents.items()}
+
+    @cached_property
+    def _documents(self) -> dict[int, CitedDocument]:
+        return {cited.document.key: cited for cited in self._rows}
+
+    @cached_property
+    def folders(self) -> dict[int, str]:
         """The indexed folder of each document, absolute."""
-        self.names = {key: cited.name for key, cited in self._documents.items()}
+        return {key: cited.folder for key, cited in self._documents.items()}
+
+    @cached_property
+    def names(self) -> dict[int, str]:
         """How the file of each document is cited."""
+        return {key: cited.name for key, cited in self._documents.items()}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
         """Where the section is.
