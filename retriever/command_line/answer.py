@@ -17,7 +17,7 @@ from retriever.display.sanitize import sanitize_line
 from retriever.query import AskRequest, Scope
 
 if TYPE_CHECKING:
-    from retriever.types import CitedSentence, ShortAnswer
+    from retriever.types import Answer, CitedSentence, ShortAnswer
 
 
 @options.command(
@@ -55,17 +55,25 @@ def answer(
     with opening.open(console) as retriever:
         page = None if as_json else Page.on(sys.stdout)
         tell = None if page is None else lambda sentence: show_sentence(page, sentence)
-        short = retriever.answer(request, on_sentence=tell)
+        begin = None if page is None else lambda found: show_doubt(page, found)
+        short = retriever.answer(request, on_found=begin, on_sentence=tell)
     if page is None:
         spent = printer.measure(short.answer)
         print_json(dump_short_answer(short, spent))
         printer.note_state(short.answer, spent)
     else:
         show_dropped(page, short)
-        printer.show(short.answer)
+        printer.show(short.answer, headline=short.answer.verdict == "none")
     if short.answer.verdict != "none":
         console.note_dim(short.note)
     return ExitCode.NO_ANSWER if fail_on_none and short.answer.verdict == "none" else ExitCode.OK
+
+
+def show_doubt(page: Page, found: "Answer") -> None:
+    """Say before any sentence that none of them is sure to answer."""
+    if found.verdict == "weak" and found.hits:
+        page.line(Text("No clear answer. Closest passages:"))
+        page.blank()
 
 
 def show_sentence(page: Page, sentence: "CitedSentence") -> None:

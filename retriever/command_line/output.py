@@ -37,8 +37,13 @@ class Printer:
     begun: float = field(default_factory=time.perf_counter)  # loading modules is a part of what the user waits for
     shown: "Answer | None" = None
 
-    def show(self, answer: "Answer") -> "Answer":
-        """Print an answer, a second one where it has other sections, and return it."""
+    def show(self, answer: "Answer", *, headline: bool = True) -> "Answer":
+        """Print an answer, a second one where it has other sections, and return it.
+
+        Args:
+            answer: to print.
+            headline: whether its verdict stands above it.
+        """
         spent, before, self.shown = self.measure(answer), self.shown, answer
         if before is not None:
             # The same list twice would be read twice, to find that nothing changed.
@@ -53,7 +58,7 @@ class Printer:
             from retriever.command_line.render import Page, show_answer  # rich
 
             page = Page.on(sys.stdout)
-            show_answer(page, answer, full=self.full, numbers=self.console.verbose)
+            show_answer(page, answer, full=self.full, numbers=self.console.verbose, headline=headline)
             if self.explain:
                 from retriever.command_line.explain import show_explanation
 

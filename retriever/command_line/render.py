@@ -88,10 +88,10 @@ class Page:
         self.console.print()
 
 
-def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = False) -> None:
+def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = False, headline: bool = True) -> None:
     """Every hit, best first; with `numbers` the ranks and scores behind its reasons as well."""
     stems = frozenset(answer.matched_words)
-    if answer.hits and answer.verdict != "answered":
+    if headline and answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
         page.blank()
     for hit in answer.hits:

@@ -8,13 +8,16 @@ In references `fs.access(path[, mode], callback)` is called `fs.access` as well,
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from pageindex.units import UnitKind, split_units
 from retriever.lexical.tokens import stems
 
 if TYPE_CHECKING:
     from pageindex.document import Document
+    from pageindex.node import Node
 
 _NUMBER = re.compile(r"^\s*(?:\d+[.)])+\d*\s+|^\s*\d+(?:\.\d+)+\s+")
 _ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
@@ -25,6 +28,9 @@ _FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
 _WORD = re.compile(r"\w{1,60}")
 _OWNER = re.compile(r"\w{1,60}(?:\.\w{1,60}){0,3}")
 _LABEL = re.compile(r"\w[\w ]{1,30}:\s+['\"]?([^\s'\"]+)['\"]?")
+TERM = ":"  # before the name of a term
+MAX_TERMS = 300  # of a section: a table with more rows is data
+DEFINING = (UnitKind.DEFINITION, UnitKind.PROPERTY, UnitKind.ROW)
 LONGEST = 100  # characters: what is longer is a sentence, and no name
 
 
@@ -100,12 +106,27 @@ def list_members(title: str, above: Iterable[str]) -> set[str]:
     return {f"{owner}.{member}" for title in above for owner in list_names(title) if _OWNER.fullmatch(owner)}
 
 
+def spell_term(term: str) -> str:
+    """Return the name of what a unit of a section defines or sets, which no heading has; empty where it is none.
+
+    >>> spell_term("nodeLinker") != spell_name("nodeLinker") != ""
+    True
+    """
+    name = spell_name(term)
+    return f"{TERM}{name}" if name else ""
+
+
+def find_terms(node: "Node") -> set[str]:
+    """Return the terms that a section defines, and the keys that it sets, as names: those of its first units."""
+    terms = (unit.term for unit in split_units(node) if unit.kind in DEFINING)
+    return {spell_term(term) for term in islice(filter(None, terms), MAX_TERMS)}
+
+
 def names_of_nodes(document: "Document") -> dict[str, set[str]]:
-    """Node ids to their names: each heading; of the file's node its title, file name and aliases as well."""
+    """Node ids to their names: each heading and what is defined below it; of the file its file name and aliases too."""
     nodes = [placed.node for placed in document.nodes]
     found = {node.id: list_names(node.title) | list_members(node.title, node.breadcrumb) for node in nodes}
     found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}
-    return {
-        node_id: {spell(name) for name in names for spell in (spell_name, spell_code)} - {""}
-        for node_id, names in found.items()
-    }
+    spells = (spell_name, spell_code)
+    spelled = {node_id: {spell(name) for name in names for spell in spells} for node_id, names in found.items()}
+    return {node.id: (spelled[node.id] | find_terms(node)) - {""} for node in nodes}

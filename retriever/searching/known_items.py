@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from itertools import compress
 
-from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name
+from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
@@ -16,6 +16,8 @@ from retriever.types import Ranked, Ranking, Source
 MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
 IN_QUESTION = 0.25  # the share of a name that a question has among its words
+# What a question asks of a term: `snapshot meaning`, `default of nodeLinker`.
+_ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
 MOST_READ = 60  # sections of the keyword search that are looked through for an identifier
 
 
@@ -32,7 +34,7 @@ def rank_names(view: View, question: str, half_typed: str, found: Sequence[Ranke
     if not weight:
         return None
     code = spell_code(question)
-    named = find_code(view, question) or find_named(view, spell_name(question))
+    named = find_code(view, question) or find_named(view, spell_name(question), spell_term(_ASIDE.sub(" ", question)))
     if not named and not code:  # `node --inspect-brk`, `how do I use fs.readFile?`
         for word in find_codes(question):
             for node_id, share in find_code(view, word).items():
@@ -77,13 +79,14 @@ def find_code(view: View, word: str) -> dict[str, float]:
     return find_named(view, spell_code(word)) or find_named(view, spell_member(word))
 
 
-def find_named(view: View, name: str) -> dict[str, float]:
+def find_named(view: View, name: str, term: str = "") -> dict[str, float]:
     """The sections that may be found and bear a name, the highest headings first, each with its share of it.
 
+    Where none bears it, those that define the term.
     Who types `plugins` wants the page of that title sooner than a section of another page: of several, one with fewer
     titles above it has more than an equal share, by the square of their number. None has less.
     """
-    found = reading.nodes_named(view.connection, name, MOST_ASKED) if name else []
+    found = reading.nodes_named(view.connection, name, term, MOST_ASKED) if name or term else []
     named: dict[str, float] = {}
     for node_id, above in compress(found, view.are_allowed([node_id for node_id, _ in found])):
         named.setdefault(node_id, 1 / (1 + above) ** 2)

@@ -292,24 +292,26 @@ def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, t
     }
 
 
-def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str, int]]:
-    """(id that a search shows, how many titles stand above) of the nodes with this name, the highest headings first.
+def nodes_named(connection: Connection, name: str, other: str, limit: int) -> list[tuple[str, int]]:
+    """(id that a search shows, how many titles stand above) of the nodes with a name, the highest headings first.
 
-    Without those of which there is nothing to show: empty files.
+    Without those of which there is nothing to show: empty files. Where none has the name, those with the other one.
     """
     rows = connection.execute(
-        "SELECT coalesce(holder_id, node_id), breadcrumb FROM names JOIN nodes USING (node_key) WHERE name = ?"
-        " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY level, node_key LIMIT ?",
-        (name, limit),
-    )
-    return [(node_id, len(read_titles(breadcrumb))) for node_id, breadcrumb in rows]
+        "SELECT name, coalesce(holder_id, node_id), breadcrumb FROM names JOIN nodes USING (node_key)"
+        " WHERE name IN (?, ?) AND (first_line IS NOT NULL OR holder_id IS NOT NULL)"
+        " ORDER BY CASE WHEN name = ? THEN 0 ELSE 1 END, level, node_key LIMIT ?",
+        (name, other, name, limit),
+    ).fetchall()
+    return [(node_id, len(read_titles(breadcrumb))) for known, node_id, breadcrumb in rows if known == rows[0][0]]
 
 
 def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[str, str, str]]:
     """(id that a search shows, name, title) of the nodes whose name has this part, letters alone; shortest first."""
     rows = connection.execute(
         "SELECT coalesce(holder_id, node_id), name, title FROM names JOIN nodes USING (node_key) WHERE name LIKE ?"
-        " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY length(name), name, level, node_key LIMIT ?",
+        " AND name NOT LIKE ':%' AND (first_line IS NOT NULL OR holder_id IS NOT NULL)"
+        " ORDER BY length(name), name, level, node_key LIMIT ?",
         (f"%{part}%", limit),
     )
     return rows.fetchall()

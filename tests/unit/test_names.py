@@ -180,3 +180,24 @@ def test_a_page_is_named_sooner_than_a_section_of_another(tmp_path: Path) -> Non
         "testing.md#testing/plugins": pytest.approx(1 / 3),
         "types.md#types/examples/plugins": pytest.approx(1 / 3),
     }
+
+
+@pytest.mark.parametrize(
+    ("question", "cited"),
+    [
+        ("what is a sprocket?", "terms.md:5-5"),
+        ("sprocket meaning", "terms.md:5-5"),
+        ("default of gearRatio", "terms.md:13-13"),
+        ("gearRatio default", "terms.md:13-13"),
+    ],
+)
+def test_what_is_defined_is_found_by_its_term(tmp_path: Path, question: str, cited: str) -> None:
+    pages = {
+        "terms.md": "# Words\n\n## Parts\n\n**sprocket**: a wheel with teeth.\n\n**chain**: links.\n\n"
+        "## Settings\n\n| key | default |\n|---|---|\n| `gearRatio` | 3 |\n| `teeth` | 12 |\n",
+        "shop.md": "# Shop\n\nA sprocket, a sprocket and its default gearRatio: each sprocket has a gearRatio.\n",
+    }
+    with open_retriever([write_pages(tmp_path / "docs", pages)], tmp_path / "index", settings=WORDS_ALONE) as retriever:
+        hit = retriever.search(question).hits[0]
+    assert f"{hit.file}:{hit.passage.first}-{hit.passage.last}" == cited
+    assert Source.NAME in {item.source for item in hit.evidence}
