@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import QuestionSet, find_right_sections
 from retriever.evaluation.results import summarize
-from retriever.evaluation.runs import Asked, System, ask_all, list_sections, open_system
+from retriever.evaluation.runs import EvaluationInput, System, ask_all, list_sections, open_system
 
 NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"
 LANGUAGES = ("de", "fr", "es", "zh", "ja", "th")
@@ -46,7 +46,7 @@ def read_set(language: str, folder: str) -> QuestionSet:
 def measure(language: str, docs: Path, index: str) -> str:
     """A row: each system's measures, then what becomes of the verdict."""
     questions = read_set(language, "" if docs != NOTES else f"{language}/")
-    asked = Asked(questions, (str(docs),), index)
+    asked = EvaluationInput(questions, (str(docs),), index)
     runs = [ask_all(system, asked) for system in SYSTEMS]
     with open_system(SYSTEMS[0], asked) as retriever:
         sections = list_sections(retriever)

@@ -22,7 +22,7 @@ from retriever.command_line.render import Page
 from retriever.evaluation.measures import Estimate, find_interval, resample_means
 from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.results import HEADLINES, Summary, summarize
-from retriever.evaluation.runs import Asked, System, ask_all, list_sections, open_system
+from retriever.evaluation.runs import EvaluationInput, System, ask_all, list_sections, open_system
 
 SYSTEMS = (
     System("balanced", "balanced", {}),
@@ -56,11 +56,11 @@ class Benchmark:
 def measured(benchmark: Benchmark, index: str) -> Summary:
     """Every system on one set."""
     questions = read_questions(benchmark.questions)
-    plain = Asked(questions, (str(benchmark.docs),), index)
+    plain = EvaluationInput(questions, (str(benchmark.docs),), index)
     runs = [ask_all(system, plain) for system in SYSTEMS]
     if benchmark.expansions.is_file():
         expansions = read_expansions(benchmark.expansions, questions.questions)
-        runs.append(ask_all(EXPANDED, Asked(questions, plain.docs, index, expansions)))
+        runs.append(ask_all(EXPANDED, EvaluationInput(questions, plain.docs, index, expansions)))
     with open_system(SYSTEMS[0], plain) as retriever:
         return summarize(questions, runs, list_sections(retriever))
 

@@ -98,7 +98,7 @@ class OpenModels:
 
                 return ListwiseReranker(self.generator())
             case "onnx":
-                from retriever.rerank.onnx import OnnxReranker
+                from retriever.rerank.reranker import OnnxReranker
 
                 return OnnxReranker(settings)
             case "endpoint":

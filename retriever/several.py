@@ -17,7 +17,7 @@ from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Tra
 
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
-    from retriever.context.sections import Section
+    from retriever.context.sections import ContextSection
     from retriever.retriever import Retriever
 
 # Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
@@ -80,7 +80,7 @@ class SeveralRetrievers(Closing):
         """
         answer = self.search(question)
         snapshots = {state.path: state.snapshot for state in answer.indexes}
-        sections: list[Section] = []
+        sections: list[ContextSection] = []
         for name, retriever in self._retrievers.items():
             hits = tuple(
                 replace(hit, node_id=hit.node_id.removeprefix(f"{name}::")) for hit in answer.hits if hit.index == name
@@ -168,12 +168,12 @@ def fuse_hits(answers: Mapping[str, Answer], top_k: int) -> tuple[Hit, ...]:
     for item in found:  # one index may hold a folder inside the folder of another
         once.setdefault((f"{item[2].folder}/{item[2].file}", item[2].span), item)
     return tuple(
-        name_index(replace(hit, rank=rank, score=score, scale="several"), name)
+        prefix_references(replace(hit, rank=rank, score=score, scale="several"), name)
         for rank, (score, name, hit) in enumerate(list(once.values())[:top_k], start=1)
     )
 
 
-def name_index(hit: Hit, index: str) -> Hit:
+def prefix_references(hit: Hit, index: str) -> Hit:
     """Return the hit of an index with that name before each reference: `notes::guide.md#install`."""
     evidence = tuple(
         replace(item, via=item.via and replace(item.via, node_id=f"{index}::{item.via.node_id}"))

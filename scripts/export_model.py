@@ -34,8 +34,7 @@ from retriever.embedding.prefixes import Prefixes
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.rerank.onnx import MAX_TOKENS, OnnxReranker
-from retriever.rerank.reranker import RerankInput
+from retriever.rerank.reranker import MAX_TOKENS, OnnxReranker, RerankInput
 from retriever.settings.schema import ChunkSettings, RerankSettings
 
 if TYPE_CHECKING:

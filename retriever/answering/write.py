@@ -67,7 +67,7 @@ class WrittenAnswer(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AnswerPlan:
     """What the model can do in its time."""
 
     sentences: int
@@ -80,7 +80,7 @@ class Plan:
         return max(LEAST_CONTEXT_TOKENS, int(self.readable / BYTES_PER_TOKEN))
 
 
-def plan_answer(question: str, generator: Generator, seconds: float) -> Plan:
+def plan_answer(question: str, generator: Generator, seconds: float) -> AnswerPlan:
     """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError."""
     speed = generator.speed or USUAL
     for count, least in PLANS:
@@ -89,7 +89,7 @@ def plan_answer(question: str, generator: Generator, seconds: float) -> Plan:
         room = generator.room(instructions, max_tokens(count), seconds) - asked
         readable = min(room, speed.bytes_in(seconds, max_tokens(count)) - size(instructions) - asked)
         if readable >= least:
-            return Plan(count, readable, seconds)
+            return AnswerPlan(count, readable, seconds)
     raise LanguageModelTimeoutError(
         f"{generator.name} could not finish in {seconds:.3g} s at {speed}: give it longer (answer.seconds)"
     )
@@ -100,7 +100,9 @@ def max_tokens(sentences: int) -> int:
     return 20 + SENTENCE_TOKENS * sentences
 
 
-def build_task(question: str, pieces: "Sequence[Piece]", plan: Plan) -> "tuple[Task[WrittenAnswer], Sequence[Piece]]":
+def build_answer_task(
+    question: str, pieces: "Sequence[Piece]", plan: AnswerPlan
+) -> "tuple[Task[WrittenAnswer], Sequence[Piece]]":
     """Return what the model is to write, and the blocks that it is given: as many of the first as it can read."""
     nonce = new_nonce()
     lines, left = [json_line({"question": question})], plan.readable
@@ -194,7 +196,7 @@ class AnswerWriter:
         self._is_asked_for = is_asked_for or settings.kind == "llm"
         self._note = ""
 
-    def prepare(self, question: str) -> Plan | None:
+    def prepare(self, question: str) -> AnswerPlan | None:
         """Return what the model can do; None where it is not to write, or cannot."""
         if self._settings.kind == "extractive":
             return None
@@ -207,7 +209,7 @@ class AnswerWriter:
     def write(
         self,
         answer: Answer,
-        plan: Plan | None,
+        plan: AnswerPlan | None,
         pieces: "Sequence[Piece]",
         languages: tuple[str, ...] = (),
         on_sentence: Callable[[CitedSentence], None] | None = None,
@@ -249,14 +251,14 @@ class AnswerWriter:
         )
         return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
 
-    def _ask(self, checker: Checker, pieces: "Sequence[Piece]", plan: Plan) -> None:
+    def _ask(self, checker: Checker, pieces: "Sequence[Piece]", plan: AnswerPlan) -> None:
         """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
         generator, left = self._open_generator(), self._seconds_left()
 
         def plan_task() -> Task[WrittenAnswer]:
             room = plan_answer(checker.question, generator, plan.seconds).readable
             fitting = replace(plan, seconds=min(plan.seconds, left), readable=min(plan.readable, room))
-            task, checker.blocks = build_task(checker.question, pieces, fitting)
+            task, checker.blocks = build_answer_task(checker.question, pieces, fitting)
             return replace(task, on_text=checker.read)
 
         for item in write_planned(generator, plan_task).sentences:

@@ -22,8 +22,8 @@ GROUPS = {
         "export": ("index:export", "Write an index into one file, for another machine."),
         "import": ("index:import_file", "Make an index of an exported one."),
         "doctor": ("index:doctor", "Check the installation and the index, and repair it."),
-        "postgres": ("postgres:postgres", "Make the tables of an index in PostgreSQL."),
-        "worker": ("postgres:worker", "Index queued documents into PostgreSQL, beside other workers."),
+        "postgres": ("team:postgres", "Make the tables of an index in PostgreSQL."),
+        "worker": ("team:worker", "Index queued documents into PostgreSQL, beside other workers."),
     },
     "For programs and browsers": {
         "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),

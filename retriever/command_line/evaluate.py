@@ -26,7 +26,7 @@ from retriever.evaluation.results import (
     read_baseline,
     summarize,
 )
-from retriever.evaluation.runs import DEPTH, Asked, System, ask_all, list_sections, open_system
+from retriever.evaluation.runs import DEPTH, EvaluationInput, System, ask_all, list_sections, open_system
 from retriever.files import check_new, write_file
 from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
@@ -113,7 +113,7 @@ def measure_profiles(
         raise click.UsageError("--profiles names none")
     questions = read_questions(path)
     replayed = read_expansions(Path(expansions), questions.questions) if expansions else {}
-    asked = Asked(questions, opening.docs, opening.index, replayed)
+    asked = EvaluationInput(questions, opening.docs, opening.index, replayed)
     systems = [System(name, name, opening.settings) for name in profiles]
     # One profile after another, never side by side: their times are compared.
     runs = [ask_all(system, asked, progress) for system in systems]

@@ -16,7 +16,7 @@ from itertools import chain, takewhile
 from operator import attrgetter
 
 from pageindex.node import Span
-from retriever.context.sections import Piece, Quotation, Section
+from retriever.context.sections import ContextSection, Piece, Quotation
 from retriever.display.phrases import CITATION_STATES, VERDICTS
 from retriever.display.sanitize import code, fence, sanitize
 from retriever.embedding import bundled_counter
@@ -45,7 +45,7 @@ class Context:
     """Sections for a prompt, within a budget."""
 
     pieces: tuple[Piece, ...]  # by document, that of the best hit first; in each in its order
-    left_out: tuple[Section, ...]  # hits that are not quoted, best first; the outline in `markdown` may hold fewer
+    left_out: tuple[ContextSection, ...]  # hits not quoted, best first; the outline in `markdown` may hold fewer
     markdown: str  # the whole page: what is quoted, where it stands, what was left out
     tokens: int  # of `markdown`, by the bundled model's tokenizer; at most `max_tokens`
     max_tokens: int
@@ -58,11 +58,11 @@ def load_token_counter() -> TokenCount:
     return lambda text: counter([re.sub(r"(\w{100})(?=\w)", r"\1 ", text)])[0] - special
 
 
-def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
+def build_context(sections: Sequence[ContextSection], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
     """Build the context of these sections, hits first, within `max_tokens`; UsageError when so few hold nothing."""
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
-    first: dict[str, Section] = {}  # each text is quoted, and named, once
+    first: dict[str, ContextSection] = {}  # each text is quoted, and named, once
     for section in sections:
         first.setdefault(section.text.strip(), section)
     hits = [section for section in first.values() if section.rank is not None]
@@ -86,14 +86,14 @@ def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int
 class _Page:
     """The quotations that were taken so far, and how long the page with them is."""
 
-    def __init__(self, hits: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> None:
+    def __init__(self, hits: Sequence[ContextSection], verdict: Verdict, max_tokens: int, count: TokenCount) -> None:
         self._hits = hits
         self._verdict: Verdict = verdict
         self._max_tokens = max_tokens
         self._count = cache(count)  # lines come again with every trial
         self._taken: dict[str, Sequence[Quotation]] = {}
 
-    def take(self, section: Section, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
+    def take(self, section: ContextSection, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
         """Take quotations in place of those of the section, where they fit in a share of the budget."""
         if not quotations:
             return False
@@ -115,10 +115,10 @@ class _Page:
         pieces = join_quotations(chain.from_iterable(taken.values()))
         return render_page(pieces, self._outline(self._left_out(taken)), self._verdict)
 
-    def _left_out(self, taken: Mapping[str, Sequence[Quotation]]) -> list[Section]:
+    def _left_out(self, taken: Mapping[str, Sequence[Quotation]]) -> list[ContextSection]:
         return [section for section in self._hits if section.node_id not in taken]
 
-    def _outline(self, left_out: Sequence[Section]) -> list[str]:
+    def _outline(self, left_out: Sequence[ContextSection]) -> list[str]:
         """Return a line for each hit that is left out, as many as the outline may have."""
         room, lines = int(self._max_tokens * OUTLINE_SHARE), list[str]()
         for section in left_out:
@@ -199,7 +199,7 @@ def render_page(pieces: Sequence[Piece], outline: Sequence[str], verdict: Verdic
         yield from ("", OUTLINE_HEADING, "", *outline)
 
 
-def outline_line(section: Section) -> str:
+def outline_line(section: ContextSection) -> str:
     """Return one hit that is not quoted: its lines, its titles and its length."""
     doubt = _describe_state(section.citation_state)
     return f"- {code(section.citation)} {code(' > '.join(section.titles))}, about {section.tokens:,} tokens{doubt}"

@@ -8,7 +8,7 @@ from itertools import compress
 
 from pageindex.node import Span
 from retriever.context.budget import Context, build_context, load_token_counter
-from retriever.context.sections import Section
+from retriever.context.sections import ContextSection
 from retriever.errors import IndexLockedError
 from retriever.indexing.consent import FolderAccess
 from retriever.searching.citations import Anchors
@@ -43,7 +43,7 @@ def ask_for_context(
     raise IndexLockedError("the index changed again and again while it was read; try again when indexing has finished")
 
 
-def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[Section, ...]:
+def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[ContextSection, ...]:
     """Return the hits, best first, then the sections that complete their families, with their lines as of now."""
     tree = view.tree
     hits = {hit.node_id: hit for hit in answer.hits}
@@ -71,7 +71,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
             order = sorted(range(len(chunks[node_id])), key=lambda place: (abs(place - start), -place))
             spans = [chunks[node_id][place].span for place in order]
         sections.append(
-            Section(
+            ContextSection(
                 node_id=node_id,
                 folder=anchors.folders[key],
                 file=node.path,

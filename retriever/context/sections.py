@@ -9,7 +9,7 @@ CHARS_PER_TOKEN = 4  # of prose
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ContextSection:
     """A section with its whole text, as a context may quote it."""
 
     node_id: str
@@ -59,7 +59,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    section: Section
+    section: ContextSection
     span: Span  # all lines of the section, or some of them
 
 

@@ -80,7 +80,7 @@ def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]
 
 
-def measure_known(encoder: Encoder, text: str, *, in_english: bool = True) -> float:
+def measure_known_text(encoder: Encoder, text: str, *, in_english: bool = True) -> float:
     """Which share of a text the encoder knows, 0 to 1 (`Tokens.measure_known`); 1 where its vocabulary is not here."""
     # Asked by name, as for its tokens: to look at a remote one's properties would call its server.
     own: Callable[..., float] | None = getattr(encoder, "measure_known", None)

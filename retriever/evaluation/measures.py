@@ -77,7 +77,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MeanDifference:
     """A measure of one system against another's, question by question."""
 
     mean: float  # the first one's mean minus the second one's
@@ -101,7 +101,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(float(array.mean()), low, high, len(array))
 
 
-def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
+def difference(first: Sequence[float], second: Sequence[float]) -> MeanDifference:
     """Return the paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test."""
     # Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
     # Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
@@ -112,7 +112,7 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     extreme = int(np.count_nonzero(np.abs(draw_signs(len(array)) @ array) >= abs(array.sum()) - EQUAL))
     wins, losses = int((array > 0).sum()), int((array < 0).sum())
     p = (1 + extreme) / (1 + PERMUTATIONS)
-    return Difference(float(array.mean()), low, high, p, wins, losses, len(array) - wins - losses)
+    return MeanDifference(float(array.mean()), low, high, p, wins, losses, len(array) - wins - losses)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

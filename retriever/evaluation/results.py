@@ -15,8 +15,8 @@ from retriever.evaluation.measures import (
     CONFIDENCE,
     PERMUTATIONS,
     RESAMPLES,
-    Difference,
     Estimate,
+    MeanDifference,
     Values,
     auroc,
     difference,
@@ -64,7 +64,7 @@ class Comparison:
     first: str
     second: str
     measure: str
-    difference: Difference
+    difference: MeanDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Change:
     measure: str
     before: float
     after: float
-    difference: Difference
+    difference: MeanDifference
 
     @property
     def is_fall(self) -> bool:

@@ -58,7 +58,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EvaluationInput:
     """The documents and what was asked of them."""
 
     questions: QuestionSet
@@ -72,7 +72,7 @@ def list_sections(retriever: "Retriever") -> Sections:
     return Sections.of(retriever.nodes())
 
 
-def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> Run:
+def ask_all(system: System, asked: EvaluationInput, progress: Progress | None = None) -> Run:
     """Return the answers of one system to all questions; raises as `Retriever.search`."""
     questions = asked.questions.questions
     with open_system(system, asked, progress, {"top_k": DEPTH}) as retriever:
@@ -93,12 +93,12 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
 
 
 def open_system(
-    system: System, asked: Asked, progress: Progress | None = None, more: Mapping[str, Any] | None = None
+    system: System, asked: EvaluationInput, progress: Progress | None = None, more: Mapping[str, Any] | None = None
 ) -> "Retriever":
     return open_retriever(asked.docs, asked.index, system.profile, merge(system.settings, more or {}), progress)
 
 
-def ask_question(retriever: "Retriever", question: Question, asked: Asked, sections: Sections) -> Outcome:
+def ask_question(retriever: "Retriever", question: Question, asked: EvaluationInput, sections: Sections) -> Outcome:
     """Return what is measured of the answer to one question."""
     begun = time.perf_counter()
     answer = retriever.search(AskRequest(question.text, expansion=asked.expansions.get(question.id)))

@@ -20,8 +20,8 @@ from retriever.expansion.gate import count_rare_names, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     WrittenExpansion,
+    build_expansion_task,
     build_material,
-    build_task,
     plan_expansion,
     read_grounding,
 )
@@ -154,11 +154,11 @@ class Expander:
             target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
             # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
             planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
-            task = build_task(question, grounding, planned)
+            task = build_expansion_task(question, grounding, planned)
             room = generator.room(task.instructions, task.max_tokens, seconds)
             return replace(task, material=build_material(question, grounding, min(room, readable)))
 
-        task = build_task(question, grounding, self._settings)
+        task = build_expansion_task(question, grounding, self._settings)
         return self._ask(task, deadline, StageName.EXPAND, fit)
 
     def _ask(

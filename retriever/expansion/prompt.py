@@ -192,7 +192,7 @@ def count_usual_tokens(settings: Profile) -> int:
     return 25 + 22 * settings.rewordings + settings.hyde_variants * (10 + min(settings.hyde_max_chars, 350) // 4)
 
 
-def build_task(question: str, grounding: Grounding, settings: Profile) -> Task[WrittenExpansion]:
+def build_expansion_task(question: str, grounding: Grounding, settings: Profile) -> Task[WrittenExpansion]:
     return Task(
         instructions=build_instructions(settings),
         material=build_material(question, grounding),

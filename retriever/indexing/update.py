@@ -224,7 +224,7 @@ def write_documents(
         nodes.clear()
 
     for change, stat, text in read:
-        document = parse_text(change.folder, stat.path, text)
+        document = parse_file(change.folder, stat.path, text)
         new.append(writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document)))
         nodes.extend(placed.node for placed in document.nodes)
         if len(nodes) >= NODES_AT_ONCE:  # a few calls of the encoder's tokenizer take less time than many
@@ -233,7 +233,7 @@ def write_documents(
     return new
 
 
-def parse_text(folder: StoredFolder, path: str, text: DocumentText) -> Document:
+def parse_file(folder: StoredFolder, path: str, text: DocumentText) -> Document:
     """The document at this path, with what was noticed when it was read."""
     document = parse_document(path, text.text, folder.prefix)
     return replace(document, warnings=(*text.warnings, *document.warnings)) if text.warnings else document

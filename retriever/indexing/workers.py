@@ -26,7 +26,7 @@ from retriever.indexing.update import (
     index_changes,
     note_folders,
     note_skipped,
-    parse_text,
+    parse_file,
     remember_settings,
 )
 from retriever.protocols import Encoder, Progress
@@ -202,7 +202,7 @@ def embed_ahead(
     read: Sequence[ReadDocument],
 ) -> None:
     """Store vectors before their documents are indexed: it takes long, and other workers need not wait for it."""
-    documents = [parse_text(change.folder, stat.path, text) for change, stat, text in read]
+    documents = [parse_file(change.folder, stat.path, text) for change, stat, text in read]
     nodes = [placed.node for document in documents for placed in document.nodes]
     texts = find_missing(connection, encoder, cut_chunks(nodes, encoder, request.profile.chunks))
     if texts:

@@ -11,8 +11,8 @@ from retriever.indexing.consent import FolderAccess
 from retriever.looking.references import (
     LINES,
     check_lines,
+    find_document_holder,
     find_exactly,
-    find_holder,
     find_in_documents,
     find_last_line,
     find_node,
@@ -117,7 +117,7 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
         span = Span(spans[0].first, spans[-1].last)
     text = _cut("".join(item.node.text for item in stored if item.node.span), span)
     anchor = anchors.anchor(key, span, text)
-    return excerpt(find_holder(stored, span.first), anchor.span, text, anchor.state)
+    return excerpt(find_document_holder(stored, span.first), anchor.span, text, anchor.state)
 
 
 def _cut(text: str, span: Span) -> str:

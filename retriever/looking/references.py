@@ -65,7 +65,7 @@ def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]
             stored = list(reading.nodes_of_documents(connection, [key]))
             first = int(match["first"])
             check_lines(stored[0].node, find_last_line(stored), (first, first))
-            return key, find_holder(stored, first).id
+            return key, find_document_holder(stored, first).id
     return find_by_name(connection, reference)
 
 
@@ -101,7 +101,7 @@ def find_last_line(stored: Iterable[StoredNode]) -> int:
     return max((item.node.span.last for item in stored if item.node.span), default=0)
 
 
-def find_holder(stored: Iterable[StoredNode], line: int) -> Node:
+def find_document_holder(stored: Iterable[StoredNode], line: int) -> Node:
     """The section, or file, that holds a line of a document, of its nodes in their order."""
     return next(item.node for item in stored if item.node.span and item.node.span.last >= line)
 

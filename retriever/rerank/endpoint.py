@@ -9,8 +9,7 @@ from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.tokenizer import Tokens, readable
 from retriever.errors import RerankerError
-from retriever.rerank.onnx import squash
-from retriever.rerank.reranker import RerankInput, RerankOutput
+from retriever.rerank.reranker import RerankInput, RerankOutput, squash
 from retriever.served.address import allowed_url, find_key
 from retriever.served.openai import OpenAIServer
 from retriever.served.transport import Limits, RefusedError, ServedError
@@ -89,7 +88,7 @@ class EndpointReranker:
         return OpenAIServer("rerank", settings.model, url.removesuffix("/rerank"), key)
 
 
-def check_server(settings: RerankSettings, chars: int) -> str:
+def check_rerank_server(settings: RerankSettings, chars: int) -> str:
     """Return what is seen of a server that is asked about texts of so many characters; RerankerError."""
     reranker = EndpointReranker(settings)
     text = "The boats come in at night, one behind the other, and are drawn up on the sand. " * (chars // 75)

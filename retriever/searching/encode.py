@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from retriever.embedding import measure_known, unread_tokens
+from retriever.embedding import measure_known_text, unread_tokens
 from retriever.embedding.tokenizer import checked_rows
 from retriever.errors import EncoderError
 from retriever.protocols import Encoder
@@ -59,7 +59,7 @@ def encode(
             question of which the encoder knows next to nothing.
         in_english: whether the question may be.
     """
-    known = measure_known(encoder, queries[0].text, in_english=in_english)
+    known = measure_known_text(encoder, queries[0].text, in_english=in_english)
     if known < LEAST_KNOWN:
         text = f"the embedding model knows {known:.0%} of the question, which was searched for by its words alone"
         recorder.degrade(StageName.EMBED, text)

@@ -34,7 +34,7 @@ def rank_names(view: View, question: str, half_typed: str, found: Sequence[Ranke
     if not weight:
         return None
     code = spell_code(question)
-    named = find_code(view, question) or find_named(view, spell_name(question), spell_term(_ASIDE.sub(" ", question)))
+    named = find_code(view, question) or find_bearers(view, spell_name(question), spell_term(_ASIDE.sub(" ", question)))
     if not named and not code:  # `node --inspect-brk`, `how do I use fs.readFile?`
         for word in find_codes(question):
             for node_id, share in find_code(view, word).items():
@@ -57,7 +57,7 @@ def rank_names(view: View, question: str, half_typed: str, found: Sequence[Ranke
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:
-    """As `find_named`, of names in which a word begins as what was typed; the share is that of the whole name."""
+    """As `find_bearers`, of names in which a word begins as what was typed; the share is that of the whole name."""
     last = typed.rpartition(" ")[2]
     parts = [typed.lower() if typed.isalpha() else spell_name(typed), "" if last.isalpha() else spell_name(last)]
     for part in filter(None, parts):
@@ -75,11 +75,11 @@ def find_begun(view: View, typed: str) -> dict[str, float]:
 
 
 def find_code(view: View, word: str) -> dict[str, float]:
-    """As `find_named`, of a name of a program; where nothing has it as it is, of the member that it names."""
-    return find_named(view, spell_code(word)) or find_named(view, spell_member(word))
+    """As `find_bearers`, of a name of a program; where nothing has it as it is, of the member that it names."""
+    return find_bearers(view, spell_code(word)) or find_bearers(view, spell_member(word))
 
 
-def find_named(view: View, name: str, term: str = "") -> dict[str, float]:
+def find_bearers(view: View, name: str, term: str = "") -> dict[str, float]:
     """The sections that may be found and bear a name, the highest headings first, each with its share of it.
 
     Where none bears it, those that define the term.

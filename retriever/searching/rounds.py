@@ -56,7 +56,7 @@ class Action(BaseModel):
     section: int = Field(default=0, json_schema_extra={"minimum": 0, "maximum": 99})
 
 
-class Plan(BaseModel):
+class RoundPlan(BaseModel):
     """The JSON object that the model writes; without actions nothing more is looked for."""
 
     actions: list[Action] = Field(default=[], json_schema_extra={"maxItems": MAX_ACTIONS})
@@ -102,14 +102,14 @@ def run_rounds(
     """
     rounds, done = Rounds(), list[Action]()
     shown = [candidate.node_id for candidate in candidates[:SHOWN_FIRST]]
-    documents = list_documents(view, shown)
+    documents = name_documents(view, shown)
     shown += documents
     try:
         for _ in range(count):
             if len(done) >= MAX_ACTIONS:
                 break
             seconds = deadline.seconds_for(StageName.ROUNDS)
-            plan = partial(build_task, view, question, tuple(shown), documents, tuple(done), generator, seconds)
+            plan = partial(build_round_task, view, question, tuple(shown), documents, tuple(done), generator, seconds)
             granted = grant_actions(write_planned(generator, plan).actions, question, len(shown), done)
             # A model that is granted nothing would be shown the same again, and asks for the same.
             if not granted:
@@ -132,7 +132,7 @@ def run_rounds(
     return rounds
 
 
-def list_documents(view: View, shown: Sequence[str]) -> list[str]:
+def name_documents(view: View, shown: Sequence[str]) -> list[str]:
     """Return the first sections of the largest documents that have none among those shown: branches to open."""
     tree = view.tree
     tree.load_nodes(shown)
@@ -148,7 +148,7 @@ def list_documents(view: View, shown: Sequence[str]) -> list[str]:
     return list(compress(roots, view.are_allowed(roots)))
 
 
-def build_task(
+def build_round_task(
     view: View,
     question: str,
     shown: Sequence[str],
@@ -156,7 +156,7 @@ def build_task(
     done: Sequence[Action],
     generator: Generator,
     seconds: float | None,
-) -> Task[Plan]:
+) -> Task[RoundPlan]:
     """Return what the model is asked, with as many of the sections as it has room to be shown."""
     searches = MAX_SEARCHES - sum(action.action == "search" for action in done)
     nonce, max_tokens = new_nonce(), 60 * MAX_ACTIONS + 60
@@ -175,7 +175,7 @@ def build_task(
     room = generator.room(instructions, max_tokens, seconds)
     while len(lines) > 1 and size(fence_lines(lines, nonce)) > room:
         lines.pop()
-    return Task(instructions, fence_lines(lines, nonce), Plan, max_tokens, seconds=seconds, example=_EXAMPLE)
+    return Task(instructions, fence_lines(lines, nonce), RoundPlan, max_tokens, seconds=seconds, example=_EXAMPLE)
 
 
 def walk(view: View, start: OutlineNode, way: str, question: str, *, is_found: bool) -> tuple[Candidate, ...]:

@@ -123,14 +123,14 @@ def list_choices(documents: Sequence[ScopedDocument], fields: Fields) -> Choices
     days = sorted(document.day for document in documents)
     pairs = (f"{key}={value}" for own in fields.values() for key, value in own if key not in TEXT_FIELDS)
     return Choices(
-        tuple(list_folders(documents)[:MAX_CHOICES]),
+        tuple(list_document_folders(documents)[:MAX_CHOICES]),
         tuple(list_values(fields, "tags")[:MAX_CHOICES]),
         tuple(name for name, _ in Counter(pairs).most_common(MAX_CHOICES)),
         tuple(days[:1] + days[-1:]),
     )
 
 
-def list_folders(documents: Iterable[ScopedDocument]) -> list[str]:
+def list_document_folders(documents: Iterable[ScopedDocument]) -> list[str]:
     """Return the folders that hold documents, below those that were indexed; the outermost first."""
     parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
     return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
@@ -219,7 +219,7 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
         below = f"{folder.prefix}{inside}".rstrip("/")
         if found := {item.key for item in documents if not below or f"{item.names[1]}/".startswith(f"{below}/")}:
             return found
-    folders = list_folders(documents)
+    folders = list_document_folders(documents)
     listed = suggest_among(
         [*folders, *(document.path for document in documents)],
         wanted,

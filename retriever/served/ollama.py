@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import numpy.typing as npt
 
-from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, Piece
+from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, StreamPiece
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -16,7 +16,7 @@ from retriever.served.transport import (
     StrangeAnswerError,
     UnreachableError,
     client_options,
-    translate_errors,
+    translate_http_errors,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class OllamaServer(ModelServer):
         size = shown.details.parameter_size if shown.details else None
         return self._make_info(name, context_length, size or "")
 
-    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[Piece]:
+    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
         llm, temperature = self._llm, self._temperature(task)
         max_tokens = task.max_tokens + self.thought_tokens
         with self._client(limits) as client:
@@ -86,11 +86,11 @@ class OllamaServer(ModelServer):
                 for part in parts:
                     text, thought = part.message.content or "", part.message.thinking or ""
                     if not part.done:
-                        yield Piece(text, thought)
+                        yield StreamPiece(text, thought)
                         continue
                     read_s, written_s = (part.prompt_eval_duration or 0) / 1e9, (part.eval_duration or 0) / 1e9
                     measured = Measured(part.prompt_eval_count or 0, read_s, part.eval_count or 0, written_s)
-                    yield Piece(text, thought, part.done_reason, part.prompt_eval_count, measured)
+                    yield StreamPiece(text, thought, part.done_reason, part.prompt_eval_count, measured)
                     return
 
     @contextmanager
@@ -103,7 +103,7 @@ class OllamaServer(ModelServer):
 
         options = {"event_hooks": {"request": [drop_key]}, **client_options(limits, self.url)}
         try:
-            with translate_errors(), ollama.Client(self.url, **options) as client:
+            with translate_http_errors(), ollama.Client(self.url, **options) as client:
                 yield client
         except ConnectionError as error:  # the client's own, which hides the reason
             raise UnreachableError(f"no connection to {self.url}") from error

@@ -13,7 +13,7 @@ from typing import Any
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
-from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, Piece
+from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, StreamPiece
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -127,7 +127,7 @@ class OpenAIServer(ModelServer):
                 window = settings.get("n_ctx") if isinstance(settings, dict) else None
         return window if isinstance(window, int) else None
 
-    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[Piece]:
+    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
         max_tokens = task.max_tokens + self.thought_tokens
         body: dict[str, Any] = {
             "model": self.model,
@@ -157,7 +157,7 @@ class OpenAIServer(ModelServer):
                 if is_plain or error.status not in {400, 415, 422, 501}:
                     raise
 
-    def _ask(self, body: Mapping[str, object], limits: Limits) -> Generator[Piece]:
+    def _ask(self, body: Mapping[str, object], limits: Limits) -> Generator[StreamPiece]:
         with open_response(f"{self.url}/chat/completions", limits, body, self._key) as response:
             for data in read_events(response):
                 try:
@@ -170,13 +170,13 @@ class OpenAIServer(ModelServer):
                 for choice in chunk.choices or ():
                     delta = choice.delta
                     thought = delta.reasoning_content or delta.reasoning or ""
-                    yield Piece(delta.content or "", thought, choice.finish_reason)
+                    yield StreamPiece(delta.content or "", thought, choice.finish_reason)
                 prompt_tokens, measured = chunk.usage.prompt_tokens if chunk.usage else None, None
                 if timings := chunk.timings:
                     read_s, written_s = timings.prompt_ms / 1e3, timings.predicted_ms / 1e3
                     measured = Measured(timings.prompt_n, read_s, timings.predicted_n, written_s)
                 if prompt_tokens or measured:
-                    yield Piece(prompt_tokens=prompt_tokens, measured=measured)
+                    yield StreamPiece(prompt_tokens=prompt_tokens, measured=measured)
 
 
 def _read_values(content: Mapping[str, Any], items: str, name: str, count: int) -> list[Any]:

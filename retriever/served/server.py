@@ -66,7 +66,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StreamPiece:
     """What comes with one event of a stream."""
 
     text: str = ""
@@ -132,7 +132,7 @@ class ModelServer(ABC):
         """Return what the server says of the model, without running it."""
 
     @abstractmethod
-    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[Piece]:
+    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
         """Yield the answer to one request."""
 
     @abstractmethod
@@ -185,7 +185,7 @@ class ModelServer(ABC):
             for role, text in (("system", instructions), ("user", task.material))
         ]
 
-    def _collect(self, pieces: Iterable[Piece], task: Task[Any], begun: Event) -> Reply:
+    def _collect(self, pieces: Iterable[StreamPiece], task: Task[Any], begun: Event) -> Reply:
         """Return the answer of a stream; one that comes to no end is left, one that is late is given as far as it is.
 
         Args:

@@ -175,7 +175,7 @@ def client_options(limits: Limits, url: str) -> dict[str, Any]:
 
 
 @contextmanager
-def translate_errors(key: str = "") -> Iterator[None]:
+def translate_http_errors(key: str = "") -> Iterator[None]:
     """Turn the errors of httpx into ServedErrors; a key that a message repeats is left out of it."""
     try:
         yield
@@ -201,7 +201,7 @@ def open_response(
     """
     headers = {"authorization": f"Bearer {key}"} if key else {}
     with (
-        translate_errors(key),
+        translate_http_errors(key),
         httpx.Client(**client_options(limits, url)) as client,
         client.stream("GET" if body is None else "POST", url, json=body, headers=headers) as response,
     ):

@@ -124,7 +124,7 @@ def write_outline(views: Iterable[Sequence[str]], cursor: int, max_tokens: int) 
     return quote(head, text, f"{len(lines) - end:,} more lines: give a place below, or {GO_ON.format(end)}")
 
 
-def list_files(tree: "DocumentTree", top: str | None, begin: str) -> list[str]:
+def write_files(tree: "DocumentTree", top: str | None, begin: str) -> list[str]:
     """Return each folder below a node with how many files it holds, and their names, a few to a line."""
     lines = []
     for folder in (node for node in tree.walk(top) if node.id.endswith("/")):

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from retriever.errors import CommandHint, RetrieverError, UnknownReferenceError
-from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, make_schema, read_call
+from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, make_tool_schema, read_call
 
 if TYPE_CHECKING:
     from retriever.serving.pool import ServedIndex
@@ -62,7 +62,7 @@ class DocumentServer(MCPServer[Any]):
 def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
     """Describe the tools to an agent: none of them changes anything, nor looks outside the documents.
 
-    `indexes` is as in `make_schema`.
+    `indexes` is as in `make_tool_schema`.
     """
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -72,7 +72,7 @@ def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
             name=tool.name,
             title=tool.title,
             description=" ".join((tool.__doc__ or "").split()),
-            input_schema=make_schema(tool, indexes),
+            input_schema=make_tool_schema(tool, indexes),
             annotations=hints,
         )
         for tool in TOOLS.values()

@@ -16,15 +16,15 @@ from retriever.query import AskRequest, Scope
 from retriever.serving.arguments import Arguments, read_arguments
 from retriever.serving.mcp_answers import (
     MAX_RELATED,
-    list_files,
     write_answer,
     write_excerpt,
+    write_files,
     write_hits,
     write_outline,
     write_related,
 )
 from retriever.settings.layers import profile_names
-from retriever.several import name_index
+from retriever.several import prefix_references
 
 if TYPE_CHECKING:
     from retriever.serving.pool import ServedIndex
@@ -104,7 +104,7 @@ class SearchTool(Tool):
         answer = retriever.search(AskRequest(self.question, self.conversation, scope))
         hits = answer.hits[: self.top_k]
         if self.index:
-            hits = tuple(name_index(hit, self.index) for hit in hits)
+            hits = tuple(prefix_references(hit, self.index) for hit in hits)
         return write_hits(replace(answer, hits=hits), self.cursor, self.max_tokens)
 
 
@@ -126,7 +126,7 @@ class AnswerTool(Tool):
         scope = Scope((self.path,) if self.path else ())
         short = served.choose(self.index).open().answer(AskRequest(self.question, self.conversation, scope))
         if self.index:
-            hits = tuple(name_index(hit, self.index) for hit in short.answer.hits)
+            hits = tuple(prefix_references(hit, self.index) for hit in short.answer.hits)
             sentences = tuple(
                 replace(sentence, cited_as=f"{self.index}::{sentence.cited_as or sentence.file}")
                 for sentence in short.sentences
@@ -151,7 +151,7 @@ class OutlineTool(Tool):
         with index.open().view() as view:
             tree, top = load_tree_at(view.connection, reference)
         views = [tree.pretty(top, depth, begin).split("\n") for depth in ([self.depth] if self.depth else [1, 2, 3])]
-        if not self.depth and (files := list_files(tree, top, begin)):
+        if not self.depth and (files := write_files(tree, top, begin)):
             views.append(files)
         return write_outline(views, self.cursor, self.max_tokens)
 
@@ -210,7 +210,7 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-def make_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]:
+def make_tool_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments.
 
     `indexes` are the names of those that are served, where they are several.

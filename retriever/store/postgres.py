@@ -74,7 +74,7 @@ class PostgresConnection:
     def __init__(self, url: DatabaseUrl) -> None:
         self._url = url
         with translate_errors(url):
-            self._own = open_session(url)
+            self._own = connect_within(url)
         self._pipeline = contextlib.ExitStack()
         self.in_transaction = False
 
@@ -85,7 +85,7 @@ class PostgresConnection:
                 # A server that went away has said so: a look at the socket costs no round trip.
                 if self._own.closed or select.select([self._own.fileno()], [], [], 0)[0]:
                     self._own.close()
-                    self._own = open_session(self._url)
+                    self._own = connect_within(self._url)
                 # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
                 self._pipeline.enter_context(self._own.pipeline())
             begins = query.startswith("BEGIN")  # two statements, for which there is no binary form
@@ -233,7 +233,7 @@ def connect(url: DatabaseUrl) -> "psycopg.Connection":
     return psycopg.connect(url.dsn, autocommit=True, application_name="hybrid_retrieve", **options)
 
 
-def open_session(url: DatabaseUrl) -> "psycopg.Connection":
+def connect_within(url: DatabaseUrl) -> "psycopg.Connection":
     """Connect to the tables of an index, whose version is checked."""
     from psycopg import sql
 

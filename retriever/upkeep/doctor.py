@@ -25,7 +25,7 @@ from retriever.indexing.derived import open_derived
 from retriever.invocation import name_installer
 from retriever.looking.freshness import look_at_folders
 from retriever.protocols import Encoder, Progress
-from retriever.rerank.endpoint import check_server
+from retriever.rerank.endpoint import check_rerank_server
 from retriever.served.check import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
@@ -105,7 +105,7 @@ def examine(index: Store | None, models: Profile | None = None) -> Iterator[Find
         yield from examine_models(models)
 
 
-def judge(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
+def judge_findings(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
     """Return a finding that is well unless there is something to be done about it."""
     return Finding(area, name, level if cure else "well", says, cure)
 
@@ -121,7 +121,7 @@ def examine_software() -> Iterator[Finding]:
         except PackageNotFoundError:
             installed.append(f"{name} is missing")
             cure = f"install again: {name_installer()}"
-    yield judge("environment", "software", ", ".join(installed), cure)
+    yield judge_findings("environment", "software", ", ".join(installed), cure)
     try:
         ModelCard.read(BUNDLED_MODEL).verify(BUNDLED_MODEL)
         yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksums")
@@ -155,7 +155,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
                 problem = str(error)
         case "endpoint":
             try:
-                says = check_server(settings, profile.final_text_chars)
+                says = check_rerank_server(settings, profile.final_text_chars)
             except RerankerError as error:
                 problem = str(error)
         case _:
@@ -211,7 +211,7 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     for name, problem, says in open_derived(index).examine(connection):
-        yield judge("index", name, problem or says, repair if problem else "")
+        yield judge_findings("index", name, problem or says, repair if problem else "")
 
 
 def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
@@ -223,4 +223,4 @@ def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
         else:
             says = f"{folder.path}: {pluralize(len(diff), 'file')} changed since it was indexed"
             cure = CommandHint(f"index {folder.path}").render() if diff else ""
-            yield judge("index", "folder", says, cure, "note")
+            yield judge_findings("index", "folder", says, cure, "note")

@@ -9,7 +9,7 @@ from hybrid_retrieve import main
 from retriever.evaluation.question_files import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.results import Summary, compare_to_baseline, read_baseline, summarize
-from retriever.evaluation.runs import Asked, System, ask_all, list_sections, open_system
+from retriever.evaluation.runs import EvaluationInput, System, ask_all, list_sections, open_system
 from retriever.query import AskRequest, Expansion
 from retriever.types import Source
 from tests.program import Cli
@@ -28,7 +28,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def measured(index: str, *systems: System, questions: QuestionSet = QUESTIONS) -> Summary:
-    asked = Asked(questions, index=index)
+    asked = EvaluationInput(questions, index=index)
     runs = [ask_all(system, asked) for system in systems]
     with open_system(systems[0], asked) as retriever:
         return summarize(questions, runs, list_sections(retriever))
@@ -56,7 +56,7 @@ def test_expansions_reach_both_searches(index: str) -> None:
     question = QUESTIONS.questions[0]
     helpful = Expansion(("missed run catch_up laptop asleep waking up",), ("A missed run starts after waking up.",))
     unlike = Expansion(("banana bread",), ("Bake the banana bread for an hour.",))
-    with open_system(system, Asked(QUESTIONS, index=index)) as retriever:
+    with open_system(system, EvaluationInput(QUESTIONS, index=index)) as retriever:
         alone = retriever.search(question.text)
         same, better, spared = (
             retriever.search(AskRequest(question.text, expansion=item)) for item in (Expansion(), helpful, unlike)

@@ -28,10 +28,10 @@ from retriever.errors import (
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
 from retriever.query import Turn
-from retriever.rerank.endpoint import EndpointReranker, check_server
+from retriever.rerank.endpoint import EndpointReranker, check_rerank_server
 from retriever.rerank.llm import ListwiseReranker
 from retriever.rerank.reranker import RerankInput
-from retriever.searching.rounds import Plan as Actions
+from retriever.searching.rounds import RoundPlan as Actions
 from retriever.served.check import check_llm
 from retriever.served.generator import ServedGenerator
 from retriever.served.task import Task, read_answer
@@ -107,7 +107,7 @@ def test_a_list_without_end_is_left_and_what_is_whole_of_it_is_kept(writer: str)
 def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temperature: float) -> None:
     settings = load_profile("full")
     tasks: list[Task[Any]] = [
-        expansion.build_task("how are two rankings fused?", expansion.Grounding(), settings),
+        expansion.build_expansion_task("how are two rankings fused?", expansion.Grounding(), settings),
         build_rewriting("and the old ones?", [Turn("how are keys rotated?", "")]),
         Task("Choose sections.", "How are rankings fused?", Actions, 300),
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
@@ -166,7 +166,7 @@ def test_it_reranks_texts_of_any_length(options: tuple[str, ...], shelf: Shelf) 
         output = reranker.score("where do boats come in?", [RerankInput("A > B", text) for text in texts])
         assert len(set(output.scores)) > 2
         assert all(0 < score < 1 for score in output.scores), "logits become scores"
-        assert "texts are cut" in check_server(RerankSettings(kind="endpoint", url=url, seconds=60), 8000)
+        assert "texts are cut" in check_rerank_server(RerankSettings(kind="endpoint", url=url, seconds=60), 8000)
         long = {
             "long.md": "# Ships\n\n" + "A ship sails with the wind when the harbour is closed for the night. " * 200
         }

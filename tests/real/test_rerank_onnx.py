@@ -8,8 +8,7 @@ import pytest
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.cross_encoder import READER
-from retriever.rerank.onnx import OnnxReranker
-from retriever.rerank.reranker import RerankInput
+from retriever.rerank.reranker import OnnxReranker, RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli, run_python
 from tests.shelf import Shelf, found
@@ -102,7 +101,7 @@ def test_a_budget_that_is_used_up_leaves_the_list_as_it_is(shelf: Shelf, folder:
 def test_pytorch_is_not_imported(folder: Path) -> None:
     code = f"""
 import sys
-from retriever.rerank.onnx import OnnxReranker
+from retriever.rerank.reranker import OnnxReranker
 from retriever.rerank.reranker import RerankInput
 from retriever.settings.schema import RerankSettings
 OnnxReranker(RerankSettings(kind="onnx", model={str(folder)!r})).score("a", [RerankInput("b", "c")])

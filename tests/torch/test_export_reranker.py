@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from retriever.rerank.onnx import OnnxReranker
-from retriever.rerank.reranker import RerankInput
+from retriever.rerank.reranker import OnnxReranker, RerankInput
 from retriever.settings.schema import RerankSettings
 from scripts import export_model
 from tests.torch.conftest import make_bert

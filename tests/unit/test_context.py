@@ -18,7 +18,7 @@ from retriever.context.budget import (
     load_token_counter,
 )
 from retriever.context.gather import complete_families
-from retriever.context.sections import Section
+from retriever.context.sections import ContextSection
 from retriever.display import phrases
 from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError
@@ -44,19 +44,19 @@ class Found:
     """Node ids, best first."""
 
     @property
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[ContextSection]:
         ranks = {node_id: rank for rank, node_id in enumerate(self.hits, start=1)}
         others = complete_families(self.hits, self.tree)
         return [section_of(self.tree.node(node_id), ranks.get(node_id)) for node_id in (*self.hits, *others)]
 
 
-def section_of(node: Node, rank: int | None) -> Section:
+def section_of(node: Node, rank: int | None) -> ContextSection:
     assert node.span is not None
     lines = range(node.span.first, node.span.last + 1)
     matched = lines[len(lines) // 2]
     spans = tuple(Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line)))
     titles = (*node.breadcrumb, node.title)
-    return Section(node.id, "/docs", node.path, node.span, titles, node.text, rank, spans)
+    return ContextSection(node.id, "/docs", node.path, node.span, titles, node.text, rank, spans)
 
 
 @st.composite
@@ -158,12 +158,12 @@ def test_half_of_the_children_are_not_most_of_them() -> None:
     assert complete_families(children[:3], tree) == ("top.md#top", "top.md#top/d")
 
 
-def long_section(rank: int | None = 1) -> Section:
+def long_section(rank: int | None = 1) -> ContextSection:
     lines = [f"line {number} of a very long section" for number in range(1, 1001)]
     around = sorted(range(96), key=lambda place: abs(place - 50))
     spans = tuple(Span(101 + 10 * place, 110 + 10 * place) for place in around)
     text = "".join(f"{line}\n" for line in lines)
-    return Section("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, rank, spans)
+    return ContextSection("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, rank, spans)
 
 
 def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
@@ -179,7 +179,7 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
 
 def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
-    section = Section("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, (Span(1, 1),))
+    section = ContextSection("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, (Span(1, 1),))
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
     assert context.left_out == (section,)
@@ -187,7 +187,8 @@ def test_what_does_not_fit_is_left_out_and_named() -> None:
 
 
 def test_the_same_text_is_quoted_once() -> None:
-    pair = [Section(file, "/d", file, Span(1, 1), (file,), "The same text.\n", 1, (Span(1, 1),)) for file in "ab"]
+    line = Span(1, 1)
+    pair = [ContextSection(file, "/d", file, line, (file,), "The same text.\n", 1, (line,)) for file in "ab"]
     context = build_context(pair, "answered", 400, words)
     assert [piece.citation for piece in context.pieces] == ["a:1"]
     assert context.left_out == ()
@@ -196,7 +197,7 @@ def test_the_same_text_is_quoted_once() -> None:
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> None:
     crowd = [
-        Section(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), f"{number} " * 500, number)
+        ContextSection(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), f"{number} " * 500, number)
         for number in range(1, 1000)
     ]
     context = build_context(crowd, verdict, 100, load_token_counter())
@@ -216,7 +217,7 @@ def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
 
 def test_two_folders_are_told_apart() -> None:
     pair = [
-        Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, (Span(1, 1),))
+        ContextSection(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, (Span(1, 1),))
         for rank, folder in enumerate(("/x", "/y"), start=1)
     ]
     context = build_context(pair, "answered", 400, words)

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
-from retriever.searching.rounds import Action, Plan, Rounds, grant_actions
+from retriever.searching.rounds import Action, RoundPlan, Rounds, grant_actions
 from retriever.types import Candidate, Evidence, Source
 
 
@@ -33,12 +33,12 @@ def test_the_limits_are_of_all_rounds_together() -> None:
 
 
 def test_what_models_write_is_read() -> None:
-    assert Plan.model_validate_json("{}").actions == []
+    assert RoundPlan.model_validate_json("{}").actions == []
     written = '{"actions": [{"action": "search", "question": "x", "why": 1}, {"action": "outline", "section": "2"}]}'
-    assert Plan.model_validate_json(written).actions == [search("x"), walk("outline", 2)]
+    assert RoundPlan.model_validate_json(written).actions == [search("x"), walk("outline", 2)]
     for wrong in ('{"actions": ["search"]}', '{"actions": [{"action": "delete", "section": 1}]}'):
         with pytest.raises(ValidationError):
-            Plan.model_validate_json(wrong)
+            RoundPlan.model_validate_json(wrong)
 
 
 def candidate(node_id: str, score: float) -> Candidate:
