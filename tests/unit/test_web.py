@@ -103,6 +103,7 @@ def test_a_node_has_a_label_and_a_way_and_may_be_one_row_with_its_only_section()
         ("Do not Separate Schemas", "", ""),
         ("How Proxy Forwarded Headers Work", "", ""),
         ("Set theory", "", ""),
+        ("Defining and Instantiating Structs", "", ""),
         ("Use: an example (old)", "", ""),
         ("Why?", "", ""),
         ("When to use this image?", "", ""),

@@ -68,7 +68,7 @@ def make_question(title: str, begins: str) -> tuple[int, str]:
     if len(words) > 1 and verb.endswith("ing"):  # `Configuring`, `Running`, `Adding`
         stem = verb[:-3]
         verb = next((one for one in (f"{stem}e", stem, stem[:-1]) if one in _VERBS), "")
-    if len(words) > 1 and verb in _VERBS and not re.search(r"[:()]", title):
+    if len(words) > 1 and verb in _VERBS and not re.search(r"[:()]|\b(?:and|or) \w+ing\b", title):
         return 1, f"How do I {' '.join([verb, *words[1:]])}?"
     if (defined := _DEFINED.match(begins)) and defined[2].lower().rstrip("s") == title.lower().rstrip("s"):
         return 2, f"What {defined[3].lower()} {defined[1].lower()}{defined[2]}?"
