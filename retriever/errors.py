@@ -150,11 +150,15 @@ class IndexUnusableError(RetrieverError):
 class NoIndexError(IndexUnusableError):
     """There is no index yet.
 
-    Attributes:
+    Args:
+        message: as in `RetrieverError`.
+        hint: as in `RetrieverError`.
         folder: one with documents that no index covers, where the caller stands; empty otherwise.
     """
 
-    folder = ""
+    def __init__(self, message: str = "", *, hint: str = "", folder: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.folder = folder
 
 
 class IndexVersionError(IndexUnusableError):

@@ -268,9 +268,7 @@ def _find_here() -> Store:
         known = [index.name for index in list_indexes()]
         others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
         hint = CommandHint(f"index {shlex.quote(str(here))}", "to make one, run")
-        error = NoIndexError(f"no index covers {here}{others}", hint=hint)
-        error.folder = str(here)
-        raise error
+        raise NoIndexError(f"no index covers {here}{others}", hint=hint, folder=str(here))
     if last is None:
         raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
     used = next((known.where for known in list_indexes() if known.store == last), str(last))

@@ -12,7 +12,7 @@ from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Printer
 from retriever.command_line.render import INDENT, QUIET, Page
 from retriever.display.json import dump_short_answer
-from retriever.display.phrases import format_doubt
+from retriever.display.phrases import CLOSEST_PASSAGES, format_doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.query import AskRequest, Scope
 
@@ -72,7 +72,7 @@ def answer(
 def show_doubt(page: Page, found: "Answer") -> None:
     """Say before any sentence that none of them is sure to answer."""
     if found.verdict == "weak" and found.hits:
-        page.line(Text("No clear answer. Closest passages:"))
+        page.line(Text(CLOSEST_PASSAGES))
         page.blank()
 
 

@@ -30,6 +30,9 @@ VERDICTS = {
     "none": VerdictPhrase("No answer", "Probably no section answers this; these are the nearest."),
 }
 
+# Above sentences of the documents where the verdict is weak.
+CLOSEST_PASSAGES = "No clear answer. Closest passages:"
+
 # The fields of `Signals`, from which the verdict comes, and what each says.
 SIGNALS = (
     ("coverage", "share of the question, by the rarity of its words, that one section covers"),

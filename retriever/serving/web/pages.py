@@ -29,7 +29,6 @@ from retriever.looking.similar import find_similar
 from retriever.searching.open_index import View
 from retriever.serving.arguments import Arguments
 from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section
-from retriever.serving.web.examples import BEGINNINGS, MAX_READ, suggest_questions
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.pictures import locate_picture, read_picture
 from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
@@ -191,11 +190,12 @@ class Pages:
         retriever = self._site.open(visit.profile)
         status = retriever.status()
         with retriever.view() as view:
-            self._site.outline(view)  # what may be chosen as a filter
+            self._site.outline(view)  # what may be chosen as a filter, and asked for example
             overview = read_overview(view.connection)
-            asked = suggest_questions(view.connection.execute(BEGINNINGS, (MAX_READ,)).fetchall())
         changed = [(path, "") for path in status.changed_files]
-        return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=asked)
+        return self._render(
+            "home.html", visit, status=status, changed=changed, overview=overview, asked=self._site.questions
+        )
 
     def read(self, query: bytes) -> str:
         """Return what a node id, a path or a name stands for: its text, or a list of what is below it."""

@@ -17,6 +17,7 @@ from retriever.searching.scope import Choices, list_choices
 from retriever.serving.arguments import Arguments, Model, read_arguments
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.drawn_tree import Outline, read_outline
+from retriever.serving.web.examples import BEGINNINGS, MAX_READ, suggest_questions
 from retriever.settings.layers import profile_names
 from retriever.store.reading import StoredState
 from retriever.store.store import Store
@@ -139,7 +140,9 @@ class Site:
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
-        self.choices = Choices()  # of the state whose outline was read last
+        # Of the state whose outline was read last.
+        self.choices = Choices()
+        self.questions: tuple[str, ...] = ()
 
     def open(self, profile: str, settings: Mapping[str, Any] | None = None) -> Retriever:
         """Return the retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
@@ -152,4 +155,5 @@ class Site:
         if known is None or known[0] != wanted:
             known = self._outline = wanted, read_outline(view.connection)
             self.choices = list_choices(view.documents, view.fields)
+            self.questions = suggest_questions(view.connection.execute(BEGINNINGS, (MAX_READ,)).fetchall())
         return known[1]
