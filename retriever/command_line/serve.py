@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,9 @@ def serve(
         raise click.UsageError("say what to serve: --web (a page, and the JSON API), --mcp (for agents), or both")
     if web and opening.several is not None:
         raise click.UsageError("the web page has one index: give --index once, or index the folders as one: index A B")
+    # What is imported next may catch a Ctrl-C and report an error of its own: until the server listens for it, it ends
+    # the process at once.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(ExitCode.INTERRUPTED))
     from retriever.serving import http
     from retriever.serving.guard import ServerAddress
 

@@ -100,14 +100,15 @@ def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(line, comments=True)
     name = next((word for word in words if not word.startswith("-")), "")
     if name in LASTS and not {"--stop", "--once"} & set(words):
-        command = [sys.executable, str(PROJECT / "hybrid_retrieve.py"), *words]
+        free = ["--port", "0"] if name == "serve" else []  # another program may listen at the one of the example
+        command = [sys.executable, str(PROJECT / "hybrid_retrieve.py"), *words, *free]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if name != "mcp":  # which ends with its standard input
             assert process.stderr is not None
             assert process.stderr.readline(), line  # it says what it serves, or what it has indexed
             interrupt(process)
-        process.communicate(timeout=30)
-        assert process.returncode in (0, 130), line
+        _, err = process.communicate(timeout=30)
+        assert process.returncode in (0, 130), f"{line}\n{err.decode()}"
         return
     target = words[words.index(">") + 1] if ">" in words else ""
     ends = min(words.index(sign) if sign in words else len(words) for sign in "<>")
