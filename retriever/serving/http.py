@@ -100,6 +100,7 @@ def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None
     # uvicorn raises the signal again when all is answered, or SHUTDOWN_SECONDS are over: then a thread may still wait
     # for a database, and would keep the process. SIGTERM is how a server is ended, and no failure.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     make_server(app, address).run(sockets=[listener])
 
 
