@@ -1,4 +1,4 @@
-"""Every command of a --help page, of README.md and of docs/reference/cli.md runs in a clone, in their order."""
+"""Every command of a --help page and of README.md runs in a clone, in their order."""
 
 import contextlib
 import json
@@ -99,7 +99,7 @@ def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
 def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(line, comments=True)
     name = next((word for word in words if not word.startswith("-")), "")
-    if name in LASTS and not {"--stop", "--once"} & set(words):
+    if name in LASTS and "--once" not in words:
         free = ["--port", "0"] if name == "serve" else []  # another program may listen at the one of the example
         command = [sys.executable, str(PROJECT / "hybrid_retrieve.py"), *words, *free]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -107,8 +107,8 @@ def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
             assert process.stderr is not None
             assert process.stderr.readline(), line  # it says what it serves, or what it has indexed
             interrupt(process)
-        _, err = process.communicate(timeout=30)
-        assert process.returncode in (0, 130), f"{line}\n{err.decode()}"
+        _, said = process.communicate(timeout=30)
+        assert process.returncode in (0, 130), f"{line}\n{said.decode()}"
         return
     target = words[words.index(">") + 1] if ">" in words else ""
     ends = min(words.index(sign) if sign in words else len(words) for sign in "<>")
@@ -143,25 +143,3 @@ def test_every_example_of_a_help_page_runs(
 def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for line in commands_of_readme():
         run_as_it_stands(line, capfd)
-
-
-PREPARED = {
-    "index docs": ["forget docs/drafts/"],
-    "indexes --drop": ["indexes --drop docs+notes --yes", "index ../notes"],
-    "--index notes": ["index ../notes", "index ../work"],
-    "tree --depth": ["index docs"],
-    "import": ["indexes --drop docs --yes"],
-}
-"""What has to be done before some commands of the page."""
-
-
-def test_every_command_of_the_page_of_commands_runs(
-    clone: Path, database: Callable[[str], str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    page = (PROJECT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    blocks = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
-    for line in re.findall(r"^hybrid-retrieve (.*)$", blocks, re.MULTILINE):
-        for before in [item for key, items in PREPARED.items() if line.startswith(key) for item in items]:
-            run_as_it_stands(before, capfd)
-        if not line.startswith((*NEEDS_MORE, *LASTS)):
-            run_as_it_stands(database(line), capfd)

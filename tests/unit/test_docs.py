@@ -12,7 +12,7 @@ from tests.program import PROJECT
 
 PAGES = [
     *(PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
-    *sorted(path for path in PROJECT.glob("docs/**/*.md") if "tutorial-notes" not in path.parts),
+    *sorted(path for path in PROJECT.glob("docs/**/*.md") if not {"tutorial-notes", "cli.md"} & {*path.parts}),
 ]
 NAMES = [page.relative_to(PROJECT).as_posix() for page in PAGES]
 TEXTS = {name: page.read_text(encoding="utf-8") for name, page in zip(NAMES, PAGES, strict=True)}
