@@ -28,7 +28,7 @@ from retriever.evaluation.question_files import read_expansions, read_questions
 from retriever.evaluation.questions import Judgements, Question, find_right_sections
 from retriever.evaluation.runs import DEPTH, list_sections
 from retriever.query import AskRequest, Expansion
-from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
+from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import merge

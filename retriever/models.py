@@ -14,9 +14,9 @@ from retriever.types import StageName
 
 # A plain question needs none of these, and loads none of them.
 if TYPE_CHECKING:
-    from retriever.embedding.cross_encoder import PassageReader
+    from retriever.embedding.onnx import PassageReader
     from retriever.expansion.expand import Expander
-    from retriever.rerank.reranker import Reranker
+    from retriever.rerank.stage import Reranker
     from retriever.served.generator import ServedGenerator
     from retriever.served.task import Generator
 
@@ -83,7 +83,7 @@ class OpenModels:
         """What reads the first passages for the verdict; None where words alone are wanted."""
         if not self._profile.read_passages or self._profile.encoder.kind == "none":
             return None
-        from retriever.embedding.cross_encoder import PassageReader
+        from retriever.embedding.onnx import PassageReader
 
         return PassageReader()
 
@@ -98,11 +98,11 @@ class OpenModels:
 
                 return ListwiseReranker(self.generator())
             case "onnx":
-                from retriever.rerank.reranker import OnnxReranker
+                from retriever.rerank.cross_encoders import OnnxReranker
 
                 return OnnxReranker(settings)
             case "endpoint":
-                from retriever.rerank.endpoint import EndpointReranker
+                from retriever.rerank.cross_encoders import EndpointReranker
 
                 return EndpointReranker(settings)
         return None

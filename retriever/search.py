@@ -28,7 +28,7 @@ from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Signals, Source, StageName
 
 if TYPE_CHECKING:
-    from retriever.embedding.cross_encoder import PassageReader
+    from retriever.embedding.onnx import PassageReader
     from retriever.served.task import Generator
 
 
@@ -61,7 +61,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             if profile.entity_boost:
                 recorder.degrade(StageName.RERANK, "entity_boost lifts what a reranker scores: choose a rerank.kind")
         else:
-            from retriever.expansion.gate import find_entities
+            from retriever.expansion.screening import find_entities
             from retriever.rerank.stage import RerankRequest, rerank
 
             names = find_entities(expanded.question)

@@ -20,6 +20,7 @@ import click
 import numpy as np
 
 from pageindex.document import parse_document
+from retriever.embedding.encoder import Prefixes
 from retriever.embedding.onnx import (
     MODEL_NAME,
     POOLINGS,
@@ -30,11 +31,11 @@ from retriever.embedding.onnx import (
     file_sha256,
     write_card,
 )
-from retriever.embedding.prefixes import Prefixes
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.rerank.reranker import MAX_TOKENS, OnnxReranker, RerankInput
+from retriever.rerank.cross_encoders import MAX_TOKENS, OnnxReranker
+from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import ChunkSettings, RerankSettings
 
 if TYPE_CHECKING:

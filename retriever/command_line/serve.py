@@ -91,7 +91,7 @@ def serve(
     # the process at once.
     signal.signal(signal.SIGINT, lambda *_: os._exit(ExitCode.INTERRUPTED))
     from retriever.serving import http
-    from retriever.serving.guard import ServerAddress
+    from retriever.serving.http import ServerAddress
 
     token = http.open_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
@@ -158,8 +158,7 @@ def open_app(
     web: bool,
 ) -> "ASGIApp":
     """Return the application for one index, or for the roles that a header names, each with connections of its own."""
-    from retriever.serving.http import make_application
-    from retriever.serving.pool import route_roles
+    from retriever.serving.http import make_application, route_roles
 
     header, names = roles
     if not header and not names:

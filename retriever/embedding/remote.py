@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.encoder import TokenEncoder
-from retriever.embedding.prefixes import Prefixes, served_prefixes
+from retriever.embedding.encoder import Prefixes, TokenEncoder, served_prefixes
 from retriever.embedding.tokenizer import CutText, Tokens, checked_rows, fingerprint, unit_rows
 from retriever.errors import EncoderError
 from retriever.served.address import find_key, ollama_url, server_url

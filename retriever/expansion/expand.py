@@ -6,17 +6,23 @@ it is, and the answer says why.
 """
 
 import contextlib
+import json
+import logging
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from pageindex.corpus import read_file
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
-from retriever.expansion.cache import cache_key, keep_expansion, read_cached
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
-from retriever.expansion.gate import count_rare_names, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     WrittenExpansion,
@@ -25,7 +31,8 @@ from retriever.expansion.prompt import (
     plan_expansion,
     read_grounding,
 )
-from retriever.expansion.screening import count_reasons, find_related, screen
+from retriever.expansion.screening import count_rare_names, count_reasons, find_related, reason_to_skip, screen
+from retriever.files import find_cache_file, make_private_folder, write_file
 from retriever.protocols import Encoder
 from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Query, as_turns
 from retriever.searching.open_index import View
@@ -38,6 +45,7 @@ from retriever.types import StageName
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
+
 
 OpenView = Callable[[], AbstractContextManager[View]]
 # The generator and the seconds that it has -> the task that it can do in them.
@@ -199,3 +207,52 @@ def drop_unrelated(
         recorder.expansion = replace(report, queries=kept[1:], dropped=(*report.dropped, *dropped))
         note.text = f"{sum(are_kept) - 1} of {len(queries) - 1} texts are about the question"
     return kept, are_kept
+
+
+# What a model wrote before: a small private file for each question in the user's cache folder. Not in the index, which
+# may be read-only; what is written for a question depends on it only by the vocabulary that the model was given, which
+# is part of the key. Where a file cannot be read or written, the model is asked again.
+
+log = logging.getLogger(__name__)
+
+FOLDER_NAME = "expansions"
+MAX_ENTRIES = 1_000
+MAX_BYTES = 50_000  # of an entry; no question needs a longer answer
+_FILE_NAME = re.compile(r"[0-9a-f]{64}\.json")  # of ours: nothing else in the folder is removed
+
+
+def cache_key(model: str, task: Task[WrittenExpansion]) -> str:
+    """Return a hash of the model, the prompt and its numbers, the question in any case and spacing, the grounding."""
+    parts = [model, task.instructions, task.temperature, task.max_tokens, " ".join(task.material.casefold().split())]
+    return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def read_cached(key: str) -> WrittenExpansion | None:
+    """Return what is kept for the key, if anything."""
+    folder = find_cache_file(FOLDER_NAME)
+    if folder is None:
+        return None
+    try:
+        return WrittenExpansion.model_validate_json(read_file(folder / f"{key}.json", MAX_BYTES))
+    except (OSError, ValidationError):  # there is none, or another version wrote it
+        return None
+
+
+def keep_expansion(key: str, written: WrittenExpansion) -> None:
+    """Keep what a model wrote; the oldest ones go."""
+    folder = find_cache_file(FOLDER_NAME)
+    if folder is None:
+        return
+    try:
+        make_private_folder(folder)
+        write_file(folder / f"{key}.json", written.model_dump_json())
+        files = [path for path in folder.iterdir() if _FILE_NAME.fullmatch(path.name)]
+        if len(files) > MAX_ENTRIES:
+            for path in sorted(files, key=_modified_at)[:-MAX_ENTRIES]:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        log.info("%s: %s", folder, error)
+
+
+def _modified_at(path: Path) -> float:
+    return path.lstat().st_mtime

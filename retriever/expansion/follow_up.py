@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from retriever.errors import QuestionError
-from retriever.expansion.gate import find_exact_names
 from retriever.expansion.prompt import WrittenExpansion, shape_of
+from retriever.expansion.screening import find_exact_names
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.query import Turn
 from retriever.searching.question import split_filters

@@ -15,7 +15,7 @@ from pageindex.corpus import DocumentText, Listing, Skipped
 from pageindex.document import Document, parse_document
 from pageindex.node import Node
 from retriever.embedding import open_encoder
-from retriever.embedding.prefixes import describe_prefixes
+from retriever.embedding.encoder import describe_prefixes
 from retriever.errors import CommandHint, DocumentsError, EncoderError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.prefixes import describe_prefixes
+from retriever.embedding.encoder import describe_prefixes
 from retriever.looking.freshness import Freshness, Watch, describe_state
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile

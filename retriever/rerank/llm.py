@@ -14,7 +14,7 @@ from pydantic.config import JsonDict
 
 from retriever.display.phrases import pluralize
 from retriever.errors import TaskTooLongError, WrongAnswerError
-from retriever.rerank.reranker import RerankInput, RerankOutput, rank_value
+from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.served.speed import USUAL, choose_plan, size
 from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, write_planned
 from retriever.text import cut

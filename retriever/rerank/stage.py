@@ -1,13 +1,14 @@
-"""The stage: the candidates of a search in the reranker's order, or as they were when that fails."""
+"""The stage: the candidates of a search in a reranker's order, or as they were when that fails."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import log2
+from typing import Protocol
 
 from pageindex.node import Node
 from retriever.display.phrases import pluralize
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
-from retriever.rerank.reranker import Reranker, RerankInput, rank_value
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.open_index import View
 from retriever.settings.schema import RerankStageSettings
@@ -17,6 +18,41 @@ from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
 SCALE = "reranked"
+
+
+@dataclass(frozen=True, slots=True)
+class RerankInput:
+    """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
+
+    titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
+    text: str  # the passage that matched with the text around it, a limited number of characters of the section
+
+    @property
+    def joined(self) -> str:
+        """The titles first, because the text may be cut at its end."""
+        return f"{self.titles}\n{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class RerankOutput:
+    scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
+    note: str  # what that took, in a few words
+
+
+class Reranker(Protocol):
+    """A question and candidates in, scores out."""
+
+    @property
+    def scale(self) -> str:
+        """What the scores are."""
+
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+        """Score each candidate, which come best first; `seconds`: the longest wait, None for its own limits."""
+
+
+def rank_value(rank: int) -> float:
+    """1 / log2(1 + rank), from rank 1: the discount of DCG (Järvelin and Kekäläinen, TOIS 2002); .2 at 30."""
+    return 1.0 / log2(1 + rank)
 
 
 @dataclass(frozen=True, slots=True)

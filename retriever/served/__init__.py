@@ -6,7 +6,6 @@ server     what the servers of both kinds share: how a stream becomes an answer,
 ollama     Ollama's own API, by its client
 openai     OpenAI's API, as most other servers speak it, with /rerank beside it
 task       what a model is asked to write, and how its answer is read
-generator  looks at the model, asks it, asks again where that may help
+generator  looks at the model, asks it, asks again where that may help; whether it can be used, for `doctor`
 speed      how fast the model is, so that a stage asks for what it can do in time
-check      whether the language model can be used, for `doctor`
 """

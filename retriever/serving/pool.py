@@ -1,20 +1,23 @@
-"""Open retrievers, shared by everything that a process serves; safe to share between threads."""
+"""What everything that a process serves shares: open retrievers, and how the arguments of a call are read."""
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from starlette.applications import Starlette
-from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
-from starlette.routing import Mount
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from retriever.display.phrases import STAGES
 from retriever.display.sanitize import code
-from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError, RetrieverError, UsageError
+from retriever.errors import (
+    IndexLockedError,
+    IndexUnusableError,
+    NotReadyError,
+    ParametersError,
+    RetrieverError,
+    UsageError,
+)
 from retriever.files import Closing
 from retriever.indexes import find_index, index_request
 from retriever.indexing.consent import read_named_folders
@@ -22,7 +25,6 @@ from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.indexing.update import update_index
 from retriever.looking.overview import read_overview, write_overview
 from retriever.retriever import Retriever
-from retriever.serving.guard import PROBES
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
@@ -30,7 +32,7 @@ from retriever.store.database import read_transaction
 from retriever.store.store import Store
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    pass
 
 
 log = logging.getLogger(__name__)
@@ -265,27 +267,20 @@ class LastProgress:
         return f" ({name}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
 
 
-def route_roles(header: str, apps: Mapping[str, Starlette]) -> Starlette:
-    """Return one application of those of the roles, to put behind the guard: what one keeps, no other role sees.
+class Arguments(BaseModel):
+    """What a call may be given, and nothing else."""
 
-    Args:
-        header: its name. Whoever gets past the guard is believed, so only the proxy may.
-        apps: by the roles that may be named; every other request is refused.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    async def dispatch(scope: "Scope", receive: "Receive", send: "Send") -> None:
-        named = Headers(scope=scope).getlist(header)
-        app: ASGIApp | None = apps.get(named[0]) if len(named) == 1 else None
-        if scope["path"] in PROBES:  # who watches servers is no role, and learns nothing of documents
-            app = next(iter(apps.values()))
-        refusal = JSONResponse({"error": "the proxy names no role that is served here"}, 403)
-        await (app or refusal)(scope, receive, send)
 
-    @asynccontextmanager
-    async def run_together(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for app in apps.values():
-                await stack.enter_async_context(app.router.lifespan_context(app))
-            yield
+Model = TypeVar("Model", bound=Arguments)
 
-    return Starlette(routes=[Mount("/", dispatch)], lifespan=run_together)
+
+def read_arguments(model: type[Model], given: Mapping[str, object]) -> Model:
+    """Return the arguments; ParametersError names every mistake, and what there is."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        mistakes = "; ".join(f"{str(item['loc'][0])[:100]}: {item['msg']}" for item in error.errors())
+        known = ", ".join(field.alias or name for name, field in model.model_fields.items()) or "none"
+        raise ParametersError(f"{mistakes}; there are: {known}") from None

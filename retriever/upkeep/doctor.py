@@ -25,8 +25,8 @@ from retriever.indexing.derived import open_derived
 from retriever.invocation import name_installer
 from retriever.looking.freshness import look_at_folders
 from retriever.protocols import Encoder, Progress
-from retriever.rerank.endpoint import check_rerank_server
-from retriever.served.check import check_llm
+from retriever.rerank.cross_encoders import check_rerank_server
+from retriever.served.generator import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
 from retriever.store import listing, reading, text_vectors

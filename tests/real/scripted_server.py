@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from retriever.expansion.cache import FOLDER_NAME
+from retriever.expansion.expand import FOLDER_NAME
 from retriever.files import find_cache_file
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import Fault as Fault

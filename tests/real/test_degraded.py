@@ -10,7 +10,7 @@ import yaml
 
 from retriever.api import index_folders
 from retriever.serving.mcp_answers import write_head
-from retriever.serving.mcp_tools import SearchTool
+from retriever.serving.mcp_server import SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.types import Degradation, StageName
 from tests.answers import HIT, answer

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
-from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
+from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from tests.program import Cli

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import RetrieverError
-from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
+from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from retriever.upkeep.archive import export_index, import_index

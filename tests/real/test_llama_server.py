@@ -28,12 +28,11 @@ from retriever.errors import (
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
 from retriever.query import Turn
-from retriever.rerank.endpoint import EndpointReranker, check_rerank_server
+from retriever.rerank.cross_encoders import EndpointReranker, check_rerank_server
 from retriever.rerank.llm import ListwiseReranker
-from retriever.rerank.reranker import RerankInput
+from retriever.rerank.stage import RerankInput
 from retriever.searching.rounds import RoundPlan as Actions
-from retriever.served.check import check_llm
-from retriever.served.generator import ServedGenerator
+from retriever.served.generator import ServedGenerator, check_llm
 from retriever.served.task import Task, read_answer
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings

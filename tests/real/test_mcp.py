@@ -15,8 +15,7 @@ from tokenizers import Tokenizer
 from retriever.embedding import BUNDLED_MODEL
 from retriever.indexing.consent import named_file
 from retriever.serving.mcp_answers import estimate_tokens
-from retriever.serving.mcp_server import call_tool, list_tools
-from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
+from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_tools
 from retriever.serving.pool import ServedIndex
 from retriever.store.store import open_store
 from tests.program import command, environment, slow

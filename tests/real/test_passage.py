@@ -10,7 +10,7 @@ import pytest
 
 from retriever import Hit
 from retriever.api import index_folders, open_retriever
-from retriever.serving.mcp_tools import SearchTool
+from retriever.serving.mcp_server import SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from tests.program import Cli

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from retriever import open_retriever
-from retriever.embedding.cross_encoder import READER, PassageReader
-from retriever.embedding.onnx import RerankerCard
+from retriever.embedding.onnx import READER, PassageReader, RerankerCard
 from retriever.errors import EncoderError
 from tests.shelf import write_pages
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from retriever.rerank.reranker import rank_value
+from retriever.rerank.stage import rank_value
 from retriever.types import Answer
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.shelf import Shelf

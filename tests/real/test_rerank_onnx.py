@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.cross_encoder import READER
-from retriever.rerank.reranker import OnnxReranker, RerankInput
+from retriever.embedding.onnx import READER
+from retriever.rerank.cross_encoders import OnnxReranker
+from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli, run_python
 from tests.shelf import Shelf, found
@@ -101,8 +102,8 @@ def test_a_budget_that_is_used_up_leaves_the_list_as_it_is(shelf: Shelf, folder:
 def test_pytorch_is_not_imported(folder: Path) -> None:
     code = f"""
 import sys
-from retriever.rerank.reranker import OnnxReranker
-from retriever.rerank.reranker import RerankInput
+from retriever.rerank.cross_encoders import OnnxReranker
+from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
 OnnxReranker(RerankSettings(kind="onnx", model={str(folder)!r})).score("a", [RerankInput("b", "c")])
 print(sorted({{"torch", "transformers", "sentence_transformers", "onnx"}} & set(sys.modules)), file=sys.stderr)

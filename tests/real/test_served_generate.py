@@ -20,8 +20,7 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.served.check import check_llm
-from retriever.served.generator import ServedGenerator
+from retriever.served.generator import ServedGenerator, check_llm
 from retriever.served.server import THOUGHT_TOKENS
 from retriever.served.task import Task, write_planned
 from retriever.settings.schema import LlmSettings

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from retriever.errors import RerankerError
-from retriever.rerank.endpoint import EndpointReranker
-from retriever.rerank.reranker import RerankInput
+from retriever.rerank.cross_encoders import EndpointReranker
+from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli
 from tests.real.scripted_server import Asked, Fault, ScriptedServer, hang_up, scripted_server, silence, status

@@ -17,8 +17,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from retriever.retriever import Retriever
-from retriever.serving.guard import ServerAddress
-from retriever.serving.http import MAX_CONNECTIONS, listen, make_server
+from retriever.serving.http import MAX_CONNECTIONS, ServerAddress, listen, make_server
 from retriever.serving.pool import ServedIndex
 from tests.real.mcp_messages import INITIALIZE, call, nest, request
 from tests.real.served import Served, indexed, served

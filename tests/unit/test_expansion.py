@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion import cache
-from retriever.expansion.gate import find_entities, find_exact_names, reason_too_short
+from retriever.expansion import expand
 from retriever.expansion.prompt import (
     Grounding,
     WrittenExpansion,
     build_expansion_task,
     count_terms,
 )
-from retriever.expansion.screening import screen
+from retriever.expansion.screening import find_entities, find_exact_names, reason_too_short, screen
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
@@ -118,18 +117,18 @@ def test_a_text_comes_once_and_no_passage_is_made_up_for_a_single_fact() -> None
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "hybrid-retrieve" / cache.FOLDER_NAME
+    return tmp_path / "hybrid-retrieve" / expand.FOLDER_NAME
 
 
 def test_expansions_are_remembered_and_the_oldest_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MAX_ENTRIES", 2)
+    monkeypatch.setattr(expand, "MAX_ENTRIES", 2)
     folder.mkdir(parents=True)
     (folder / "theirs.txt").write_text("a stranger's")
     for number, key in enumerate("abc"):
-        cache.keep_expansion(key * 64, WrittenExpansion(queries=[key]))
+        expand.keep_expansion(key * 64, WrittenExpansion(queries=[key]))
         os.utime(folder / f"{key * 64}.json", (number, number))
-    assert cache.read_cached("a" * 64) is None, "the folder holds the two that came last"
-    assert cache.read_cached("c" * 64) == WrittenExpansion(queries=["c"])
+    assert expand.read_cached("a" * 64) is None, "the folder holds the two that came last"
+    assert expand.read_cached("c" * 64) == WrittenExpansion(queries=["c"])
     assert sorted(path.name[0] for path in folder.iterdir()) == ["b", "c", "t"]
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.json"))
 
@@ -137,29 +136,29 @@ def test_expansions_are_remembered_and_the_oldest_go(folder: Path, monkeypatch: 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", bytes(60_000)])
 def test_a_damaged_file_is_no_expansion_and_is_replaced(folder: Path, content: bytes) -> None:
     written = WrittenExpansion(queries=["a"])
-    cache.keep_expansion("a" * 64, written)
+    expand.keep_expansion("a" * 64, written)
     (folder / f"{'a' * 64}.json").write_bytes(content)
-    assert cache.read_cached("a" * 64) is None
-    cache.keep_expansion("a" * 64, written)
-    assert cache.read_cached("a" * 64) == written
+    assert expand.read_cached("a" * 64) is None
+    expand.keep_expansion("a" * 64, written)
+    assert expand.read_cached("a" * 64) == written
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(folder: Path) -> None:
     folder.parent.mkdir()
     folder.write_text("a file")
-    cache.keep_expansion("a" * 64, WrittenExpansion())
-    assert cache.read_cached("a" * 64) is None
+    expand.keep_expansion("a" * 64, WrittenExpansion())
+    assert expand.read_cached("a" * 64) is None
 
 
 def test_the_key_knows_model_question_and_grounding() -> None:
     def key(question: str = QUESTION, model: str = "m", rewordings: int = 3) -> str:
         task = build_expansion_task(question, Grounding(), replace(SETTINGS, rewordings=rewordings))
-        return cache.cache_key(model, task)
+        return expand.cache_key(model, task)
 
     assert key() == key(QUESTION.upper().replace(" ", "  "))
     assert len({key(), key("another"), key(model="n"), key(rewordings=5)}) == 4
     grounded = build_expansion_task(QUESTION, Grounding(("before",)), SETTINGS)
-    assert cache.cache_key("m", grounded) != key()
+    assert expand.cache_key("m", grounded) != key()
 
 
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))

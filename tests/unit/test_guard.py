@@ -5,8 +5,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from retriever.errors import UsageError
-from retriever.serving.guard import RequestGuard, ServerAddress
-from retriever.serving.http import check_host
+from retriever.serving.http import RequestGuard, ServerAddress, check_host
 
 HOME = ServerAddress("127.0.0.1", 8470)
 IPV6 = ServerAddress("::1", 8470)

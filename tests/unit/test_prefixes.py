@@ -2,7 +2,7 @@
 
 import pytest
 
-from retriever.embedding.prefixes import describe_prefixes, find_prefixes, served_prefixes
+from retriever.embedding.encoder import describe_prefixes, find_prefixes, served_prefixes
 from retriever.settings.schema import EncoderSettings
 
 SEARCHING = "Represent this sentence for searching relevant passages: "

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank.reranker import rank_value
 from retriever.rerank.stage import (
     RerankScore,
     blend_orders,
     count_named,
     cut_passage,
+    rank_value,
     rescale_unread,
 )
 from retriever.searching.hits import find_matched_chunk

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from retriever.errors import LanguageModelError, TaskTooLongError, WrongAnswerError
 from retriever.rerank.llm import ListwiseReranker, Order
-from retriever.rerank.reranker import RerankInput, rank_value
+from retriever.rerank.stage import RerankInput, rank_value
 from retriever.served.speed import Speed, size
 from retriever.served.task import Task, Written
 

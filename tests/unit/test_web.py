@@ -11,7 +11,7 @@ from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
 from retriever.display.sanitize import open_templates
 from retriever.serving.web.drawn_tree import Branch, Outline, draw_tree, join_only_section
-from retriever.serving.web.examples import make_question, suggest_questions
+from retriever.serving.web.site import make_question, suggest_questions
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
 TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))

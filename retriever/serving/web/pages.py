@@ -27,7 +27,7 @@ from retriever.looking.browse import Excerpt, read_excerpt
 from retriever.looking.overview import read_overview
 from retriever.looking.similar import find_similar
 from retriever.searching.open_index import View
-from retriever.serving.arguments import Arguments
+from retriever.serving.pool import Arguments
 from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.pictures import locate_picture, read_picture

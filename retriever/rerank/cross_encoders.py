@@ -1,23 +1,58 @@
-"""A reranking model behind a server's /rerank, as llama.cpp, vLLM, Infinity, Jina and Cohere speak it."""
+"""Cross-encoders as rerankers: one on this machine, run without PyTorch, and one behind a server's /rerank.
 
+llama.cpp, vLLM, Infinity, Jina and Cohere speak that.
+"""
+
+import math
 import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.embedding.tokenizer import Tokens, readable
 from retriever.errors import RerankerError
-from retriever.rerank.reranker import RerankInput, RerankOutput, squash
+from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.served.address import allowed_url, find_key
 from retriever.served.openai import OpenAIServer
 from retriever.served.transport import Limits, RefusedError, ServedError
 from retriever.settings.schema import RerankSettings
 
+MAX_TOKENS = 512  # of a question and a candidate together: what the models were trained with
 TOO_LONG = frozenset({400, 413, 422, 500})  # what servers say of a text that is too long
 LEAST_TOKENS = 100  # of a question and a text: what refuses these does not refuse their length
 USUAL_WINDOW = 512  # tokens of llama.cpp and of most models, where nobody says
+
+
+class OnnxReranker:
+    """Scores from a folder with model.onnx, tokenizer.json and reranker.json."""
+
+    scale = "cross-encoder, 0 to 1"
+
+    def __init__(self, settings: RerankSettings) -> None:
+        """Name the model, which is loaded when it is first needed."""
+        self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
+
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+        """As `Reranker.score`; EncoderError where the model cannot be used."""
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        logits = []
+        for candidate in candidates:
+            if time.monotonic() > deadline:
+                raise RerankerError("the time for reranking is over")
+            logits.append(self._model.score(question, candidate.joined))
+        return RerankOutput(squash(logits), pluralize(len(candidates), "candidate"))
+
+
+def squash(logits: npt.ArrayLike) -> tuple[float, ...]:
+    """Return the logistic function, 0 to 1: what cross-encoders of one output are trained under."""
+    return tuple((1.0 / (1.0 + np.exp(-np.clip(np.asarray(logits, dtype=np.float64), -500, 500)))).tolist())
 
 
 class EndpointReranker:
