@@ -1,22 +1,16 @@
 """One document as nodes: its file node, its sections in the order of lines, and its links; links among documents."""
 
-import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pageindex.front_matter import FrontMatter
-from pageindex.links import Broken, Link, LinkTargets, blank_code, find_links, note_names, resolve_link
-from pageindex.markdown import InlineText, Markdown, blocks_between, parse_markdown
+from pageindex.links import Broken, Link, LinkTargets, find_links, note_names, resolve_link
+from pageindex.markdown import Markdown, count_lines, parse_markdown
 from pageindex.node import PART_LEVEL, Node, NodeKind, Span, file_id, section_id
 from pageindex.outline import Section, divide, outline
 from pageindex.summary import extractive_summary, prose_sentences
-
-MAX_TAG_CHARS = 100
-# At the beginning or behind a blank: letters, digits, `_`, `-` and `/` of any script, but no number (`#12`).
-_TAG = re.compile(r"(?<!\S)#([\w/-]+)")
-_ATTRIBUTES = re.compile(r"\{:?\s*[#.][^{}\n]*\}")  # `{ #anchor .wide }`
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +87,19 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
             # A part may begin within a block.
             blocks=None
             if section.heading.level == PART_LEVEL
-            else blocks_between(markdown, own_text, section.span.first),
+            else markdown.blocks_between(section.span.first, section.span.last + 1),
         )
         placed.append(Placed(node, parent.id))
 
     firsts = [section.span.first for section in sections]
-    found = find_links(markdown.texts, markdown.references)
+    found, own_tags = find_links(markdown.texts, markdown.references)
     links = tuple((placed[bisect_right(firsts, link.line)].node.id, link) for link in found)
     matter = markdown.front_matter
     warnings = (matter.warning,) if matter.warning else ()
     tags: dict[str, str] = {}
-    for tag in (*matter.tags, *find_tags(markdown.texts)):
+    for tag in (*matter.tags, *own_tags):
         tags.setdefault(tag.casefold(), tag)
     return Document(path, id_prefix, file_node.title, matter, tuple(placed), links, warnings, tuple(tags.values()))
-
-
-def find_tags(texts: Iterable[InlineText]) -> Iterator[str]:
-    """As Obsidian reads them, without `#`, in the order of the text; in code, links, attributes and HTML are none."""
-    for text in texts:
-        if "#" in text.text and not text.is_html:
-            for found in _TAG.finditer(_ATTRIBUTES.sub("", blank_code(text.text))):
-                tag = found[1].strip("/")
-                if len(tag) <= MAX_TAG_CHARS and any(sign.isalpha() for sign in tag):
-                    yield tag
 
 
 def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
@@ -166,11 +150,11 @@ def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, chil
         title=title or PurePosixPath(path).stem,
         level=0,
         breadcrumb=(),
-        span=Span(1, text.count("\n") + (not text.endswith("\n"))) if text else None,
+        span=Span(1, count_lines(text)) if text else None,
         text=text,
         front_matter_lines=metadata_lines,
         summary=extractive_summary(prose, child_titles, markdown.references),
-        blocks=blocks_between(markdown, prose if matter.is_metadata else text, metadata_lines + 1),
+        blocks=markdown.blocks_between(metadata_lines + 1, count_lines(text) + 1),
     )
 
 

@@ -1,23 +1,18 @@
 """Links between documents: found in their text, and resolved to the nodes that they lead to.
 
 Inline links, uses of reference definitions and wikilinks count; images, addresses with a scheme, and everything in
-code do not. One pass from left to right, and every step is bounded, so the time is linear in the text.
-What a link leads to is asked again after each change of the index.
+code do not. What a link leads to is asked again after each change of the index.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from html import unescape
 from urllib.parse import unquote
 
 from pageindex.formats import READERS, drop_ending
-from pageindex.markdown import WIKILINK, InlineText, References
+from pageindex.markdown import InlineText, References
 from pageindex.outline import github_slug
-
-MAX_LABEL_CHARS = 999  # CommonMark's limit for the label of a reference; a wikilink's target is held to it too
 
 
 class LinkKind(StrEnum):
@@ -44,124 +39,39 @@ class Link:
 
 
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-_CODE_MARKS = re.compile(r"`+")
-_NOT_LINE_END = re.compile(r"[^\n]")
-_BRACKET = re.compile(r"\\.|!?\[|\]", re.DOTALL)
-# Possessive (`*+`): what was read is never read again. Parentheses in a bare destination may be nested once.
-_DESTINATION = re.compile(
-    r"\([ \t\n]*+(?:<((?:[^<>\n\\]|\\.)*+)>|((?:[^\s()<\\]|\\.|\((?:[^\s()\\]|\\.)*+\))*+))"
-    r"""(?:[ \t\n]++(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|\((?:[^()\\]|\\.)*+\))?+)?+[ \t\n]*+\)""",
-    re.DOTALL,
-)
-_LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+# At the beginning or behind a blank: letters, digits, `_`, `-` and `/` of any script, but no number (`#12`).
+_TAG = re.compile(r"(?<!\S)#([\w/-]+)")
+_ATTRIBUTES = re.compile(r"\{:?\s*[#.][^{}\n]*\}")  # `{ #anchor .wide }`
+MAX_TAG_CHARS = 100
 
 
-@dataclass(slots=True)
-class _Open:
-    """A `[` whose `]` has not come yet."""
+def find_links(texts: Iterable[InlineText], references: References) -> tuple[tuple[Link, ...], tuple[str, ...]]:
+    """Return the links to other documents and to headings of this one, and the tags, in the order of `texts`.
 
-    start: int
-    """Position after the bracket."""
-    is_image: bool
-    holds_bracket: bool = False
-    """Whether another pair stood inside: then it is no label."""
-
-
-def find_links(texts: Iterable[InlineText], references: References) -> tuple[Link, ...]:
-    """Return the links to other documents and to headings of this one, in the order of `texts`."""
-    links = []
+    Tags are read as Obsidian does, and stand without `#`; in code, links, attributes and HTML are none.
+    """
+    links, tags = [], []
     for text in texts:
-        line, counted = text.line, 0
-        for position, kind, target in _find_targets(text.text, references):
-            line += text.text.count("\n", counted, position)
-            counted = position
-            if kind is LinkKind.WIKILINK:
+        line, shown = text.line, ""
+        for token in references.read_inline(text.text):
+            if token.type == "link_open":
+                target = str(token.attrs["href"])
+                if target and not _EXTERNAL.match(target):
+                    path, _, anchor = target.partition("#")
+                    links.append(Link(line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE))
+            elif token.type == "wikilink":
                 # `note`, `note#heading`, `note#heading#deeper` (the deepest counts); a table writes `note\|label`.
-                name, _, anchors = target.removesuffix("\\").partition("#")
-                path, anchor = name.strip(), anchors.rpartition("#")[2].strip()
-            else:
-                if _EXTERNAL.match(target) or not target:
-                    continue
-                path, _, anchor = target.partition("#")
-                path, anchor = unquote(path.partition("?")[0]), unquote(anchor)
-            if path or anchor or kind is LinkKind.RELATIVE:
-                links.append(Link(line, path, anchor, kind))
-    return tuple(links)
-
-
-def _find_targets(text: str, references: References) -> Iterator[tuple[int, LinkKind, str]]:
-    """Yield (position, kind, target as written) of each link in one text, by position of the closing bracket."""
-    visible = blank_code(text)
-    opened: list[_Open] = []
-    position = 0
-    while found := _BRACKET.search(visible, position):
-        position = found.end()
-        if found[0].startswith("\\"):
-            continue
-        if found[0].endswith("["):
-            wikilink = WIKILINK.match(visible, found.start())
-            if wikilink is None or not _names_a_note(wikilink):
-                opened.append(_Open(position, is_image=found[0].startswith("!")))
-            else:
-                position = wikilink.end()
-                yield found.start(), LinkKind.WIKILINK, wikilink[1]
-        elif found[0] == "]" and opened:
-            bracket = opened.pop()
-            target, position = _read_target(text, bracket, found.start(), references)
-            if target is None or bracket.is_image:
-                for outer in opened[-1:]:
-                    outer.holds_bracket = True
-            else:
-                opened.clear()  # a link holds no link: what is still open is text
-                yield bracket.start, LinkKind.RELATIVE, target
-
-
-def _names_a_note(wikilink: re.Match[str]) -> bool:
-    """Whether note and label are on one line, neither empty nor too long, and no `(` or `[` makes a link of them."""
-    note, label = wikilink.groups("")
-    fits = 0 < len(note) <= MAX_LABEL_CHARS and len(label) <= MAX_LABEL_CHARS and "\n" not in wikilink[0]
-    return fits and not wikilink.string.startswith(("(", "["), wikilink.end())
-
-
-def _read_target(text: str, bracket: _Open, close: int, references: References) -> tuple[str | None, int]:
-    """Return what a bracket pair that closes at `close` links to, None if nothing; and where to read on."""
-    if inline := _DESTINATION.match(text, close + 1):
-        destination = inline[1] if inline[1] is not None else inline[2]
-        return unescape(_ESCAPE.sub(r"\1", destination)), inline.end()
-    label = _LABEL.match(text, close + 1)
-    if label and label[1].strip():
-        target = references.target(label[1])
-        return target, close + 1 if target is None else label.end()
-    if bracket.holds_bracket or close - bracket.start > MAX_LABEL_CHARS:
-        return None, close + 1
-    return references.target(text[bracket.start : close]), label.end() if label else close + 1
-
-
-def blank_code(text: str) -> str:
-    """Return the text with every code span blanked, its length and line ends kept."""
-    runs = list(_CODE_MARKS.finditer(text))
-    places: dict[int, list[int]] = {}
-    for index, run in enumerate(runs):
-        places.setdefault(len(run[0]), []).append(index)
-    pieces, position, index = [], 0, 0
-    while index < len(runs):
-        start = runs[index].start() + _is_escaped(text, runs[index].start())  # `\`` is text, what follows it may open
-        same_length = places.get(runs[index].end() - start, [])
-        closing = bisect_right(same_length, index)
-        if closing < len(same_length):
-            index = same_length[closing]
-            pieces += [text[position:start], _NOT_LINE_END.sub(" ", text[start : runs[index].end()])]
-            position = runs[index].end()
-        index += 1
-    return "".join((*pieces, text[position:]))
-
-
-def _is_escaped(text: str, position: int) -> bool:
-    first = position
-    while first and text[first - 1] == "\\":
-        first -= 1
-    return (position - first) % 2 == 1
+                name, _, anchors = token.meta["note"].removesuffix("\\").partition("#")
+                note, anchor = name.strip(), anchors.rpartition("#")[2].strip()
+                if note or anchor:
+                    links.append(Link(line, note, anchor, LinkKind.WIKILINK))
+            is_break = token.type in ("softbreak", "hardbreak")
+            line += is_break + (token.content.count("\n") if token.type == "html_inline" else 0)
+            shown += token.content if token.type == "text" else "\n" if is_break else "*"
+        found = () if text.is_html else _TAG.findall(_ATTRIBUTES.sub("", shown))
+        stripped = (tag.strip("/") for tag in found)
+        tags += [tag for tag in stripped if len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag))]
+    return tuple(links), tuple(tags)
 
 
 class Broken(Enum):

@@ -1,38 +1,33 @@
 """A document's Markdown, read once: headings, blocks, text that may hold links or tags, and text without markup.
 
-markdown-it-py's block rules do the work. Two things are changed around them:
-
-- Tokens are dropped as they are made, except for the few that are wanted: a million list items cost no memory.
-- Lists and quotes nested deeper than markdown-it goes are read as paragraphs; it drops them, and with them
-  everything up to the end of the file.
+markdown-it-py's rules do the work, with GitHub's tables and with wikilinks. Of the tokens of blocks only the outermost
+are kept, and those with text: a million list items take no memory.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from itertools import groupby
 from operator import attrgetter
 from typing import Literal
 
 from markdown_it import MarkdownIt
-from markdown_it.common.utils import normalizeReference
-from markdown_it.parser_block import RuleFuncBlockType
-from markdown_it.rules_block import StateBlock, blockquote, list_block
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
 from pageindex.front_matter import FrontMatter, read_front_matter
 
-MAX_NESTING = 20  # levels that are opened, as in markdown-it: a quote is one, a list two
+MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is deeper is left out of the blocks
 
-# Longer text keeps its markup: the time of markdown-it's inline rules on hostile text grows with the square of it.
+# Longer text is read in pieces: the time of markdown-it's inline rules on hostile text may grow with its square.
 MAX_INLINE_CHARS = 2000
 
-# `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label. Each caller checks what it takes for a note.
-WIKILINK = re.compile(r"!?\[\[([^\[\]|]*)(?:\|([^\[\]]*))?\]\]")
+# `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label; a `(` or `[` behind it makes a link of it.
+WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]{1,999})(?:\|([^\[\]|\n]{0,999}))?\]\](?![(\[])")
 
 
 class BlockKind(Enum):
@@ -68,7 +63,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class InlineText:
-    """A paragraph, heading or HTML block that may hold links or tags."""
+    """A paragraph, heading, cell or HTML block that may hold links or tags."""
 
     line: int  # its first line, 1-based, counted in the file; each further line of `text` is the next line of the file
     text: str  # its Markdown; indentation and the signs of quotes and lists are gone
@@ -76,23 +71,25 @@ class InlineText:
 
 
 class References:
-    """The link reference definitions (`[label]: target`) of one document."""
+    """Reads text by the link reference definitions (`[label]: target`) of one document."""
 
     def __init__(self, env: EnvType | None = None) -> None:
         self._env: EnvType = {} if env is None else env
 
-    def target(self, label: str) -> str | None:
-        """Where the label points, percent-encoded; None when it is not defined. Case and spaces do not matter."""
-        found = self._env.get("references", {}).get(normalizeReference(label))
-        return None if found is None else str(found["href"])
+    def read_inline(self, content: str) -> list[Token]:
+        """The tokens of inline Markdown; a wikilink is one of the type `wikilink`, with its label as content."""
+        parser = _inline_parser()
+        found: list[Token] = []
+        for piece in _split_inline(content):
+            tokens: list[Token] = []
+            parser.inline.parse(piece, parser, self._env, tokens)
+            found += tokens
+        return found
 
     def plain_text(self, content: str) -> str:
         """Inline Markdown without its markup, on one line; an image gives its alternative text, HTML tags nothing."""
-        if len(content) <= MAX_INLINE_CHARS and _MARKUP.search(content):
-            tokens: list[Token] = []
-            parser = _inline_parser()
-            parser.inline.parse(content, parser, self._env, tokens)
-            content = _text_of(tokens)
+        if _MARKUP.search(content):
+            content = "".join(map(_token_text, self.read_inline(content)))
         return _SPACES.sub(" ", content).strip()
 
 
@@ -104,50 +101,46 @@ class Markdown:
     headings: tuple[Heading, ...]  # in the order of lines
     texts: tuple[InlineText, ...]  # in the order of lines, without code: those that may hold a link or a tag (`[`, `#`)
     references: References  # the link reference definitions
-    blocks: tuple[Block, ...]  # in the order of lines, without tables; lines above the first are front matter or blank
-    is_deep: bool  # whether lists and quotes are nested as deep as markdown-it goes
+    blocks: tuple[Block, ...]  # in the order of lines; lines above the first are front matter or blank
     line_count: int  # lines of the file; text after the last line end is a line too
+
+    def blocks_between(self, first: int, end: int) -> tuple[Block, ...]:
+        """The blocks that begin in the lines from `first` up to, not including, `end`."""
+        low = bisect_left(self.blocks, first, key=attrgetter("line"))
+        return self.blocks[low : bisect_left(self.blocks, end, low, key=attrgetter("line"))]
 
 
 def parse_markdown(text: str) -> Markdown:
     """Front matter, headings, blocks and linkable text of a text with LF line ends and no NUL; never raises."""
     front_matter = read_front_matter(text)
     above = front_matter.lines
-    reader = _read(text.split("\n", above)[above] if text.count("\n") >= above else "", above, with_tables=False)
+    reader = _read(text.split("\n", above)[above] if text.count("\n") >= above else "")
     references = References(reader.env)
-    headings: list[Heading] = []
-    texts: list[InlineText] = []
-    for opening, content in reader.contents:
-        line = above + (content.map or [0])[0] + 1
-        if opening is not None:
-            title, anchor_id = split_attributes(content.content)
-            unclosed = title.rstrip("#")  # `Title ## {#id}`: markdown-it removes `##` only where it ends the line
-            if opening.markup.startswith("#") and (unclosed == "" or unclosed[-1] in " \t"):
-                title = unclosed.rstrip()
-            first, last = opening.map or [0, 1]
-            title = drop_icons(title).strip() or title
-            headings.append(Heading(int(opening.tag[1]), references.plain_text(title), anchor_id, line, last - first))
-        if "[" in content.content or "#" in content.content:
-            texts.append(InlineText(line, content.content, is_html=content.type == "html_block"))
-    blocks = tuple(reader.blocks)
-    return Markdown(front_matter, tuple(headings), tuple(texts), references, blocks, reader.is_deep, count_lines(text))
-
-
-def blocks_between(markdown: Markdown, body: str, first: int) -> tuple[Block, ...]:
-    """The blocks of a node whose `body` begins in the line `first` of the document, tables among them."""
-    # Slices of the one reading of the document, where it may serve. But CommonMark, which decides what is a heading,
-    # knows no tables; front matter that was not understood is text; and what is nested too deep for markdown-it ends
-    # with the node. There the body is read by itself.
-    if markdown.is_deep or first <= markdown.front_matter.lines or may_hold_table(body):
-        return read_blocks(body, first)
-    end = first + count_lines(body)
-    low = bisect_left(markdown.blocks, first, key=attrgetter("line"))
-    return markdown.blocks[low : bisect_left(markdown.blocks, end, low, key=attrgetter("line"))]
+    headings, texts = [], []
+    opening: Token | None = None  # of a heading whose text comes next
+    for token in reader.tokens:
+        if token.type == "heading_open" and token.level == 0:
+            opening = token
+        elif opening is not None:
+            title, anchor_id = split_attributes(token.content)
+            title = references.plain_text(drop_icons(title).strip() or title)
+            begin, end = opening.map or (0, 1)
+            headings.append(Heading(int(opening.tag[1]), title, anchor_id, above + begin + 1, end - begin))
+            opening = None
+        is_raw = token.type == "html_block" and token.content.lstrip().lower().startswith(_RAW_HTML)
+        if ("[" in token.content or "#" in token.content) and token.type in _TEXTS and not is_raw:
+            texts.append(
+                InlineText(above + (token.map or [0])[0] + 1, token.content, is_html=token.type == "html_block")
+            )
+    blocks = tuple(_list_blocks(reader, above))
+    if above and not front_matter.is_metadata:  # it was not understood, and is text like any other
+        blocks = (Block(BlockKind.PARAGRAPH, 1), *blocks)
+    return Markdown(front_matter, tuple(headings), tuple(texts), references, blocks, count_lines(text))
 
 
 def read_blocks(body: str, first: int = 1) -> tuple[Block, ...]:
-    """The blocks of a text that begins in the line `first` of its file, tables among them; what is in none is blank."""
-    return tuple(_read(body, first - 1, with_tables=True).blocks)
+    """The blocks of a text that begins in the line `first` of its file; what is in none is blank."""
+    return tuple(_list_blocks(_read(body), first - 1))
 
 
 def count_lines(text: str) -> int:
@@ -191,19 +184,9 @@ def drop_icons(content: str) -> str:
     return _ICON.sub("", content) if ":" in content else content
 
 
-def up_to_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:
-    """The rule of lists or quotes; deeper than MAX_NESTING, where markdown-it drops all that follows, a paragraph."""
-
-    def bounded(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-        return (silent or state.level < MAX_NESTING) and rule(state, first, end, silent)
-
-    return bounded
-
-
+_TEXTS = ("inline", "html_block")  # tokens with text
 # How an HTML block begins whose content is no text.
 _RAW_HTML = ("<!", "<?", "<script", "<style", "<pre", "<textarea")
-# The dashes below the header of a table, in lists and quotes as well.
-_TABLE_RULE = re.compile(r"^[ \t>]*+[|:-][-|: \t]*+$", re.MULTILINE)
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!~]")
 _SPACES = re.compile(r"\s+")
 _KINDS = {
@@ -218,105 +201,54 @@ _KINDS = {
 
 
 class _Reader(StateBlock):
-    """A block parser's state that notes blocks, keeps headings and linkable text, and drops every other token."""
+    """A block parser's state that keeps the tokens of the outermost blocks, and those with text."""
 
-    def __init__(self, text: str, parser: MarkdownIt, above: int) -> None:
+    def __init__(self, text: str, parser: MarkdownIt) -> None:
         super().__init__(text, parser, {}, [])
-        self.blocks: list[Block] = []
-        # The opening token of a heading of the document itself, None for other texts; and the token with the text.
-        self.contents: list[tuple[Token | None, Token]] = []
-        self.is_deep = False
-        self._above = above
-        self._done = 0  # lines that were read
-        self._block: Token | None = None
-        self._opening: Token | None = None
-        self._content: Token | None = None
         self._unwanted = Token("", "", 0)
 
     def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
         """Give the rule a token to fill in; the unwanted one is the same each time."""
-        if self._content is not None:  # a rule fills a token in after it was pushed, before it pushes the next
-            self._keep_content()
         if nesting < 0:
             self.level -= 1
         token = self._unwanted
-        is_content = ttype in ("inline", "html_block")
-        if is_content or (self.level == 0 and nesting >= 0):
-            token = Token(ttype, tag, nesting)
-        if self.level == 0 and nesting >= 0:
-            self._note_block()
-            self._block = token
-            self._opening = token if ttype == "heading_open" else None
-        if is_content:
-            self._content = token
+        if ttype in _TEXTS or (self.level == 0 and nesting >= 0):
+            # The text of a cell has no lines of its own: those of its row were given to the token before.
+            token = Token(ttype, tag, nesting, level=self.level, map=self._unwanted.map)
+            self.tokens.append(token)
         if nesting > 0:
             self.level += 1
-            self.is_deep = self.is_deep or self.level >= MAX_NESTING
         return token
 
-    def finish(self) -> None:
-        if self._content is not None:
-            self._keep_content()
-        self._note_block()
-        self._note_definitions(self.lineMax)
 
-    def _keep_content(self) -> None:
-        """Keep the text of a heading, and one that may hold links or tags: MDX components, not comments and scripts."""
-        content = self._content
-        assert content is not None
-        is_raw = content.type == "html_block" and content.content.lstrip().lower().startswith(_RAW_HTML)
-        may_lead = "[" in content.content or "#" in content.content
-        if self._opening is not None or (may_lead and not is_raw):
-            self.contents.append((self._opening, content))
-        self._opening = self._content = None
-
-    def _note_block(self) -> None:
-        if self._block is not None and self._block.map:
-            first, end = self._block.map
-            self._note_definitions(first)
-            self.blocks.append(Block(_KINDS.get(self._block.type, BlockKind.OTHER), self._above + first + 1))
-            self._done = end
-        self._block = None
-
-    def _note_definitions(self, end: int) -> None:
-        """Note lines that were read and have no token: definitions of links, and what markdown-it dropped."""
-        lines = [
-            (line, text)
-            for line in range(self._done, end)
-            if (text := self.src[self.bMarks[line] : self.eMarks[line]].strip())
-        ]
-        if lines:  # a footnote of one word is a definition to CommonMark, but pages show it
-            are_hidden = all(text.startswith("[") and not text.startswith("[^") for _, text in lines)
-            kind = BlockKind.DEFINITIONS if are_hidden else BlockKind.OTHER
-            self.blocks.append(Block(kind, self._above + lines[0][0] + 1))
-
-
-def _read(text: str, above: int, *, with_tables: bool) -> _Reader:
-    """Read the text below the first `above` lines of a file."""
-    parser = _block_parser(with_tables)
-    reader = _Reader(text, parser, above)
+def _read(text: str) -> _Reader:
+    parser = _block_parser()
+    reader = _Reader(text, parser)
     parser.block.tokenize(reader, 0, reader.lineMax)
-    reader.finish()
     return reader
 
 
-def may_hold_table(text: str) -> bool:
-    """Whether there are dashes below a line with a `|`."""
-    return "|" in text and any(
-        "|" in text[text.rfind("\n", 0, rule.start() - 1) + 1 : rule.start()]
-        for rule in _TABLE_RULE.finditer(text)
-        if rule.start()
-    )
+def _list_blocks(reader: _Reader, above: int) -> Iterator[Block]:
+    """Yield the outermost blocks of a text below the first `above` lines of a file.
+
+    Lines that have no token are blocks, too: definitions of links, and what markdown-it left out.
+    """
+    done = 0
+    for token in (*(token for token in reader.tokens if token.level == 0), None):
+        first, end = (token.map or (0, 0)) if token else (reader.lineMax, 0)
+        lines = ((line, reader.src[reader.bMarks[line] : reader.eMarks[line]].strip()) for line in range(done, first))
+        skipped = [(line, text) for line, text in lines if text]
+        if skipped:  # a footnote of one word is a definition to CommonMark, but pages show it
+            are_hidden = all(text.startswith("[") and not text.startswith("[^") for _, text in skipped)
+            yield Block(BlockKind.DEFINITIONS if are_hidden else BlockKind.OTHER, above + skipped[0][0] + 1)
+        if token:
+            yield Block(_KINDS.get(token.type, BlockKind.OTHER), above + first + 1)
+        done = end
 
 
 @cache
-def _block_parser(with_tables: bool) -> MarkdownIt:
-    """The block rules. With tables, only where blocks begin is wanted: what is too deep may be dropped."""
-    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING * (1 if with_tables else 10)})
-    ruler = parser.block.ruler
-    ruler.at("blockquote", up_to_nesting(blockquote), {"alt": ["paragraph", "reference", "blockquote", "list"]})
-    ruler.at("list", up_to_nesting(list_block), {"alt": ["paragraph", "reference", "blockquote"]})
-    return parser.enable("table") if with_tables else parser
+def _block_parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table")
 
 
 class _InlineParser(MarkdownIt):
@@ -331,27 +263,37 @@ class _InlineParser(MarkdownIt):
 
 @cache
 def _inline_parser() -> MarkdownIt:
-    return _InlineParser("commonmark").enable("strikethrough")
+    parser = _InlineParser("commonmark").enable("strikethrough")
+    parser.inline.ruler.before("link", "wikilink", _parse_wikilink)
+    return parser
 
 
-def _text_of(tokens: Sequence[Token]) -> str:
-    """The text of inline tokens; wikilinks outside code give their label."""
-    parts = []
-    for is_code, group in groupby(tokens, key=lambda token: token.type == "code_inline"):
-        text = "".join(map(_token_text, group))
-        parts.append(text if is_code else WIKILINK.sub(_label, text))
-    return "".join(parts)
+def _parse_wikilink(state: StateInline, silent: bool) -> bool:
+    found = WIKILINK.match(state.src, state.pos)
+    if found is None:
+        return False
+    if not silent:
+        note, label = found.groups()
+        token = state.push("wikilink", "", 0)
+        token.content, token.meta = label or note.removesuffix("\\"), {"note": note}
+    state.pos = found.end()
+    return True
+
+
+def _split_inline(content: str) -> Iterator[str]:
+    """Yield a text in pieces that are short enough, cut between lines, before a bracket, or where they are too long."""
+    start = 0
+    while len(content) - start > MAX_INLINE_CHARS:
+        end = start + MAX_INLINE_CHARS
+        cut = max(content.rfind("\n", start, end), content.rfind(" [", start, end)) + 1
+        yield content[start : cut or end]
+        start = cut or end
+    yield content[start:]
 
 
 def _token_text(token: Token) -> str:
     if token.type == "image":
-        return _text_of(token.children or ())
+        return "".join(map(_token_text, token.children or ()))
     if token.type in ("softbreak", "hardbreak"):
         return " "
     return "" if token.type == "html_inline" else token.content
-
-
-def _label(wikilink: re.Match[str]) -> str:
-    """The label, else the note; with two `|` it is no wikilink here."""
-    note, label = wikilink.groups()
-    return note if label is None else wikilink[0] if "|" in label else label

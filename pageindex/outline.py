@@ -7,13 +7,12 @@ of its places is shown.
 
 import re
 import unicodedata
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 
-from pageindex.markdown import BlockKind, Heading, Markdown, References, may_hold_table
+from pageindex.markdown import BlockKind, Heading, Markdown, References
 from pageindex.node import PART_LEVEL, Span
 from pageindex.summary import prose_sentences
 
@@ -115,15 +114,13 @@ def _first_words(text: str, references: References) -> str:
 
 def _find_beginnings(markdown: Markdown, text: str, first: int, starts: list[int]) -> Iterator[int]:
     """Yield the lines of the text, 0-based and rising, in which a part may begin."""
-    end = first + len(starts) - 1
-    low = bisect_left(markdown.blocks, first, key=lambda block: block.line)
-    high = bisect_left(markdown.blocks, end, low, key=lambda block: block.line)
-    beginnings = [block.line - first for block in markdown.blocks[low:high]]
-    for block, (line, after) in zip(markdown.blocks[low:high], pairwise([*beginnings, len(starts) - 1]), strict=True):
+    blocks = markdown.blocks_between(first, first + len(starts) - 1)
+    beginnings = [block.line - first for block in blocks]
+    for block, (line, after) in zip(blocks, pairwise([*beginnings, len(starts) - 1]), strict=True):
         yield line
         if starts[after] - starts[line] > 2 * PART_CHARS:
             inner = range(line + 1, after)
             if block.kind is BlockKind.LIST:
                 yield from (line for line in inner if _ITEM.match(text, starts[line]))
-            elif block.kind is BlockKind.PARAGRAPH and not may_hold_table(text[starts[line] : starts[after]]):
+            elif block.kind is BlockKind.PARAGRAPH:
                 yield from inner

@@ -13,8 +13,8 @@ from retriever.settings.schema import ChunkSettings
 BAD = {
     "10,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(10_000)), 10_001),
     "1,000 headings of one name": ("# Same\n" * 1000, 1001),
-    "lists nested 10,000 deep in one line": ("- " * 10_000 + "x\n\n# After\n", 2),
-    "lists nested 1,000 deep": ("".join("  " * n + "- x\n" for n in range(1000)) + "\n# After\n", 2),
+    "lists nested 10,000 deep in one line": ("- " * 10_000 + "x\n\n# After\n", 1),
+    "lists nested 1,000 deep": ("".join("  " * n + "- x\n" for n in range(1000)) + "\n# After\n", 1),
     "quotes nested 200,000 deep": (">" * 200_000 + " x\n\n# After\n", 2),
     "lines that continue deep quotes": (">" * 200 + " x\n" + "a\n" * 10_000 + "\n# After\n", 2),
     "100,000 open brackets": ("[" * 100_000 + "\n\n# After\n", 2),

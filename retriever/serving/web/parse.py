@@ -21,12 +21,9 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
-from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, split_attributes, up_to_nesting
+from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, split_attributes
 from retriever.serving.web.pictures import PICTURE_SUFFIXES
 
-NESTING_RULES = frozenset(
-    {"list", "blockquote", "footnote_def", "deflist", "admonition", "container_colons", "container_slashes"}
-)
 WHOLE_LINES = 40  # a block of code that is longer is cut where an excerpt begins in it
 MAX_COMMENT_LINES = 100
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
@@ -93,10 +90,7 @@ def open_parser() -> MarkdownIt:
         dollarmath_plugin,
         allow_labels=False, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True,
     )  # fmt: skip
-    parser.options["maxNesting"] = MAX_NESTING + 2
-    for rule in parser.block.ruler.__rules__:
-        if rule.name in NESTING_RULES:
-            rule.fn = up_to_nesting(rule.fn)
+    parser.options["maxNesting"] = MAX_NESTING
     parser.block.ruler.before("paragraph", "comment", _skip_comment, {"alt": ["paragraph"]})
     parser.core.ruler.before("inline", "callouts", _mark_callouts)
     parser.core.ruler.before("inline", "keep", _keep_lines)
