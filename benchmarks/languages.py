@@ -18,10 +18,9 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever.evaluation.question_files import read_questions
-from retriever.evaluation.questions import QuestionSet, find_right_sections
-from retriever.evaluation.results import summarize
-from retriever.evaluation.runs import EvaluationInput, System, ask_all, list_sections, open_system
+from retriever import open_retriever
+from retriever.evaluation.questions import QuestionSet, read_questions
+from retriever.evaluation.results import EvaluationInput, System, ask_all, summarize
 
 NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"
 LANGUAGES = ("de", "fr", "es", "zh", "ja", "th")
@@ -48,9 +47,9 @@ def measure(language: str, docs: Path, index: str) -> str:
     questions = read_set(language, "" if docs != NOTES else f"{language}/")
     asked = EvaluationInput(questions, (str(docs),), index)
     runs = [ask_all(system, asked) for system in SYSTEMS]
-    with open_system(SYSTEMS[0], asked) as retriever:
-        sections = list_sections(retriever)
-        summary = summarize(questions, runs, sections)
+    sections = runs[0].sections
+    with open_retriever(asked.docs, index) as retriever:
+        summary = summarize(questions, runs)
         cells = [
             f"{mean(values[name] for values in system.per_question.values()):.3f}"
             for system in summary.systems
@@ -58,11 +57,11 @@ def measure(language: str, docs: Path, index: str) -> str:
         ]
         right_first, others = Counter[str](), Counter[str]()
         for question in questions.questions:
-            answer = retriever.search(question.text)
-            if answer.hits and answer.hits[0].node_id in find_right_sections(question, sections):
+            answer = retriever.search(question.question)
+            if answer.hits and answer.hits[0].node_id in sections.find_right(question.gold):
                 right_first[answer.verdict] += 1
         for question in read_questions(NOTES / f"{language}.unanswerable.jsonl").questions:
-            others[retriever.search(question.text).verdict] += 1
+            others[retriever.search(question.question).verdict] += 1
     verdicts = [
         " / ".join(str(found[name]) for name in ("answered", "weak", "none")) for found in (right_first, others)
     ]

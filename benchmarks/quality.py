@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
 from retriever.evaluation.measures import Estimate, find_interval, resample_means
-from retriever.evaluation.question_files import read_expansions, read_questions
-from retriever.evaluation.results import HEADLINES, Summary, summarize
-from retriever.evaluation.runs import EvaluationInput, System, ask_all, list_sections, open_system
+from retriever.evaluation.questions import read_expansions, read_questions
+from retriever.evaluation.results import HEADLINES, EvaluationInput, Summary, System, ask_all, summarize
 
 SYSTEMS = (
     System("balanced", "balanced", {}),
@@ -61,8 +60,7 @@ def measured(benchmark: Benchmark, index: str) -> Summary:
     if benchmark.expansions.is_file():
         expansions = read_expansions(benchmark.expansions, questions.questions)
         runs.append(ask_all(EXPANDED, EvaluationInput(questions, plain.docs, index, expansions)))
-    with open_system(SYSTEMS[0], plain) as retriever:
-        return summarize(questions, runs, list_sections(retriever))
+    return summarize(questions, runs)
 
 
 def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:

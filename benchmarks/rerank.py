@@ -23,10 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever
-from retriever.evaluation.measures import Rankings, measure
-from retriever.evaluation.question_files import read_expansions, read_questions
-from retriever.evaluation.questions import Judgements, Question, find_right_sections
-from retriever.evaluation.runs import DEPTH, list_sections
+from retriever.evaluation.measures import measure_ranking
+from retriever.evaluation.questions import Judgements, Question, Sections, read_expansions, read_questions
+from retriever.evaluation.results import DEPTH
 from retriever.query import AskRequest, Expansion
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
@@ -100,8 +99,8 @@ class Questions:
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
         recorded = read_expansions(benchmark.expansions, questions) if benchmark.expansions.is_file() else {}
         with open_retriever([benchmark.docs], index) as retriever:
-            sections = list_sections(retriever)
-        right = {question.id: find_right_sections(question, sections) for question in questions}
+            sections = Sections(retriever.nodes())
+        right = {question.id: sections.find_right(question.gold) for question in questions}
         return cls(benchmark.docs, index, questions, right, recorded)
 
     def open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
@@ -143,7 +142,7 @@ class Way:
                     reranker.pool = script.pools[question.id][: retriever.profile.candidate_cap]
                     reranker.order = script.order(question.id, reranker.pool, asked.right[question.id])
                 hits = retriever.search(
-                    AskRequest(question.text, expansion=recorded[self.expanded].get(question.id))
+                    AskRequest(question.question, expansion=recorded[self.expanded].get(question.id))
                 ).hits
                 found[question.id] = [hit.node_id for hit in hits]
             return found
@@ -153,7 +152,7 @@ class Way:
 class Script:
     """What is said of the candidates."""
 
-    pools: Rankings
+    pools: Mapping[str, Sequence[str]]
     """Node ids by question id, as they come without a reranker."""
     order: Order
     blend: float
@@ -180,10 +179,10 @@ def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
                 yield "expansions own, gate auto: perfect", way.found(asked, Script(pools, perfect, 0.0))
 
 
-def means(asked: Questions, rankings: Rankings) -> dict[str, float]:
+def means(asked: Questions, rankings: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """The measures over the questions of a set."""
-    values = measure(rankings, asked.right)
-    return {name: mean(one[name] for one in values.values()) for name in MEASURES}
+    values = [measure_ranking(ranking, asked.right[key]) for key, ranking in rankings.items()]
+    return {name: mean(one[name] for one in values) for name in MEASURES}
 
 
 def rows(sets: Sequence[Means]) -> Iterator[str]:

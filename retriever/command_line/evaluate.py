@@ -15,23 +15,26 @@ from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
-from retriever.evaluation.measures import Estimate, Values
-from retriever.evaluation.question_files import read_expansions, read_questions
+from retriever.evaluation.measures import Estimate
+from retriever.evaluation.questions import read_expansions, read_questions
 from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import (
+    DEPTH,
     HEADLINES,
+    EvaluationInput,
+    PerQuestion,
     Summary,
+    System,
+    ask_all,
     compare_to_baseline,
     dump_summary,
     read_baseline,
     summarize,
 )
-from retriever.evaluation.runs import DEPTH, EvaluationInput, System, ask_all, list_sections, open_system
 from retriever.files import check_new, write_file
-from retriever.protocols import Progress
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 
-KIND_MEASURES = 3  # headline measures shown for each kind of question: nDCG@10, hit@1, hit@5
+SHOWN_BY_KIND = HEADLINES[:3]
 NONE = "-"
 
 
@@ -78,12 +81,21 @@ def evaluate(
     QUESTIONS is a JSONL file (id, question, kind, gold: file, start_line, end_line). docs/internals/evaluation.md
     describes it and the measures.
     """
-    names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
+    if "top_k" in opening.settings:
+        raise click.UsageError(f"{DEPTH} sections are always measured; leave out --top-k")
+    names = dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip())
+    if not names:
+        raise click.UsageError("--profiles names none")
     before = read_baseline(Path(baseline)) if baseline else None
     if report:
         check_new(Path(report))
+    asked = read_questions(Path(questions))
+    replayed = read_expansions(Path(expansions), asked.questions) if expansions else {}
+    given = EvaluationInput(asked, opening.docs, opening.index, replayed)
     with console.show_progress() as progress:
-        summary = measure_profiles(Path(questions), opening, names, expansions, progress)
+        # One profile after another, never side by side: their times are compared.
+        runs = [ask_all(System(name, name, opening.settings), given, progress) for name in names]
+    summary = summarize(asked, runs)
     if as_json:
         print_json(dump_summary(summary))
     else:
@@ -99,39 +111,14 @@ def evaluate(
     return ExitCode.OK
 
 
-def measure_profiles(
-    path: Path,
-    opening: Opening,
-    profiles: Sequence[str],
-    expansions: str | None,
-    progress: Progress | None,
-) -> Summary:
-    """Ask every profile every question, and measure the answers."""
-    if "top_k" in opening.settings:
-        raise click.UsageError(f"{DEPTH} sections are always measured; leave out --top-k")
-    if not profiles:
-        raise click.UsageError("--profiles names none")
-    questions = read_questions(path)
-    replayed = read_expansions(Path(expansions), questions.questions) if expansions else {}
-    asked = EvaluationInput(questions, opening.docs, opening.index, replayed)
-    systems = [System(name, name, opening.settings) for name in profiles]
-    # One profile after another, never side by side: their times are compared.
-    runs = [ask_all(system, asked, progress) for system in systems]
-    with open_system(systems[0], asked, progress) as retriever:
-        return summarize(questions, runs, list_sections(retriever))
-
-
-def compare_with_baseline(summary: Summary, baseline: Mapping[str, Mapping[str, Values]], console: Console) -> None:
+def compare_with_baseline(summary: Summary, baseline: Mapping[str, PerQuestion], console: Console) -> None:
     """Say what changed since the baseline. Raises RetrieverError when a measure fell."""
-    changes = list(compare_to_baseline(summary, baseline))
-    for change in changes:
-        values = f"{change.before:.3f} -> {change.after:.3f} (p = {change.difference.p:.4f})"
-        console.note(f"{change.system}: {change.measure} {values}")
-    falls = [
-        f"{change.system}: {change.measure} fell from {change.before:.3f} to {change.after:.3f}"
-        for change in changes
-        if change.is_fall
-    ]
+    falls = []
+    for change in compare_to_baseline(summary, baseline):
+        found = change.difference
+        console.note(f"{change.first}: {change.measure} {found.mean:+.3f} since the baseline (p = {found.p:.4f})")
+        if found.is_fall:
+            falls.append(f"{change.first}: {change.measure} fell by {-found.mean:.3f} (p = {found.p:.4f})")
     if falls:  # all in one message: whoever reads it in a log wants to run this once
         raise RetrieverError("\n".join(falls))
 
@@ -168,33 +155,23 @@ def show_summary(page: Page, summary: Summary) -> None:
 
 def show_kinds(page: Page, summary: Summary) -> None:
     kinds = summary.questions.kinds
-    shown = HEADLINES[:KIND_MEASURES]
     answerable = [item.kind for item in summary.questions.questions if item.is_answerable]
     rows = []
     for system in summary.systems:
         means = [system.by_kind[kind] for kind in kinds]
-        cells = [" / ".join(format_share(row[name].mean) if name in row else NONE for name in shown) for row in means]
+        cells = [" / ".join(format_share(row[name].mean if row else None) for name in SHOWN_BY_KIND) for row in means]
         rows.append([system.system, *cells])
     page.blank()
-    page.heading("by kind", " / ".join(shown))
+    page.heading("by kind", " / ".join(SHOWN_BY_KIND))
     show_table(page, ["", *(f"{kind} ({answerable.count(kind)})" for kind in kinds)], rows)
 
 
 def show_costs(page: Page, summary: Summary) -> None:
     rows = []
     for item in summary.systems:
-        rows.append(
-            [
-                item.system,
-                f"{item.latency.p50:.1f}",
-                f"{item.latency.p95:.1f}",
-                f"{item.abstention:.0%}" if item.abstention is not None else NONE,
-                f"{item.false_abstention:.0%}" if item.false_abstention is not None else NONE,
-                format_share(item.auroc) if item.auroc is not None else NONE,
-                f"{item.failed:,}",
-            ]
-        )
-    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly", "AUROC", "failed"], rows)
+        shares = (format_share(share) for share in (item.abstention, item.false_abstention, item.auroc))
+        rows.append([item.system, f"{item.p50_ms:.1f}", f"{item.p95_ms:.1f}", *shares])
+    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly", "AUROC"], rows)
 
 
 def format_interval(value: Estimate | None) -> str:
@@ -203,8 +180,10 @@ def format_interval(value: Estimate | None) -> str:
     return f"{format_share(value.mean)} [{format_share(value.low, 2)} {format_share(value.high, 2)}]"
 
 
-def format_share(value: float, digits: int = 3) -> str:
-    """`.617`, `1.00`."""
+def format_share(value: float | None, digits: int = 3) -> str:
+    """`.617`, `1.00`; a dash for none."""
+    if value is None:
+        return NONE
     # Without the zero, as the tables of the field have it: seven columns fit a terminal.
     text = f"{value:.{digits}f}"
     return text.removeprefix("0") if value >= 0 else f"-{text.removeprefix('-').removeprefix('0')}"

@@ -1,12 +1,11 @@
-"""Rankings and what is right -> the measures of each question, as trec_eval defines them; and how sure a mean is.
+"""A ranking and what is right -> its measures, as trec_eval defines them; and how sure a mean over questions is.
 
-`hit@k` is 1 when something right is among the first k; `recall@k` the share of all that is right which is; and
-`precision@k` divides by k, however many were found. `MRR@k` is 1 / the rank of the first right one, 0 below k.
-`nDCG@k` compares with the ideal list, which begins with all that is right in the whole index. `AP` is average
-precision over the whole list.
+`hit@k` is 1 when something right is among the first k; `recall@k` the share of all that is right which is. `MRR@10` is
+1 / the rank of the first right one, 0 below 10. `nDCG@10` compares with the ideal list, which begins with all that is
+right in the whole index.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log2
@@ -21,40 +20,19 @@ from retriever.evaluation.questions import Judgements
 Values: TypeAlias = dict[str, float]
 
 CUTS = (1, 5, 10, 30)
-MEASURES = (
-    *(f"hit@{k}" for k in CUTS),
-    *("MRR@10", "nDCG@10", "nDCG@5"),
-    *(f"recall@{k}" for k in CUTS[1:]),
-    *("precision@1", "precision@5", "precision@10", "AP"),
-)
-
-# Question ids to names, best first, each once.
-Rankings: TypeAlias = Mapping[str, Sequence[str]]
-
-
-def measure(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
-    """Return all measures of each question, in the order of `right`; an empty ranking has 0 of all."""
-    return {key: measure_ranking(rankings[key], judged) for key, judged in right.items()}
 
 
 def measure_ranking(ranking: Sequence[str], right: Judgements) -> Values:
-    """Return all measures of a ranking without cut; at least one name is right."""
+    """Return all measures of a ranking, best first, each name once; at least one name is right."""
     hits = [name in right for name in ranking]
-
-    def ndcg(k: int) -> float:
-        gain = sum(1 / log2(rank + 1) for rank, hit in enumerate(hits[:k], start=1) if hit)
-        return gain / sum(1 / log2(rank + 1) for rank in range(1, min(k, len(right)) + 1))
-
+    gain = sum(1 / log2(rank + 1) for rank, hit in enumerate(hits[:10], start=1) if hit)
+    ideal = sum(1 / log2(rank + 1) for rank in range(1, min(10, len(right)) + 1))
     first = next((rank for rank, hit in enumerate(hits[:10], start=1) if hit), None)
-    precisions = [sum(hits[:rank]) / rank for rank, hit in enumerate(hits, start=1) if hit]
     return {
         **{f"hit@{k}": float(any(hits[:k])) for k in CUTS},
-        "MRR@10": 1 / first if first else 0.0,
-        "nDCG@10": ndcg(10),
-        "nDCG@5": ndcg(5),
         **{f"recall@{k}": sum(hits[:k]) / len(right) for k in CUTS[1:]},
-        **{f"precision@{k}": sum(hits[:k]) / k for k in (1, 5, 10)},
-        "AP": sum(precisions) / len(right),
+        "MRR@10": 1 / first if first else 0.0,
+        "nDCG@10": gain / ideal,
     }
 
 
@@ -92,6 +70,11 @@ class MeanDifference:
     def is_significant(self) -> bool:
         """Return whether chance makes it in fewer than 5 of 100 cases; for one comparison, not the best of many."""
         return self.p < SIGNIFICANT
+
+    @property
+    def is_fall(self) -> bool:
+        """Return whether the first one is significantly worse."""
+        return self.mean < 0 and self.is_significant
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -1,33 +1,47 @@
-"""What is asked, and what answers it."""
+"""Files of questions, which lines answer each, and which sections are therefore right."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import Annotated, TypeAlias, TypeVar
+
+from pydantic import StrictInt, StringConstraints, TypeAdapter, ValidationError
 
 from pageindex.node import Node, Span
 from retriever.errors import UsageError
+from retriever.query import Expansion
 
-# The kind of questions of which no kind is known.
-NO_KIND = "all"
+MAX_NAMED = 20  # mistakes that are named one by one
+
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """Lines that answer a question, each on its own."""
+    """Lines that answer a question, each on its own; 1-based, inclusive."""
 
-    file: str  # relative to the folder of documents, with `/` on every system
-    span: Span
+    file: Text  # relative to the folder of documents, with `/` on every system
+    start_line: StrictInt
+    end_line: StrictInt
+
+    def __post_init__(self) -> None:
+        """Refuse what is no span with ValueError."""
+        _ = self.span
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start_line, self.end_line)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    id: str
-    text: str
-    kind: str = NO_KIND
-    gold: tuple[Gold, ...] = ()  # empty: the documents hold no answer, and the best thing to find is nothing
-    # Lines that the question was taken from: their sections are left out of what was found.
-    excluded: tuple[Gold, ...] = ()
+    """A line of a file of questions; the keys of its JSON are the fields."""
+
+    id: Text
+    question: Text
+    gold: tuple[Gold, ...]  # empty: the documents hold no answer, and the best thing to find is nothing
+    kind: Text = "all"
 
     @property
     def is_answerable(self) -> bool:
@@ -45,51 +59,112 @@ class QuestionSet:
         return tuple(dict.fromkeys(question.kind for question in self.questions if question.is_answerable))
 
 
-# What is right for a question: sections whose own lines overlap the gold.
+@dataclass(frozen=True, slots=True)
+class RecordedExpansion:
+    """A line of a file of expansions: what a language model wrote for the question of this id."""
 
-MAX_NAMED = 20  # gold spans that touch no section
+    id: Text
+    queries: tuple[Text, ...] = ()
+    hyde: tuple[Text, ...] = ()
+    intent: str = ""
 
-# Node ids; what is not in it is wrong.
+
+Line = TypeVar("Line", Question, RecordedExpansion)
+
+
+def read_questions(path: Path) -> QuestionSet:
+    """Read lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}]}`; `kind` may be missing.
+
+    Raises:
+        UsageError: the file cannot be read, or holds none; or names every malformed line.
+    """
+    questions = read_lines(path, Question)
+    if not questions:
+        raise UsageError(f'{path}: holds no question; a line is {{"id": "1", "question": "...", "gold": [...]}}')
+    return QuestionSet(path.stem, tuple(questions))
+
+
+def read_expansions(path: Path, questions: Sequence[Question]) -> dict[str, Expansion]:
+    """Read lines of `{"id", "queries", "hyde", "intent"}`, all but the id optional.
+
+    Raises:
+        UsageError: a line is malformed, or a question has none: a mean over both kinds of question says nothing.
+    """
+    lines = read_lines(path, RecordedExpansion)
+    expansions = {line.id: Expansion(line.queries, line.hyde, line.intent) for line in lines}
+    missing = [question.id for question in questions if question.id not in expansions]
+    if missing:
+        raise UsageError(f"{path}: holds no expansion of {len(missing):,} questions: {', '.join(missing[:5])} ...")
+    return expansions
+
+
+def read_lines(path: Path, kind: type[Line]) -> list[Line]:
+    """Return the lines of a file of JSON lines in UTF-8, blank ones left out.
+
+    Raises:
+        UsageError: the file cannot be read; or names every line that is malformed or repeats an id.
+    """
+    adapter = TypeAdapter(kind)
+    lines: dict[str, Line] = {}
+    mistakes = []
+    for number, text in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if not text.strip():
+            continue
+        try:
+            line = adapter.validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            mistakes.append(f"{path}:{number}: {f'{where}: ' if where else ''}{first['msg']}")
+            continue
+        if line.id in lines:
+            mistakes.append(f"{path}:{number}: the id {line.id!r} stands in a line above already")
+        lines[line.id] = line
+    refuse(mistakes)
+    return list(lines.values())
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's content; UsageError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def refuse(mistakes: Sequence[str], hint: str = "") -> None:
+    """Raise UsageError with the mistakes, a line each, where there are any."""
+    if mistakes:
+        more = [f"and {len(mistakes) - MAX_NAMED:,} more"] if len(mistakes) > MAX_NAMED else []
+        raise UsageError("\n".join([*mistakes[:MAX_NAMED], *more]), hint=hint)
+
+
+# Node ids of the sections that answer a question; what is not in it is wrong.
 Judgements: TypeAlias = frozenset[str]
 
 
 class Sections:
-    """The sections that can be found: nodes with lines of their own, as (node id, file, span)."""
+    """The sections that can be found: nodes with lines of their own."""
 
-    def __init__(self, sections: Iterable[tuple[str, str, Span]]) -> None:
+    def __init__(self, nodes: Iterable[Node]) -> None:
         self._by_file: dict[str, list[tuple[str, Span]]] = defaultdict(list)
-        for node_id, file, span in sections:
-            self._by_file[file].append((node_id, span))
+        for node in nodes:
+            if node.span:
+                self._by_file[node.path].append((node.id, node.span))
 
-    @classmethod
-    def of(cls, nodes: Iterable[Node]) -> "Sections":
-        return cls((node.id, node.path, node.span) for node in nodes if node.span)
-
-    def at(self, gold: Iterable[Gold]) -> Judgements:
-        """Return the node ids of the sections whose own lines overlap one of the gold spans."""
+    def find_right(self, gold: Iterable[Gold]) -> Judgements:
+        """Return the sections whose own lines overlap one of the gold spans."""
         found = ((node_id, span.overlap(lines.span)) for lines in gold for node_id, span in self._by_file[lines.file])
-        return frozenset(node_id for node_id, is_at in found if is_at)
+        return frozenset(node_id for node_id, lines in found if lines)
 
-
-def find_right_sections(question: Question, sections: Sections) -> Judgements:
-    """Return the node ids of the sections that answer the question."""
-    return sections.at(question.gold)
-
-
-def find_excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
-    """Return the sections that are left out of what was found; a right one never is."""
-    return sections.at(question.excluded) - sections.at(question.gold)
-
-
-def check_gold(questions: Sequence[Question], sections: Sections) -> None:
-    """Raise UsageError for gold spans that touch no section: each would count as never found."""
-    lost = [
-        f"question {question.id}: {gold.file}:{gold.span} is not in the index"
-        for question in questions
-        for gold in question.gold
-        if not sections.at([gold])
-    ]
-    if lost:
-        more = [f"and {len(lost) - MAX_NAMED:,} more"] if len(lost) > MAX_NAMED else []
-        hint = "the documents changed since the questions were written, or are other ones"
-        raise UsageError("\n".join([*lost[:MAX_NAMED], *more, hint]))
+    def check(self, questions: Iterable[Question]) -> None:
+        """Raise UsageError for gold spans that touch no section: each would count as never found."""
+        refuse(
+            [
+                f"question {question.id}: {gold.file}:{gold.span} is not in the index"
+                for question in questions
+                for gold in question.gold
+                if not self.find_right([gold])
+            ],
+            "the documents changed since the questions were written, or are other ones",
+        )

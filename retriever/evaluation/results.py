@@ -1,56 +1,128 @@
-"""The runs of some systems become one table: means with intervals, overall and by kind, and every pair compared."""
+"""Every question through the real retriever, timed, and what the answers are worth.
+
+Means with intervals, overall and by kind of question; every pair of systems compared; today against an earlier day.
+"""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias
 
+from retriever.api import open_retriever
 from retriever.display.json import dump
 from retriever.errors import UsageError
 from retriever.evaluation.measures import (
-    CONFIDENCE,
-    PERMUTATIONS,
-    RESAMPLES,
     Estimate,
     MeanDifference,
     Values,
     auroc,
     difference,
     estimate,
-    measure,
+    measure_ranking,
     percentile,
 )
-from retriever.evaluation.question_files import read_bytes
-from retriever.evaluation.questions import Question, QuestionSet, Sections, find_right_sections
-from retriever.evaluation.runs import Run
+from retriever.evaluation.questions import QuestionSet, Sections, read_bytes
+from retriever.protocols import Progress
+from retriever.query import AskRequest, Expansion
+from retriever.settings.schema import merge
+from retriever.types import StageName
 
+DEPTH = 30  # sections that are asked for: the largest k of any measure
+# What an answer says of these is a remark: all stages ran. What else it names did not run, or failed.
+REMARK_STAGES = frozenset({StageName.EMBED, StageName.QUESTION, StageName.REFRESH})
 HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
-COMPARED = 3  # of the headline measures: these are compared for each pair of systems, and with a baseline
+COMPARED = HEADLINES[:3]  # by these, systems are compared with one another and with a baseline
+
+# The measures of every answerable question that was answered without a failure, by its id.
+PerQuestion: TypeAlias = Mapping[str, Values]
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Milliseconds from a question to its answer."""
+class System:
+    """A profile, with settings over it, under a name."""
 
-    p50: float
-    p95: float
+    name: str
+    profile: str
+    settings: Mapping[str, Any] = field(default_factory=dict)  # nested, as in a profile file
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationInput:
+    """The documents and what is asked of them."""
+
+    questions: QuestionSet
+    # Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`.
+    docs: Sequence[str] = ()
+    index: str | None = None  # as for `open_retriever`
+    expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a system answered to one question."""
+
+    found: tuple[str, ...]  # node ids, best first, each once
+    abstained: bool  # whether it said that the documents hold no answer
+    confidence: float  # how sure it was that they do, 0 to 1
+    milliseconds: float  # from the question to the answer, models and index open
+    # Stages that failed: what was found then says nothing of the ranking, and is not measured.
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    system: System
+    outcomes: Mapping[str, Outcome]  # by question id
+    sections: Sections  # what could be found
+
+
+def ask_all(system: System, asked: EvaluationInput, progress: Progress | None = None) -> Run:
+    """Return the answers of one system to all questions; raises as `Retriever.search`."""
+    questions = asked.questions.questions
+    settings = merge(system.settings, {"top_k": DEPTH})
+    with open_retriever(asked.docs, asked.index, system.profile, settings, progress) as retriever:
+        sections = Sections(retriever.nodes())
+        sections.check(questions)
+        retriever.search(questions[0].question)  # before the clock runs: the first one opens the model and the index
+        if progress is not None:
+            progress.start(system.name, len(questions), "questions")
+        outcomes = {}
+        for number, question in enumerate(questions, start=1):
+            begun = time.perf_counter()
+            answer = retriever.search(AskRequest(question.question, expansion=asked.expansions.get(question.id)))
+            outcomes[question.id] = Outcome(
+                found=tuple(hit.node_id for hit in answer.hits),
+                abstained=answer.verdict == "none" or not answer.hits,
+                confidence=answer.confidence,
+                milliseconds=1000 * (time.perf_counter() - begun),
+                failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
+            )
+            if progress is not None:
+                progress.advance(system.name, number)
+        if progress is not None:
+            progress.finish(system.name)
+    return Run(system, outcomes, sections)
+
+
+# The runs of some systems become one table.
 
 
 @dataclass(frozen=True, slots=True)
 class SystemSummary:
     system: str
+    profile: str
     settings: Mapping[str, object]
-    # The measures of every answerable question that was answered without a failure, by id.
-    per_question: Mapping[str, Values]
-    overall: Mapping[str, Estimate]  # measures by name; without those that no question has
+    per_question: PerQuestion
+    overall: Mapping[str, Estimate]  # measures by name
     by_kind: Mapping[str, Mapping[str, Estimate]]
     failures: Mapping[str, int]  # sentences on stages that failed, with the number of questions: they are in no measure
-    failed: int  # questions with a failure
-    latency: Latency
+    p50_ms: float
+    p95_ms: float
     # The share of the unanswerable questions for which nothing was claimed; None without such questions.
     abstention: float | None
     false_abstention: float | None  # the same of the answerable ones, where it is wrong
@@ -70,25 +142,30 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class Summary:
     questions: QuestionSet
-    sections: Sections  # what could be found
     runs: tuple[Run, ...]
     systems: tuple[SystemSummary, ...]  # in the order of the runs
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...]  # of each pair, the later one with the earlier one
 
 
-def summarize(questions: QuestionSet, runs: Sequence[Run], sections: Sections) -> Summary:
+def summarize(questions: QuestionSet, runs: Sequence[Run]) -> Summary:
     """Measure every run, and compare every pair."""
-    systems = tuple(summarize_run(questions, run, sections) for run in runs)
-    return Summary(questions, sections, tuple(runs), systems, tuple(compare(systems, HEADLINES[:COMPARED])))
+    systems = tuple(summarize_run(questions, run) for run in runs)
+    comparisons = [
+        item
+        for before, after in combinations(systems, 2)
+        for item in compare(after.system, after.per_question, before.system, before.per_question)
+    ]
+    return Summary(questions, tuple(runs), systems, tuple(comparisons))
 
 
-def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> SystemSummary:
+def summarize_run(questions: QuestionSet, run: Run) -> SystemSummary:
     """Return all measures of one run; a question with a failed stage is in none of them."""
-    outcomes = [run.outcomes[question.id] for question in questions.questions]
     whole = [question for question in questions.questions if not run.outcomes[question.id].failures]
     answerable = [question for question in whole if question.is_answerable]
-    values = measure_questions(run, answerable, sections)
-    times = [item.milliseconds for item in outcomes]
+    values = {
+        item.id: measure_ranking(run.outcomes[item.id].found, run.sections.find_right(item.gold)) for item in answerable
+    }
+    times = [item.milliseconds for item in run.outcomes.values()]
     abstained: dict[bool, list[bool]] = {True: [], False: []}  # by whether the documents hold an answer
     confidence: dict[bool, list[float]] = {True: [], False: []}
     for question in whole:
@@ -96,92 +173,62 @@ def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> Syste
         abstained[question.is_answerable].append(outcome.abstained)
         confidence[question.is_answerable].append(outcome.confidence)
     return SystemSummary(
-        system=run.system,
-        settings=run.settings,
+        system=run.system.name,
+        profile=run.system.profile,
+        settings=run.system.settings,
         per_question=values,
         overall=estimate_measures(values.values()),
         by_kind={
             kind: estimate_measures(values[item.id] for item in answerable if item.kind == kind)
             for kind in questions.kinds
         },
-        failures=Counter(sentence for item in outcomes for sentence in item.failures),
-        failed=len(outcomes) - len(whole),
-        latency=Latency(percentile(times, 50), percentile(times, 95)),
+        failures=Counter(sentence for item in run.outcomes.values() for sentence in item.failures),
+        p50_ms=percentile(times, 50),
+        p95_ms=percentile(times, 95),
         abstention=fmean(abstained[False]) if abstained[False] else None,
         false_abstention=fmean(abstained[True]) if abstained[True] else None,
         auroc=auroc(confidence[True], confidence[False]) if all(confidence.values()) else None,
     )
 
 
-def measure_questions(run: Run, answerable: Sequence[Question], sections: Sections) -> dict[str, Values]:
-    """Return all measures of these questions, by id."""
-    nodes = {item.id: [found.node_id for found in run.outcomes[item.id].found] for item in answerable}
-    return measure(nodes, {item.id: find_right_sections(item, sections) for item in answerable})
-
-
 def estimate_measures(values: Iterable[Values]) -> dict[str, Estimate]:
+    """Return the mean of each measure over some questions; nothing without questions."""
     listed = list(values)
-    names = dict.fromkeys(name for measures in listed for name in measures)
-    return {name: estimate([measures[name] for measures in listed if name in measures]) for name in names}
+    return {name: estimate([measures[name] for measures in listed]) for name in (listed[0] if listed else ())}
 
 
-def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterable[Comparison]:
-    """Compare the later system of each pair with the earlier one."""
-    for before, after in combinations(systems, 2):
-        shared = [key for key in after.per_question if key in before.per_question]
-        for name in measures if shared else ():
-            ours = [after.per_question[key][name] for key in shared]
-            theirs = [before.per_question[key][name] for key in shared]
-            yield Comparison(after.system, before.system, name, difference(ours, theirs))
+def compare(first: str, ours: PerQuestion, second: str, theirs: PerQuestion) -> Iterator[Comparison]:
+    """Yield the difference of two systems by each of the compared measures."""
+    shared = [key for key in ours if key in theirs]
+    for name in COMPARED if shared else ():
+        values = ([system[key][name] for key in shared] for system in (ours, theirs))
+        yield Comparison(first, second, name, difference(*values))
 
 
 def dump_summary(summary: Summary) -> dict[str, Any]:
-    """Return a summary as one JSON object, for programs: exact, keys in a fixed order."""
+    """Return a summary as one JSON object, for programs."""
     questions = summary.questions.questions
-    answerable = [item for item in questions if item.is_answerable]
-    return {
-        "questions": {
-            "name": summary.questions.name,
-            "count": len(questions),
-            "unanswerable": len(questions) - len(answerable),
-            "kinds": {kind: sum(item.kind == kind for item in answerable) for kind in summary.questions.kinds},
-        },
-        "statistics": {"confidence": CONFIDENCE, "resamples": RESAMPLES, "permutations": PERMUTATIONS},
-        "systems": dump(summary.systems),
-        "comparisons": dump(summary.comparisons),
-    }
+    kinds = Counter(item.kind for item in questions if item.is_answerable)
+    unanswerable = len(questions) - sum(kinds.values())
+    counts = {"name": summary.questions.name, "count": len(questions), "unanswerable": unanswerable, "kinds": kinds}
+    return {"questions": counts, "systems": dump(summary.systems), "comparisons": dump(summary.comparisons)}
 
 
 # Today's values against those of an earlier day, question by question.
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One measure of one system, today against the baseline, over the questions of both."""
-
-    system: str
-    measure: str
-    before: float
-    after: float
-    difference: MeanDifference
-
-    @property
-    def is_fall(self) -> bool:
-        return self.difference.mean < 0 and self.difference.is_significant
-
-
-def read_baseline(path: Path) -> dict[str, dict[str, Values]]:
+def read_baseline(path: Path) -> dict[str, PerQuestion]:
     """Return the values of each question of each system, of what `eval --json` printed."""
     try:
         systems = {item["system"]: item["per_question"] for item in json.loads(read_bytes(path))["systems"]}
         for values in systems.values():
-            float(sum(values[key][name] for key in values for name in HEADLINES[:COMPARED]))
+            float(sum(values[key][name] for key in values for name in COMPARED))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path}: no baseline; write one with eval --json > FILE") from error
     return systems
 
 
-def compare_to_baseline(summary: Summary, baseline: Mapping[str, Mapping[str, Values]]) -> Iterator[Change]:
+def compare_to_baseline(summary: Summary, baseline: Mapping[str, PerQuestion]) -> Iterator[Comparison]:
     """Yield how each compared measure of each system changed.
 
     Raises:
@@ -192,6 +239,4 @@ def compare_to_baseline(summary: Summary, baseline: Mapping[str, Mapping[str, Va
         after = today.get(name, {})
         if odd := sorted(before.keys() ^ after.keys()):
             raise UsageError(f"{name}: only the baseline or only this run measured {', '.join(odd[:5])}")
-        for figure in HEADLINES[:COMPARED]:
-            old, new = ([values[key][figure] for key in before] for values in (before, after))
-            yield Change(name, figure, fmean(old), fmean(new), difference(new, old))
+        yield from compare(name, after, "baseline", before)

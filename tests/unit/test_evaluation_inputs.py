@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.question_files import read_expansions, read_questions
-from retriever.evaluation.questions import Gold, Question
+from retriever.evaluation.questions import Gold, Question, read_expansions, read_questions
 from retriever.query import Expansion
 from scripts.make_questions import main
 
@@ -26,14 +24,14 @@ def write(path: Path, *lines: object) -> Path:
 def test_questions_with_gold_lines(tmp_path: Path) -> None:
     path = write(
         tmp_path / "set.jsonl",
-        {"id": 7, "question": "why?", "kind": "direct", "gold": [GOLD], "exclude": [{**GOLD, "file": "b.md"}]},
+        {"id": "7", "question": "why?", "kind": "direct", "gold": [GOLD], "style": "plain"},
         "",
         {"id": "x", "question": "is it?", "gold": []},
     )
     questions = read_questions(path)
     assert questions.name == "set"
     first, second = questions.questions
-    assert first == Question("7", "why?", "direct", (Gold("a.md", Span(3, 9)),), (Gold("b.md", Span(3, 9)),))
+    assert first == Question("7", "why?", (Gold("a.md", 3, 9),), "direct")
     assert not second.is_answerable
 
 
@@ -50,7 +48,7 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
     lines = str(caught.value).splitlines()
     assert [line.removeprefix(f"{path}:").split(":")[0] for line in lines] == [str(number) for number in range(2, 10)]
     for part in (
-        "Invalid JSON", "line 1 already", "4: question: ", "5: gold: Field required", "not a span",
+        "Invalid JSON", "a line above already", "4: question: ", "5: gold: Field required", "not a span",
         "7: gold.0.start_line: Input should be a valid integer",
     ):  # fmt: skip
         assert part in str(caught.value)
@@ -62,10 +60,10 @@ def test_expansions(tmp_path: Path) -> None:
         {"id": "1", "queries": ["a", "b"], "hyde": ["c"], "intent": "x"},
         {"id": "2"},
     )
-    expansions = read_expansions(path, [Question("1", "q")])
+    expansions = read_expansions(path, [Question("1", "q", ())])
     assert expansions == {"1": Expansion(("a", "b"), ("c",), "x"), "2": Expansion()}
     with pytest.raises(UsageError, match="no expansion of 1 questions: 3"):
-        read_expansions(path, [Question("3", "q")])
+        read_expansions(path, [Question("3", "q", ())])
     write(path, {"id": "1", "queries": "a"}, {"id": "1", "hyde": [""]}, {"id": "3"}, {"id": "3"})
     with pytest.raises(UsageError, match=r"(?s)jsonl:1: queries: .*jsonl:2: hyde.0: .*jsonl:4: the id '3'"):
         read_expansions(path, [])
@@ -88,8 +86,6 @@ Intro.
 Slice them thinly, and lay them on a rack in a warm and airy room for two days, or in an oven at forty degrees
 for six hours. How long they keep afterwards is told in [the page on storage](storage.md#keeping-dried-food).
 
-- [the page on storage](storage.md)
-
 ## Usage
 
 Short words in the title ask nothing, even when the section goes on and on for more than twenty words, as this one does
@@ -100,36 +96,14 @@ by saying nothing much at all.
 Too short.
 """
 
-STORAGE = """# Storage
-
-## Keeping dried food
-
-Dried food keeps for a year in a jar that closes well, away from light, and longer in a freezer. Look at it every month,
-and throw away what smells; the [[guide|mushrooms of the guide]] must be broken before they bend.
-"""
-
 
 def test_the_script_prints_what_eval_reads(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
-    (tmp_path / "docs" / "storage.md").write_text(STORAGE, encoding="utf-8")
     (tmp_path / "docs" / "bad.md").write_bytes(b"\0\0")
     done = CliRunner().invoke(main, [str(tmp_path / "docs")])
     assert done.exit_code == 0
     assert "skipped bad.md" in done.stderr
-    questions = read_questions(write(tmp_path / "questions.jsonl", *done.stdout.splitlines())).questions
-    assert [(item.kind, item.text) for item in questions] == [
-        ("heading", "Drying wild mushrooms"),
-        ("heading", "Keeping dried food"),
-        ("link", "How long they keep afterwards is told in the page on storage."),
-        (
-            "link",
-            "Look at it every month, and throw away what smells; the mushrooms of the guide must be broken before "
-            "they bend.",
-        ),
-    ]
-    # What a link leads to answers, and its own section is left out.
-    _, _, to_section, to_file = questions
-    assert to_section.gold == (Gold("storage.md", Span(3, 6)),)
-    assert to_section.excluded == (Gold("guide.md", Span(5, 11)),)
-    assert to_file.gold == (Gold("guide.md", Span(1, 4)),)
+    (question,) = read_questions(write(tmp_path / "questions.jsonl", *done.stdout.splitlines())).questions
+    assert (question.kind, question.question) == ("heading", "Drying wild mushrooms")
+    assert question.gold == (Gold("guide.md", 5, 9),)

@@ -6,75 +6,58 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.node import Span
+from pageindex import parse_document
 from retriever.errors import UsageError
-from retriever.evaluation.questions import (
-    Gold,
-    Question,
-    QuestionSet,
-    Sections,
-    check_gold,
-    find_excluded_sections,
-    find_right_sections,
-)
+from retriever.evaluation.questions import Gold, Question, QuestionSet, Sections
 from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import (
+    Outcome,
+    PerQuestion,
+    Run,
     Summary,
+    System,
     compare_to_baseline,
     dump_summary,
     read_baseline,
     summarize,
 )
-from retriever.evaluation.runs import FoundSection, Outcome, Run
 from tests.program import Cli
 
-SECTIONS = Sections(
-    (f"{file}#s{number}", file, Span(10 * number + 1, 10 * number + 10))
-    for file in ("a.md", "b.md")
-    for number in range(5)
-)
+TEN_LINES = "".join(f"# s{number}\n" + 9 * "x\n" for number in range(5))
+SECTIONS = Sections(placed.node for file in ("a.md", "b.md") for placed in parse_document(file, TEN_LINES).nodes)
 QUESTIONS = QuestionSet(
     "set",
     (
-        Question("q1", "first?", "direct", (Gold("a.md", Span(15, 22)),)),
-        Question("q2", "second?", "overview", (Gold("b.md", Span(1, 1)),)),
-        Question("q3", "none?", "unanswerable"),
+        Question("q1", "first?", (Gold("a.md", 15, 22),), "direct"),
+        Question("q2", "second?", (Gold("b.md", 1, 1),), "overview"),
+        Question("q3", "none?", (), "unanswerable"),
     ),
 )
 
 
-def found(*names: str) -> tuple[FoundSection, ...]:
-    return tuple(
-        FoundSection(name, name.partition("#")[0], Span(1, 2), 1 / rank) for rank, name in enumerate(names, start=1)
-    )
-
-
-def outcome(key: str, *names: str, **more: object) -> Outcome:
-    return replace(Outcome(key, found(*names), not names, 0.9 if names else 0.1, float(len(names))), **more)  # type: ignore[arg-type]  # fields by name
+def outcome(*found: str, failures: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(found, not found, 0.9 if found else 0.1, float(len(found)), failures)
 
 
 def run(name: str, **answers: Outcome) -> Run:
-    whole = {key: outcome(key) for key in ("q1", "q2", "q3")} | answers
-    return Run(name, whole, {"profile": name, "settings": {}})
+    return Run(System(name, name), {key: answers.get(key, outcome()) for key in ("q1", "q2", "q3")}, SECTIONS)
 
 
-GOOD = run("good", q1=outcome("q1", "a.md#s1", "a.md#s4"), q2=outcome("q2", "b.md#s1", "b.md#s0"))
-POOR = run("poor", q1=outcome("q1", "a.md#s0", "b.md#s0"), q2=outcome("q2", "a.md#s0"), q3=outcome("q3", "a.md#s0"))
+GOOD = run("good", q1=outcome("a.md#s1", "a.md#s4"), q2=outcome("b.md#s1", "b.md#s0"))
+POOR = run("poor", q1=outcome("a.md#s0", "b.md#s0"), q2=outcome("a.md#s0"), q3=outcome("a.md#s0"))
 
 
 def summary(*runs: Run) -> Summary:
-    return summarize(QUESTIONS, runs, SECTIONS)
+    return summarize(QUESTIONS, runs)
 
 
-def test_sections_are_right_by_their_own_lines_and_left_out_by_those_they_were_copied_from() -> None:
-    assert find_right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1", "a.md#s2"}
-    check_gold(QUESTIONS.questions, SECTIONS)
-    stale = Question("q9", "?", gold=(Gold("a.md", Span(51, 60)), Gold("c.md", Span(1, 1)), Gold("a.md", Span(1, 1))))
+def test_sections_are_right_by_their_own_lines() -> None:
+    assert SECTIONS.find_right(QUESTIONS.questions[0].gold) == {"a.md#s1", "a.md#s2"}
+    SECTIONS.check(QUESTIONS.questions)
+    stale = Question("q9", "?", (Gold("a.md", 51, 60), Gold("c.md", 1, 1), Gold("a.md", 1, 1)))
     with pytest.raises(UsageError, match=r"q9: a.md:51-60 is not in the index\nquestion q9: c.md:1") as caught:
-        check_gold([stale], SECTIONS)
-    assert len(str(caught.value).splitlines()) == 3
-    question = Question("q", "?", gold=(Gold("a.md", Span(1, 1)),), excluded=(Gold("a.md", Span(5, 25)),))
-    assert find_excluded_sections(question, SECTIONS) == {"a.md#s1", "a.md#s2"}
+        SECTIONS.check([stale])
+    assert len(caught.value.message.splitlines()) == 2
 
 
 def test_measures_overall_and_by_kind_and_what_is_in_none_of_them() -> None:
@@ -89,10 +72,10 @@ def test_measures_overall_and_by_kind_and_what_is_in_none_of_them() -> None:
 
 
 def test_a_failed_stage_is_counted_and_named_and_no_zero() -> None:
-    failed = outcome("q2", failures=("semantic: the model cannot be loaded",))
+    failed = outcome(failures=("semantic: the model cannot be loaded",))
     found = summary(GOOD, run("broken", q1=GOOD.outcomes["q1"], q2=failed))
     good, broken = found.systems
-    assert (good.failed, broken.failed) == (0, 1)
+    assert good.failures == {}
     assert broken.failures == {"semantic: the model cannot be loaded": 1}
     assert (broken.overall["hit@1"].mean, broken.overall["hit@1"].questions) == (1.0, 1)
     assert found.comparisons[0].difference.ties == 1, "compared over the questions of both"
@@ -106,14 +89,12 @@ def test_every_pair_is_compared() -> None:
 
 def many(right: int) -> Summary:
     """Thirty questions, of which so many are answered at once, the others not at all."""
-    questions = tuple(Question(f"q{n:02}", f"{n}?", gold=(Gold("a.md", Span(1, 1)),)) for n in range(30))
-    answers = {
-        item.id: outcome(item.id, "a.md#s0" if number < right else "b.md#s0") for number, item in enumerate(questions)
-    }
-    return summarize(QuestionSet("set", questions), [Run("one", answers)], SECTIONS)
+    questions = tuple(Question(f"q{n:02}", f"{n}?", (Gold("a.md", 1, 1),)) for n in range(30))
+    answers = {item.id: outcome("a.md#s0" if number < right else "b.md#s0") for number, item in enumerate(questions)}
+    return summarize(QuestionSet("set", questions), [Run(System("one", "one"), answers, SECTIONS)])
 
 
-def write_baseline(path: Path, content: object) -> dict[str, dict[str, dict[str, float]]]:
+def write_baseline(path: Path, content: object) -> dict[str, PerQuestion]:
     path.write_text(json.dumps(content), encoding="utf-8")
     return read_baseline(path)
 
@@ -121,8 +102,8 @@ def write_baseline(path: Path, content: object) -> dict[str, dict[str, dict[str,
 def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> None:
     baseline = write_baseline(tmp_path / "baseline.json", dump_summary(many(20)))
     for right in (20, 30, 18):  # two of thirty may be chance
-        assert not any(change.is_fall for change in compare_to_baseline(many(right), baseline))
-    falls = {change.measure for change in compare_to_baseline(many(8), baseline) if change.is_fall}
+        assert not any(change.difference.is_fall for change in compare_to_baseline(many(right), baseline))
+    falls = {change.measure for change in compare_to_baseline(many(8), baseline) if change.difference.is_fall}
     assert falls == {"nDCG@10", "hit@1", "hit@5"}
 
 
@@ -137,12 +118,13 @@ def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
 
 def test_no_text_becomes_markup() -> None:
     attack = '"><script>alert(1)</script>'
-    questions = replace(
-        QUESTIONS, name=attack, questions=(Question(attack, attack, attack, (Gold(attack, Span(1, 1)),)),)
-    )
-    answers = {attack: outcome(attack, attack, failures=(attack,))}
-    sections = Sections([(attack, attack, Span(1, 1))])
-    page = render_report(summarize(questions, [Run(attack, answers), Run("b", {attack: outcome(attack)})], sections))
+    questions = QuestionSet(attack, (Question(attack, attack, (Gold(attack, 1, 1),), attack),))
+    sections = Sections(placed.node for placed in parse_document(attack, TEN_LINES).nodes)
+    runs = [
+        Run(System(attack, attack), {attack: outcome(attack, failures=(attack,))}, sections),
+        Run(System("b", "b"), {attack: outcome(attack)}, sections),
+    ]
+    page = render_report(summarize(questions, runs))
     assert "<script>alert" not in page
     assert "default-src 'none'" in page
 

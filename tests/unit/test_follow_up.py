@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from retriever.evaluation.question_files import read_questions
+from retriever.evaluation.questions import read_questions
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
 from retriever.query import Turn, as_turns
 from tests.program import PROJECT
@@ -37,7 +37,7 @@ def test_a_question_that_stands_alone_is_left_alone(question: str) -> None:
 
 def test_no_question_of_the_test_corpus_is_taken_for_a_follow_up() -> None:
     asked = read_questions(PROJECT / "tests/eval_corpus/larder.jsonl").questions
-    assert [item.text for item in asked if is_follow_up(item.text)] == []
+    assert [item.question for item in asked if is_follow_up(item.question)] == []
 
 
 @pytest.mark.parametrize(
