@@ -12,7 +12,7 @@ from retriever.command_line.options import ExitCode
 from retriever.command_line.output import Printer
 from retriever.command_line.render import INDENT, QUIET, Page
 from retriever.display.json import dump_short_answer
-from retriever.display.phrases import CLOSEST_PASSAGES, format_doubt
+from retriever.display.phrases import CLOSEST_PASSAGES, CLOSEST_SENTENCES, format_doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.query import AskRequest, Scope
 
@@ -54,9 +54,9 @@ def answer(
     request = AskRequest(options.join_question(words, 'answer "how do I ...?"'), conversation, scope)
     with opening.open(console) as retriever:
         page = None if as_json else Page.on(sys.stdout)
-        tell = None if page is None else lambda sentence: show_sentence(page, sentence)
-        begin = None if page is None else lambda found: show_doubt(page, found)
-        short = retriever.answer(request, on_found=begin, on_sentence=tell)
+        found: list[Answer] = []  # what was found, until the first sentence to it is printed
+        tell = None if page is None else lambda sentence: show_sentence(page, sentence, found)
+        short = retriever.answer(request, on_found=found.append, on_sentence=tell)
     if page is None:
         spent = printer.measure(short.answer)
         print_json(dump_short_answer(short, spent))
@@ -69,15 +69,11 @@ def answer(
     return ExitCode.NO_ANSWER if fail_on_none and short.answer.verdict == "none" else ExitCode.OK
 
 
-def show_doubt(page: Page, found: "Answer") -> None:
-    """Say before any sentence that none of them is sure to answer."""
-    if found.verdict == "weak" and found.hits:
-        page.line(Text(CLOSEST_PASSAGES))
+def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) -> None:
+    """Print a sentence and the lines that it rests on, at once; above the first one whether it is sure to answer."""
+    if found and found.pop().verdict == "weak":
+        page.line(Text(CLOSEST_PASSAGES if sentence.text == sentence.quote else CLOSEST_SENTENCES))
         page.blank()
-
-
-def show_sentence(page: Page, sentence: "CitedSentence") -> None:
-    """Print a sentence and the lines that it rests on, at once."""
     cited = page.cite(sentence, sentence.span)
     text = Text(f"{sanitize_line(sentence.text)}  ").append_text(cited)
     page.paragraph(text.append(format_doubt(sentence.citation_state), QUIET))

@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from anyio import CapacityLimiter, to_thread
 from mcp import types
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
@@ -252,6 +254,7 @@ log = logging.getLogger(__name__)
 HTTP_PATH = "/mcp"
 MAX_BODY_BYTES = 1_000_000
 MAX_CALLS = 3  # that work at the same time; a retriever lets them take turns, but for what a language model writes
+UNREAD_SECONDS = 3.0  # for the rest of an answer, once standard input has ended
 BUG = "this is a bug of the server; ask the user to look at its standard error. Other tools may still work"
 
 
@@ -280,6 +283,15 @@ class DocumentServer(MCPServer[Any]):
         # A client that cancels its call does not wait for the end of it.
         work = partial(call_tool, self._index, name, arguments)
         return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+
+    async def run_stdio_async(self) -> None:
+        """Serve until standard input ends; answers that nobody reads by then keep the process for a few seconds."""
+        async with stdio_server() as (messages, answers):
+            server = self._lowlevel_server
+            await server.run(messages, answers, server.create_initialization_options())
+            unread = Timer(UNREAD_SECONDS, os._exit, [0])
+            unread.daemon = True
+            unread.start()
 
 
 def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
@@ -353,5 +365,8 @@ def serve_stdio(server: DocumentServer) -> None:
     """Serve until standard input ends; then end the process, even while a call is at work."""
     # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    asyncio.run(server.run_stdio_async())
+    try:
+        asyncio.run(server.run_stdio_async())
+    except* BrokenPipeError:  # the client is gone
+        pass
     os._exit(0)
