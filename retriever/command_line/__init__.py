@@ -7,7 +7,7 @@ A command's module is imported when the command runs, so that `--help` answers a
 GROUPS = {
     "Ask and read": {
         "ask": ("ask:ask", "Answer a question with sections (the default command)."),
-        "answer": ("answer:answer", "Answer a question in a few cited sentences, above its sections."),
+        "answer": ("ask:answer", "Answer a question in a few cited sentences, above its sections."),
         "pick": ("pick:pick", "Type, see sections as you type, and open one in your editor."),
         "read": ("show:read", "Print a section, a file, or lines of it."),
         "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
@@ -28,10 +28,9 @@ GROUPS = {
     "For programs and browsers": {
         "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),
         "mcp": ("serve:mcp", "Serve an agent (MCP) over standard input and output."),
-        "skill": ("skill:skill", "Write a file that tells a coding agent how to ask your documents."),
     },
     "Choose and measure": {
-        "profiles": ("profiles:profiles", "List the profiles, or show every setting of one."),
+        "profiles": ("show:profiles", "List the profiles, or show every setting of one."),
         "eval": ("evaluate:evaluate", "Measure how well profiles find what answers a set of questions."),
     },
 }

@@ -1,4 +1,4 @@
-"""`ask`: a question, answered with sections; the default command."""
+"""`ask`: a question, answered with sections, the default command; `answer`: a few sentences above them."""
 
 import os
 import sys
@@ -11,10 +11,10 @@ import click
 from click.core import ParameterSource
 
 from retriever.command_line import COMMANDS, options
-from retriever.command_line.console import Console
-from retriever.command_line.opening import Opening, confirm
-from retriever.command_line.options import ExitCode
+from retriever.command_line.console import Console, print_json
+from retriever.command_line.options import ExitCode, Opening, confirm
 from retriever.command_line.output import Printer, note_pending
+from retriever.display.json import dump_short_answer
 from retriever.invocation import name_program
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from retriever.retriever import Retriever
     from retriever.serving.client import ServerClient
     from retriever.several import SeveralRetrievers
+    from retriever.types import Answer
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
 
@@ -143,3 +144,54 @@ def reach_server(server: str, token: str, opening: Opening, request: AskRequest,
     is_given = click.get_current_context().get_parameter_source("profile") is not ParameterSource.DEFAULT
     key = read_token(Path(token).expanduser()) if token else ""
     return ServerClient(server, key, opening.profile if is_given else "", full=full)
+
+
+@options.command(
+    'answer "how are the two rankings fused?"',
+    'answer "where do the weights come from?" --no-llm',
+    'answer --json "what is a snapshot?"',
+    settings=(),
+)
+@options.question
+@options.docs
+@options.index
+@options.profile
+@options.scope
+@options.conversation
+@options.no_llm
+@options.as_json
+@options.fail_on_none
+def answer(
+    console: Console,
+    scope: Scope,
+    opening: Opening,
+    words: tuple[str, ...],
+    conversation: tuple[str, ...],
+    *,
+    as_json: bool,
+    fail_on_none: bool,
+) -> ExitCode:
+    """Answer QUESTION in a few sentences, each cited as file:first-last, and with the sections that they are from.
+
+    A local language model (Ollama) writes them where it runs, and each is checked against the lines that it cites;
+    otherwise they are quoted from the documents.
+    """
+    from retriever.command_line.render import Page, show_dropped, show_sentence  # rich
+
+    printer = Printer(console, opening.index, as_json=as_json)
+    request = AskRequest(options.join_question(words, 'answer "how do I ...?"'), conversation, scope)
+    with opening.open(console) as retriever:
+        page = None if as_json else Page.on(sys.stdout)
+        found: list[Answer] = []  # what was found, until the first sentence to it is printed
+        tell = None if page is None else lambda sentence: show_sentence(page, sentence, found)
+        short = retriever.answer(request, on_found=found.append, on_sentence=tell)
+    if page is None:
+        spent = printer.measure(short.answer)
+        print_json(dump_short_answer(short, spent))
+        printer.note_state(short.answer, spent)
+    else:
+        show_dropped(page, short)
+        printer.show(short.answer, headline=short.answer.verdict == "none")
+    if short.answer.verdict != "none":
+        console.note_dim(short.note)
+    return ExitCode.NO_ANSWER if fail_on_none and short.answer.verdict == "none" else ExitCode.OK

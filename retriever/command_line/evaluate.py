@@ -9,8 +9,7 @@ from rich.text import Text
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json
-from retriever.command_line.opening import Opening
-from retriever.command_line.options import ExitCode
+from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line

@@ -11,8 +11,7 @@ from retriever import api
 from retriever.api import forget_documents
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.opening import Opening
-from retriever.command_line.options import ExitCode
+from retriever.command_line.options import ExitCode, Opening
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.errors import CommandHint, RetrieverError, UsageError

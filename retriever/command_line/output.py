@@ -55,13 +55,11 @@ class Printer:
         if self.as_json:
             print_json(dump_answer(answer, spent, full=self.full, explain=self.explain, hypothetical=self.explain))
         else:
-            from retriever.command_line.render import Page, show_answer  # rich
+            from retriever.command_line.render import Page, show_answer, show_explanation  # rich
 
             page = Page.on(sys.stdout)
             show_answer(page, answer, full=self.full, numbers=self.console.verbose, headline=headline)
             if self.explain:
-                from retriever.command_line.explain import show_explanation
-
                 show_explanation(page, answer, spent)
         self.note_state(answer, spent)
         return answer

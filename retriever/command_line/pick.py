@@ -23,8 +23,7 @@ from prompt_toolkit.styles import Style
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, shorten_citation
-from retriever.command_line.opening import Opening
-from retriever.command_line.options import ExitCode
+from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import VERDICTS, find_highlights
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError, UsageError

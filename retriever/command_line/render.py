@@ -1,4 +1,4 @@
-"""An answer for people: each hit with its citation, where it stands, what it says, and why it was found."""
+"""An answer for people: each hit with its citation, what it says, and why it was found; and how it was made."""
 
 import os
 import re
@@ -14,16 +14,28 @@ from pageindex.plain import plain_lines
 from pageindex.units import read_unit_blocks
 from retriever.command_line.console import is_unicode, shorten_citation, terminal_columns
 from retriever.display.editors import make_editor_link
-from retriever.display.phrases import VERDICTS, because, find_highlights, format_doubt, format_fields, format_section
+from retriever.display.phrases import (
+    CLOSEST_PASSAGES,
+    CLOSEST_SENTENCES,
+    SIGNALS,
+    VERDICTS,
+    because,
+    find_highlights,
+    format_doubt,
+    format_fields,
+    format_section,
+)
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.invocation import name_program
 
 if TYPE_CHECKING:
-    from retriever.types import Answer, CitedSentence, Hit, SimilarSection, SimilarSections
+    from retriever.trace import Spent
+    from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSection, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
 MAX_ROWS = 8  # of a table, code or a drawing
+FIRST_RANKS = 5  # of a source, that are shown
 TABLE_RULE = re.compile(r"[|:\s-]+")
 FENCE = re.compile(r"\s*(```|~~~)")
 INDENT = 4
@@ -180,3 +192,88 @@ def mark_words(text: str, stems: frozenset[str]) -> Text:
     for start, end in find_highlights(text, stems):
         result.stylize(MATCHED, start, end)
     return result
+
+
+# A short answer.
+
+
+def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) -> None:
+    """Print a sentence and the lines that it rests on, at once; above the first one whether it is sure to answer."""
+    if found and found.pop().verdict == "weak":
+        page.line(Text(CLOSEST_PASSAGES if sentence.text == sentence.quote else CLOSEST_SENTENCES))
+        page.blank()
+    cited = page.cite(sentence, sentence.span)
+    text = Text(f"{sanitize_line(sentence.text)}  ").append_text(cited)
+    page.paragraph(text.append(format_doubt(sentence.citation_state), QUIET))
+    page.console.file.flush()
+
+
+def show_dropped(page: Page, short: "ShortAnswer") -> None:
+    """Print what the model wrote that does not hold; then a line between the sentences and the sections."""
+    for item in short.dropped:
+        page.paragraph(Text(f"dropped: {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET), INDENT)
+    if short.sentences or short.dropped:
+        page.blank()
+
+
+# How an answer was made.
+
+
+def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
+    """Write the stages, the verdict, each source's first ranks with their parts in the answer, the fused sums."""
+    trace = answer.trace
+    page.blank()
+    page.heading("stages", "milliseconds, and what was found")
+    rows = [
+        (spent.opening, "opening", "modules, index, changed files"),
+        *((stage.milliseconds, stage.name, stage.note) for stage in trace.stages),
+        (spent.total, "total", ""),
+    ]
+    width = max(len(name) for _, name, _ in rows)
+    for milliseconds, name, note in rows:
+        page.line(Text.assemble(f"{milliseconds:>9.1f}  ", f"{name:<{width}}  ", (sanitize_line(note), QUIET)))
+
+    page.blank()
+    page.heading("verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}")
+    for name, meaning in SIGNALS:
+        value: float | None = getattr(trace.signals, name)
+        shown = "-" if value is None else f"{value:.2f}"
+        page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
+    page.line(Text.assemble(f"{trace.signals.form:>9}  {'form':<9}  ", ("what the question is made of", QUIET)))
+
+    parts = {
+        (item.source, hit.node_id): f"{item.share:.5f} of hit {hit.rank}"
+        for hit in answer.hits
+        for item in hit.evidence
+    }
+    for ranking in trace.rankings:
+        page.blank()
+        found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}"
+        page.heading(ranking.source, f"{found}; rank, score, part in the answer")
+        for rank, item in enumerate(ranking.items[:FIRST_RANKS], start=1):
+            part = parts.get((ranking.source, item.node_id), "-")
+            node_id = (sanitize_line(item.node_id), CITED)
+            page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  {part:<16}  ", node_id))
+            if item.matched or item.via:
+                page.line(Text(f"{'':36}{sanitize_line(str(item.matched or item.via))}", QUIET))
+
+    page.blank()
+    page.heading("fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
+    for hit in answer.hits:
+        sum_of_parts = " + ".join(f"{item.share:.5f} {item.source}" for item in hit.evidence)
+        cited, state = (sanitize_line(hit.citation), CITED), (format_doubt(hit.citation_state), QUIET)
+        page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {sum_of_parts}  ", cited, state))
+    show_hypothetical(page, answer)
+
+
+def show_hypothetical(page: Page, answer: "Answer") -> None:
+    """Write what a language model made up to search with: no content of any document."""
+    report = answer.expansion
+    if report is None or not (report.rewordings or report.passages or report.dropped):
+        return
+    page.blank()
+    page.heading("hypothetical", "written by a language model to search with, found in no document")
+    for text in (*report.rewordings, *report.passages):
+        page.line(Text(f"  searched with  {sanitize_line(text)}", QUIET))
+    for item in report.dropped:
+        page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))

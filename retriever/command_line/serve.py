@@ -13,8 +13,7 @@ import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console
-from retriever.command_line.opening import Opening
-from retriever.command_line.options import ExitCode
+from retriever.command_line.options import ExitCode, Opening
 from retriever.indexes import find_several
 from retriever.indexing.request import INDEX_VARIABLE
 from retriever.settings.layers import load_profile

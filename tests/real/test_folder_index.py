@@ -9,7 +9,7 @@ import pytest
 from mcp.types import TextContent
 
 from hybrid_retrieve import main
-from retriever.command_line.opening import Opening
+from retriever.command_line.options import Opening
 from retriever.command_line.serve import open_served
 from retriever.serving.mcp_server import call_tool, list_tools
 from tests.program import command, environment, in_terminal

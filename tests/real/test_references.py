@@ -14,7 +14,7 @@ from mcp.types import TextContent
 from starlette.testclient import TestClient
 
 from retriever.api import forget_documents, index_folders, open_retriever, open_several
-from retriever.command_line.opening import Opening
+from retriever.command_line.options import Opening
 from retriever.command_line.serve import open_served
 from retriever.errors import UsageError
 from retriever.query import AskRequest, Scope

@@ -9,8 +9,8 @@ from click import Option
 
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
-from retriever.command_line.profiles import format_profile, resolve_settings
 from retriever.command_line.program import load_command
+from retriever.command_line.show import format_profile, resolve_settings
 from retriever.settings.layers import load_profile, profile_names
 from retriever.settings.schema import list_settings
 from scripts.build_docs import write_page
