@@ -1,4 +1,4 @@
-"""Every error that this package raises on purpose.
+"""Every error that this package raises on purpose; how the program was called, for hints that name a command.
 
 RetrieverError                  what went wrong, and what to do about it; the command line prints it and exits 1
 ├── UsageError                  the caller asked for something that cannot be; exit 2
@@ -35,10 +35,39 @@ Each may carry a `hint`: what to do. `str(error)` is the whole text for a Python
 page and the MCP server take `message` and `hint` apart, and say the hint in their own way.
 """
 
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
-from retriever.invocation import name_program
+INSTALLED = "hybrid-retrieve"  # the console script
+SCRIPT = "hybrid_retrieve.py"  # in a checkout
+MODULE = "python -m retriever"  # wherever `import retriever` works: also for programs that use the package
+_CHECKOUT = Path(__file__).parents[1]
+
+
+def name_program() -> str:
+    """Return what stands before a command's name.
+
+    `hybrid-retrieve`, `uv run hybrid_retrieve.py` or `python -m retriever`; a path where the name alone is not found.
+    """
+    called = Path(sys.argv[0])
+    by_uv = "uv run " if "UV_RUN_RECURSION_DEPTH" in os.environ else ""  # uv sets it
+    if called.name == SCRIPT:
+        return f"{by_uv or 'python '}{shlex.quote(str(called))}"
+    if called.stem == INSTALLED:  # `.exe` on Windows
+        return f"{by_uv}{INSTALLED if by_uv or shutil.which(INSTALLED) else shlex.quote(str(called))}"
+    return f"{by_uv}{MODULE}"
+
+
+def name_installer(extra: str = "") -> str:
+    """Return the command that installs this program again, or an extra of it."""
+    if (_CHECKOUT / "pyproject.toml").is_file():
+        return f"uv sync --extra {extra}" if extra else "uv sync --reinstall"
+    return f"pip install '{INSTALLED}[{extra}]'" if extra else f"pip install --force-reinstall {INSTALLED}"
 
 
 class CommandHint(str):

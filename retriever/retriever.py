@@ -17,9 +17,8 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest
 from retriever.looking.browse import load_tree, load_tree_at, read_excerpt
-from retriever.looking.freshness import Freshness, Watch, describe_state
+from retriever.looking.freshness import Freshness, Watch, describe_state, read_status
 from retriever.looking.similar import find_similar
-from retriever.looking.status import read_status
 from retriever.models import OpenModels
 from retriever.query import AskRequest
 from retriever.search import Found, search
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Piece
     from retriever.looking.browse import Excerpt
-    from retriever.looking.status import Status
+    from retriever.looking.freshness import Status
 
 ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer removed it meanwhile, and made anew
 

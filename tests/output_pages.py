@@ -42,7 +42,7 @@ def run_page(text: str) -> str:
             patch.setenv(name, str(home / name))
         patch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")  # by words alone: the same everywhere, and fast
         patch.setattr(sys, "argv", [PROGRAM])
-        patch.setattr("retriever.invocation.shutil.which", lambda name: name)
+        patch.setattr("retriever.errors.shutil.which", lambda name: name)
         patch.chdir(home)
 
         def run_block(block: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from retriever.command_line.console import Console, print_json
 from retriever.command_line.options import ExitCode, Opening, confirm
 from retriever.command_line.output import Printer, note_pending
 from retriever.display.json import dump_short_answer
-from retriever.invocation import name_program
+from retriever.errors import name_program
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
 

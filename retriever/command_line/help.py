@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import click
 
-from retriever.invocation import name_program
+from retriever.errors import name_program
 from retriever.settings.schema import Setting
 
 EVERYDAY = frozenset({"top_k", "exact", "documents.ignore"})  # settings on the first page

@@ -15,9 +15,8 @@ from retriever import api
 from retriever.command_line.console import Console
 from retriever.command_line.help import SettingOption, WithHelp, all_help_option, is_hidden
 from retriever.display.sanitize import sanitize_line
-from retriever.errors import NoIndexError, QuestionError, RetrieverError
+from retriever.errors import NoIndexError, QuestionError, RetrieverError, name_program
 from retriever.indexes import find_index
-from retriever.invocation import name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import list_settings, merge, nest

@@ -19,8 +19,7 @@ from retriever.command_line.console import abandon_output, prepare_streams
 from retriever.command_line.help import WithHelp, write_options
 from retriever.command_line.options import COMMAND_IMPLIED, ExitCode
 from retriever.display.sanitize import sanitize
-from retriever.errors import RetrieverError, UsageError
-from retriever.invocation import INSTALLED, name_program
+from retriever.errors import INSTALLED, RetrieverError, UsageError, name_program
 
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
 DEFAULT_COMMAND = "ask"

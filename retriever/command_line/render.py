@@ -13,7 +13,6 @@ from pageindex.node import Span
 from pageindex.plain import plain_lines
 from pageindex.units import read_unit_blocks
 from retriever.command_line.console import is_unicode, shorten_citation, terminal_columns
-from retriever.display.editors import make_editor_link
 from retriever.display.phrases import (
     CLOSEST_PASSAGES,
     CLOSEST_SENTENCES,
@@ -24,9 +23,10 @@ from retriever.display.phrases import (
     format_doubt,
     format_fields,
     format_section,
+    make_editor_link,
 )
 from retriever.display.sanitize import sanitize, sanitize_line
-from retriever.invocation import name_program
+from retriever.errors import name_program
 
 if TYPE_CHECKING:
     from retriever.trace import Spent

@@ -25,7 +25,7 @@ from retriever.store.store import open_store
 
 if TYPE_CHECKING:
     from retriever.indexing.workers import Queue
-    from retriever.looking.status import Status
+    from retriever.looking.freshness import Status
     from retriever.retriever import Retriever
 
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from retriever.embedding.encoder import Prefixes, TokenEncoder
 from retriever.embedding.onnx import file_sha256
 from retriever.embedding.tokenizer import CutText, Tokens, fingerprint, unit_rows
-from retriever.errors import EncoderError
-from retriever.invocation import name_installer
+from retriever.errors import EncoderError, name_installer
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 

@@ -23,8 +23,8 @@ from retriever.errors import (
     RetrieverError,
     StorageError,
     UsageError,
+    name_installer,
 )
-from retriever.invocation import name_installer
 from retriever.store.connection import Connection, Rows
 from retriever.store.database import INDEX_FORMAT
 from retriever.store.store import Store

@@ -19,10 +19,10 @@ from retriever.errors import (
     IndexVersionError,
     NoIndexError,
     RerankerError,
+    name_installer,
 )
 from retriever.indexes import find_index
 from retriever.indexing.derived import open_derived
-from retriever.invocation import name_installer
 from retriever.looking.freshness import look_at_folders
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server

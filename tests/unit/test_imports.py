@@ -113,7 +113,7 @@ LAYERS = {
         "document tree",
     ],
     "retriever": [
-        "invocation errors types protocols query text trace files",
+        "errors types protocols query text trace files",
         "settings",
         "store",
         "served",

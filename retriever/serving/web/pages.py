@@ -19,9 +19,8 @@ from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
-from retriever.errors import UsageError
+from retriever.errors import UsageError, name_program
 from retriever.indexing.consent import FolderAccess
-from retriever.invocation import name_program
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, read_excerpt
 from retriever.looking.overview import read_overview

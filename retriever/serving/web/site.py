@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from pydantic import Field, SkipValidation
 
-from retriever.display.editors import make_editor_link
+from retriever.display.phrases import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt
 from retriever.query import AskRequest, Scope
