@@ -22,7 +22,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
-import retriever.indexing.embed
+import retriever.indexing.update
 from retriever.vectors.chroma import import_chromadb
 from tests.scenarios import SCENARIOS, Scenario
 from tests.trials import between_states, killed, staged
@@ -85,7 +85,7 @@ def main(trials: int, seed: int, kinds: str, scenarios: str, as_json: bool) -> N
     """Count what interruptions cost."""
     chosen = _named(scenarios.split(",")) if scenarios else SCENARIOS
     import_chromadb()
-    retriever.indexing.embed.TEXTS_AT_ONCE = 4
+    retriever.indexing.update.TEXTS_AT_ONCE = 4
     done, lost, begun = Counter[str](), Counter[str](), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)).resolve()
     try:

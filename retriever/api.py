@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.errors import IndexUnusableError, RetrieverError
 from retriever.indexes import find_holder, find_several, index_request, split_reference
-from retriever.indexing.report import IndexReport
-from retriever.indexing.request import remember
+from retriever.indexing.request import IndexReport, remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.text import as_tuple

@@ -44,8 +44,7 @@ from retriever.protocols import Encoder
 from retriever.settings.layers import collect_settings
 from retriever.store import reading
 from retriever.store.database import make_damage_error
-from retriever.store.locks import writer_lock
-from retriever.store.own_files import remove_files, require_own
+from retriever.store.own_files import remove_files, require_own, writer_lock
 from retriever.store.reading import StoredFolder
 from retriever.store.store import FolderStore, Store, open_store
 from retriever.text import as_tuple, suggest_among

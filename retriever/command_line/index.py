@@ -21,7 +21,7 @@ from retriever.settings.schema import INDEX_SECTIONS
 
 if TYPE_CHECKING:
     from retriever.indexes import ListedIndex
-    from retriever.indexing.report import IndexReport
+    from retriever.indexing.request import IndexReport
 
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
@@ -199,7 +199,7 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
 @options.command(
     "export docs.zip",
     "import docs.zip --index imported",
-    "import docs.zip --index imported --docs docs --force",
+    "import docs.zip --index elsewhere --docs docs",
     name="import",
     settings=("encoder",),
 )
@@ -212,17 +212,16 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
     help="Where a folder of the index is on this machine; it is indexed, only what changed. Repeat it for each folder, "
     "in the index's order.",
 )
-@click.option("--force", is_flag=True, help="Replace the index that is there.")
 @options.index
 @options.as_json
-def import_file(console: Console, opening: Opening, file: str, *, force: bool, as_json: bool) -> ExitCode:
+def import_file(console: Console, opening: Opening, file: str, *, as_json: bool) -> ExitCode:
     """Make an index of FILE, which `export` wrote; nothing is embedded, and everything in it is checked.
 
     Without --docs the index answers with what was indexed: the folders that it names are not looked at.
     """
     from retriever.upkeep.archive import import_index
 
-    place = import_index(file, opening.index, opening.docs, opening.settings, replace=force)
+    place = import_index(file, opening.index, opening.docs, opening.settings)
     if opening.docs:
         with console.show_progress() as progress:
             api.index_folders(opening.docs, place, settings=opening.settings, progress=progress)

@@ -53,7 +53,7 @@ def postgres(
     `grant ROLE FOLDER...` lets a role see these folders and nothing else, `grant ROLE` nothing any more. A folder is
     named by its path, or the end of it.
     """
-    from retriever.store import rights, tables
+    from retriever.store import tables
 
     url = find_index(index).url
     if action == "grant":
@@ -61,7 +61,7 @@ def postgres(
             raise click.UsageError(
                 "grant takes a role and its folders; all options but --index and --json are for init"
             )
-        seen = rights.grant_folders(url, names[0], names[1:])
+        seen = tables.grant_folders(url, names[0], names[1:])
         if as_json:
             print_json({"role": names[0], "folders": list(seen)})
         else:

@@ -15,7 +15,7 @@ from retriever.query import Expansion
 from retriever.served.speed import Speed, choose_plan, size
 from retriever.served.task import Task, fence_lines, json_line
 from retriever.settings.schema import Profile
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.text import cut
 
 MAX_TITLES = 30

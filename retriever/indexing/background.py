@@ -18,7 +18,7 @@ from retriever.embedding.tokenizer import checked_rows, unit_rows
 from retriever.errors import EncoderError
 from retriever.protocols import Encoder
 from retriever.store import reading, text_vectors, writing
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.types import FloatMatrix
 
 DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from retriever.protocols import Progress
 from retriever.store import reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.store import Store
 from retriever.trace import NoProgress
 

@@ -16,7 +16,7 @@ from retriever.lexical.spelling import list_words
 from retriever.lexical.table_index import POSTING, encode_term, signed_letters
 from retriever.protocols import Progress
 from retriever.store import reading, writing
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 
 VERSION = f"{FORMAT} {tokenizer.RULES}"
 DOCUMENTS_AT_ONCE = 500  # whose words are in memory
@@ -41,17 +41,13 @@ class DerivedTables(Derived):
             documents = list(reading.prefixes(connection))
             for table in ("postings", "words"):
                 connection.execute(f"DELETE FROM {table}")
-            for table, key in (("folders", "folder_key"), ("documents", "document_key")):  # an import brings its keys
-                highest = f"SELECT max({key}) FROM {table}"
-                query = f"SELECT setval(sequence, greatest(nextval(sequence), ({highest}))) FROM"
-                connection.execute(f"{query} (SELECT pg_get_serial_sequence('{table}', '{key}') AS sequence) AS one")
             writing.set_meta(connection, "lexical_version", VERSION)
         else:
             documents = list(difference.documents)
         for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
             write_words(connection, documents[start : start + DOCUMENTS_AT_ONCE], progress)
         writing.set_meta(connection, "fingerprint", fingerprint)
-        # Never the number of another state, also after an import: what other processes keep of one, they keep by it.
+        # Never the number of another state: what other processes keep of one, they keep by it.
         (number,) = connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()
         writing.set_meta(connection, "snapshot", str(number))
         return int(number)

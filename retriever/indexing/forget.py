@@ -15,8 +15,7 @@ from retriever.indexing.background import renew_background
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.store import reading, writing
-from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, transaction
+from retriever.store.database import FILE_NAME, Connection, transaction
 from retriever.store.reading import StoredFolder
 
 

@@ -15,7 +15,7 @@ from retriever.files import write_file, writing_to
 from retriever.protocols import Encoder
 from retriever.settings.schema import Profile
 from retriever.store import reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import StoredFolder
 from retriever.store.store import Store
 
@@ -121,3 +121,29 @@ def name_index(docs: Sequence[Path]) -> str:
     readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
     digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
     return f"{readable or 'root'}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What indexing did."""
+
+    path: str
+    """The index's folder."""
+    folders: tuple[str, ...]
+    """All folders that it holds, absolute."""
+    added: int
+    """New files; a moved one counts here and in `removed`."""
+    changed: int
+    removed: int
+    unchanged: int
+    documents: int
+    sections: int
+    chunks: int
+    embedded: int
+    """Texts that the encoder read."""
+    skipped: tuple[tuple[str, str], ...]
+    """Files that could not be read, and why."""
+    seconds: float
+    snapshot: int
+    prefixes: str = ""
+    """What a served embedding model is given before each text, in words; empty for other kinds."""

@@ -2,7 +2,7 @@
 
     snapshot-17/lexical/         BM25, always
     snapshot-17/spellings/       words as they are written, to mend slips by
-    snapshot-17/manifest.json    checksums of these two, and how many sections they have
+    snapshot-17/manifest.json    sizes of the files of these two, and how many sections they have
     snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot whose vectors these are
 
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
@@ -36,17 +36,17 @@ from retriever.lexical.spelling import Spellings, build_spellings, patch_spellin
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
-from retriever.store.connection import Connection
-from retriever.store.locks import READERS_NAME, is_read, share_snapshot
+from retriever.store.database import Connection
 from retriever.store.own_files import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
-    check_contents,
-    check_names,
+    READERS_NAME,
     check_sizes,
-    describe_files,
+    is_read,
     list_snapshots,
+    measure_files,
     next_snapshot,
+    share_snapshot,
 )
 from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 
@@ -62,20 +62,19 @@ Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
 class Manifest:
     fingerprint: str  # of the encoder; empty without vectors
     nodes: int
-    files: dict[str, tuple[int, int]]  # size in bytes and CRC-32 of each file of lexical/ and spellings/, by its path
+    files: dict[str, int]  # the size in bytes of each file of lexical/ and spellings/, by its path
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         try:
             content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            check_names(content["files"])
-            return cls(content["fingerprint"], content["nodes"], content["files"])
+            return cls(content["fingerprint"], content["nodes"], dict(content["files"]))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"{folder / MANIFEST_NAME} is damaged") from error
 
 
 class Snapshot:
-    """An open snapshot: its parts are checked and opened when they are first used, and shared with no other process.
+    """An open snapshot: its parts are opened when they are first used, and shared with no other process.
 
     The folder of another snapshot under its name is told by the `manifest_hash`. Raises SnapshotError when it is not
     there, not whole, or was not made by this version.
@@ -86,7 +85,6 @@ class Snapshot:
         self.folder = locate_snapshot(index, number)
         self.manifest_hash = manifest_hash
         self._vectors: VectorIndex | None = None
-        self._is_checked = False
         try:
             with contextlib.ExitStack() as stack:
                 # Locked before anything is read: a writer removes no snapshot that somebody holds.
@@ -101,20 +99,12 @@ class Snapshot:
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        self._check_files()
         return LexicalIndex.open(self.folder / "lexical")
 
     @cached_property
     def spellings(self) -> Spellings:
         """The words of the documents as they are written."""
-        self._check_files()
         return Spellings.open(self.folder / "spellings")
-
-    def _check_files(self) -> None:
-        # Once, when a part is first used: to read a section or draw the tree costs no checksums.
-        if not self._is_checked:
-            check_contents(self.folder, self.manifest.files)
-            self._is_checked = True
 
     @property
     def vectors(self) -> VectorIndex:
@@ -140,7 +130,7 @@ def read_number(part: Path) -> int:
 
 
 def hash_manifest(folder: Path) -> str:
-    """The SHA-256 of a snapshot's manifest, which has the checksums of all else."""
+    """The SHA-256 of a snapshot's manifest, which names the snapshot."""
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
@@ -272,7 +262,7 @@ class DerivedFiles(Derived):
             added = read_texts(connection, difference.documents)
             if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.nodes:
                 raise SnapshotError("too much has changed")
-            check_contents(previous, manifest.files)  # or the new checksums would approve the damage of older files
+            check_sizes(previous, manifest.files)
             patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
             written = {key: item.written for key, item in added.items()}
             patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
@@ -281,7 +271,7 @@ class DerivedFiles(Derived):
                 shutil.rmtree(folder / part, ignore_errors=True)
             build_words(connection, folder, progress)
         with writing_to(folder):
-            files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
+            files = measure_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
             manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
             (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
             manifest_hash = hash_manifest(folder)
@@ -335,14 +325,14 @@ class DerivedFiles(Derived):
                 shutil.rmtree(older, ignore_errors=True)
 
     def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
-        """Compare the snapshot in force with its checksums and with the rows."""
+        """Compare the snapshot in force with its manifest and with the rows."""
         number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
         try:
             with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
                 sections, found = reading.counts(connection).sections, len(snapshot.lexical)
                 if found != sections:
                     raise SnapshotError(f"{snapshot.folder / 'lexical'} has {found} of {sections} sections")
-            yield "words", "", f"{pluralize(sections, 'section')}; every file has its checksum"
+            yield "words", "", f"{pluralize(sections, 'section')}"
         except SnapshotError as error:
             yield "words", str(error), ""
             return
@@ -361,7 +351,7 @@ class DerivedFiles(Derived):
             found, wanted = len(vectors), len(text_vectors.distinct_keys(connection, fingerprint))
         if found != wanted:
             raise SnapshotError(f"{folder} has {found} of {pluralize(wanted, 'vector')}")
-        return f"{pluralize(found, 'vector')}; every file has its checksum"
+        return f"{pluralize(found, 'vector')}"
 
     def list_old(self, current: int) -> list[str]:
         """Return the folders of the other snapshots."""

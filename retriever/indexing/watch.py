@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from retriever.errors import DocumentsError, RetrieverError
-from retriever.indexing.report import IndexReport
+from retriever.indexing.request import IndexReport
 
 SETTLED_MS = 300  # the saves of an editor, or a branch switch, are over when nothing has changed for this long
 LONGEST_BURST_MS = 10_000  # where files never stop changing, the index follows after this long

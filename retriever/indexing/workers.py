@@ -17,12 +17,14 @@ from retriever.errors import IndexLockedError, RetrieverError, StorageError, Usa
 from retriever.indexing.changes import FolderChanges, ReadDocument, list_folders, read_changes
 from retriever.indexing.consent import name_folders
 from retriever.indexing.derived import NO_PROGRESS, open_derived
-from retriever.indexing.embed import cut_chunks, embed_texts, find_missing
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import (
     TakenError,
     clear_queue,
+    cut_chunks,
+    embed_texts,
     find_changes,
+    find_missing,
     index_changes,
     note_folders,
     note_skipped,
@@ -31,8 +33,7 @@ from retriever.indexing.update import (
 )
 from retriever.protocols import Encoder, Progress
 from retriever.store import reading, writing
-from retriever.store.connection import Connection
-from retriever.store.database import transaction
+from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredDocument
 
 MOST_ATTEMPTS = 3

@@ -24,13 +24,14 @@ from retriever.lexical.languages import LANGUAGES, READ_APART, detect_question, 
 from retriever.lexical.postings import (
     IntArray,
     Postings,
+    load_column,
     load_postings,
     merge_postings,
     no_postings,
+    save_column,
     save_postings,
 )
 from retriever.lexical.properties import mark_property
-from retriever.store.columns import load_column, save_column
 
 FORMAT = 3  # rises when the files change
 

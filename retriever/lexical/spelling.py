@@ -19,13 +19,14 @@ from retriever.errors import SnapshotError
 from retriever.files import writing_to
 from retriever.lexical.postings import (
     Postings,
+    load_column,
     load_postings,
     merge_postings,
     no_postings,
+    save_column,
     save_postings,
 )
 from retriever.lexical.tokens import plain_words, remove_accents, stem_word
-from retriever.store.columns import load_column, save_column
 
 SHORTEST, LONGEST = 4, 40  # letters of a word that may be a slip; below that everything is near something
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped

@@ -19,7 +19,7 @@ from retriever.lexical.postings import IntArray, Postings, no_postings
 from retriever.lexical.properties import mark_property
 from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of
 from retriever.lexical.tokens import remove_accents
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 
 EPSILON = 0.25  # of BM25Okapi: the share of the mean idf that a term of more than half of the sections has
 MOST_TERMS = 2_000  # whose postings are kept while one state is asked

@@ -20,7 +20,7 @@ from retriever.looking.references import (
 from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode, StoredNode
 from retriever.types import CitationState
 

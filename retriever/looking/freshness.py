@@ -14,7 +14,7 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.searching.open_index import OpenIndex, View
 from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import listing, reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import StoredFolder
 from retriever.store.store import Store
 from retriever.trace import NoProgress

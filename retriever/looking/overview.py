@@ -12,7 +12,7 @@ from pathlib import PurePath
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import code
 from retriever.store import reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.text import cut
 
 # The page that stands for its folder, by its name in lower case; the likeliest first.

@@ -20,7 +20,7 @@ from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names
 from retriever.store import listing, reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.listing import DocumentName, SectionName
 from retriever.store.reading import StoredNode
 

@@ -22,7 +22,7 @@ from retriever.searching.question_kind import read_kind
 from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import Profile
 from retriever.store import reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut
 from retriever.types import Candidate, Evidence, Hit, Source

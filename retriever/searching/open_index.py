@@ -20,8 +20,7 @@ from retriever.query import Scope
 from retriever.searching.scope import Fields, Part, ScopedDocument, find_part, read_documents
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import reading, text_vectors
-from retriever.store.connection import Connection
-from retriever.store.database import read_transaction
+from retriever.store.database import Connection, read_transaction
 from retriever.store.reading import OutlineNode
 from retriever.store.store import Store
 from retriever.store.text_vectors import NearText

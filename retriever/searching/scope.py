@@ -24,7 +24,7 @@ from retriever.lexical.properties import TEXT_FIELDS, find_days
 from retriever.lexical.tokens import tokenize
 from retriever.query import Scope
 from retriever.store import reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.text import suggest_among
 
 if TYPE_CHECKING:

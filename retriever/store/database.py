@@ -1,11 +1,16 @@
-"""The connection to index.sqlite: opening, transactions, and SQLite's errors as our own."""
+"""Connections to the rows of an index: what both engines have in common, index.sqlite, transactions, SQLite's errors.
+
+Statements are written as both SQLite and PostgreSQL read them. The few words in which the two differ,
+`PostgresConnection` translates.
+"""
 
 import json
 import shlex
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 from pageindex.corpus import require_regular
 from retriever.errors import (
@@ -17,7 +22,6 @@ from retriever.errors import (
     OldIndexError,
     StorageError,
 )
-from retriever.store.connection import Connection
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
@@ -29,6 +33,51 @@ INDEX_FORMAT = 6
 OWNER = 0x48524958  # SQLite's application_id of index.sqlite: others are not replaced
 MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
 MAX_CHARS = 160
+
+
+class Rows(Protocol):
+    """What a statement gave."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it changed."""
+
+    def fetchone(self) -> Any:  # noqa: ANN401  # a row is a tuple of what the statement names
+        """Return the next row; None after the last."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that are left."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection to the rows of an index; one thread at a time."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one has begun and not ended."""
+
+    def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
+        """Run one statement."""
+
+    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+        """Run one statement for each of several rows of values."""
+
+    def commit(self) -> None:
+        """End the transaction."""
+
+    def rollback(self) -> None:
+        """Take the transaction back."""
+
+    def pack_list(self, values: Sequence[int | str]) -> object:
+        """Return many values as the one parameter that stands for `reading.GIVEN`."""
+
+    def find_damage(self) -> Iterator[str]:
+        """Say what of the database's own pages and tables is damaged, a clause each; what is in a row is believed."""
+
+    def close(self) -> None:
+        """Let go of the database."""
 
 
 class FileConnection(sqlite3.Connection):
@@ -85,6 +134,15 @@ def create_file(folder: Path) -> "FileConnection":
                 make_schema(connection)
             _check_format(connection, folder)
         return connection
+
+
+def copy_into(source: sqlite3.Connection, path: Path) -> None:
+    """Let a database hold the pages of another one, in one transaction; readers of the old ones are not disturbed."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as target:
+        target.execute("PRAGMA writable_schema = ON")  # passes over a definition that is damaged
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = WAL")
+        target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def make_schema(connection: sqlite3.Connection) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import GIVEN, StoredDocument, read_titles, select
 
 

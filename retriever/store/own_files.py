@@ -1,25 +1,28 @@
-"""Which files in an index's folder are ours, and whether they are whole: nothing else is ever removed or overwritten.
+"""The files in an index's folder: which are ours, who writes, which snapshots are read, and whether they are whole.
 
-An index may be kept in any folder, beside files of its user. A snapshot is known by its name and by what is in it;
-whatever is a link, has another name, or holds something of another name stays where it is. The sizes and checksums of
-the files of a derived folder find damage before a library reads them.
+An index may be kept in any folder, beside files of its user: nothing else is ever removed or overwritten. A snapshot is
+known by its name and by what is in it; whatever is a link, has another name, or holds something of another name stays
+where it is. Locks die with the process that held them.
 """
 
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from zlib import crc32
 
 from pageindex.corpus import open_regular, require_regular
-from retriever.errors import SnapshotError, UsageError
+from retriever.errors import IndexLockedError, SnapshotError, StorageError, UsageError
+from retriever.files import make_private_folder
 from retriever.store.database import FILE_NAME, OWNER
-from retriever.store.locks import LOCK_NAME, READERS_NAME
 
+LOCK_NAME = "writer.lock"
+READERS_NAME = "readers.lock"
 LOGS = tuple(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))
 INDEX_FILES = frozenset({FILE_NAME, *LOGS, LOCK_NAME})
 MANIFEST_NAME = "manifest.json"
+MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and a number each
 SNAPSHOT_PARTS = frozenset({READERS_NAME, MANIFEST_NAME, "lexical", "spellings", "chroma"})
 
 
@@ -72,45 +75,84 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and two numbers each
-
-# Size in bytes and CRC-32 of each file, by its path in the folder, with `/` on every system.
-Checksums = Mapping[str, tuple[int, int]]
+# Locks.
 
 
-def describe_files(folder: Path, files: Iterable[Path]) -> dict[str, tuple[int, int]]:
-    """The checksums of some files below a folder, at 2 GB/s."""
-    return {file.relative_to(folder).as_posix(): _describe(file) for file in sorted(files)}
+@contextmanager
+def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
+    """Only one process writes to an index, whose folder is made."""
+    from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
 
-
-def check_names(checksums: Checksums) -> None:
-    """ValueError when a manifest names files of other folders."""
-    if any(not {"", ".", ".."}.isdisjoint(name.split("/")) for name in checksums):
-        raise ValueError("a file of another folder")
-
-
-def check_sizes(folder: Path, checksums: Checksums) -> None:
-    """Looks at every file, without reading it: SnapshotError when one is cut, OSError when one is missing."""
-    for name, (size, _) in checksums.items():
-        require_regular(folder / name)  # before a library opens it by its name
-        if (folder / name).stat().st_size != size:
-            raise SnapshotError(f"{folder / name} has not the size that it was written with; index the documents again")
-
-
-def check_contents(folder: Path, checksums: Checksums) -> None:
-    """Reads every file, as a bit that flipped would give wrong answers; SnapshotError when one did."""
+    lock = FileLock(index / LOCK_NAME, mode=0o600)
     try:
-        for name, described in checksums.items():
-            if _describe(folder / name) != tuple(described):
-                raise SnapshotError(f"{folder / name} is damaged; index the documents again")
+        make_private_folder(index)
+        with suppress(FileNotFoundError):
+            require_regular(index / LOCK_NAME)  # a pipe would block filelock
+            if (index / LOCK_NAME).stat().st_size:  # it empties what it opens, and ours is empty
+                raise OSError(0, f"{LOCK_NAME} is to be removed: it holds something else")
+        lock.acquire(timeout=wait_s)
+    except Timeout as error:
+        raise IndexLockedError(
+            f"another process is writing to the index {index}; try again when it has finished"
+        ) from error
     except OSError as error:
-        raise SnapshotError(f"{folder} cannot be read ({error.strerror}); index the documents again") from error
+        hint = f"remove {index / LOCK_NAME}, or name another index with --index"
+        raise StorageError(f"the index {index} cannot be written: {error.strerror}", hint=hint) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
-def _describe(path: Path) -> tuple[int, int]:
-    checksum = 0
-    block = memoryview(bytearray(1 << 20))
-    with FileIO(open_regular(path), "r") as file:
-        while length := file.readinto(block):
-            checksum = crc32(block[:length], checksum)
-        return file.tell(), checksum
+def share_snapshot(snapshot: Path) -> FileIO:
+    """Marks a snapshot as being read until the file is closed; FileNotFoundError when it is gone."""
+    file = FileIO(open_regular(snapshot / READERS_NAME), "r")
+    if not _flock(file, shared=True):
+        file.close()
+        raise FileNotFoundError(snapshot)
+    return file
+
+
+def is_read(snapshot: Path) -> bool:
+    try:
+        with FileIO(open_regular(snapshot / READERS_NAME), "r") as file:
+            return not _flock(file, shared=False)
+    except OSError:
+        return False
+
+
+def _flock(file: FileIO, *, shared: bool) -> bool:
+    """Takes the lock if it is free. Windows has no flock, and does not remove what is open."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        return True
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+# Whether the files of a derived folder are whole, before a library reads them: one that is missing or cut is not.
+
+
+def measure_files(folder: Path, files: Iterable[Path]) -> dict[str, int]:
+    """Return the size of some files below a folder, by their path in it, with `/` on every system."""
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in sorted(files)}
+
+
+def check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
+    """Raise SnapshotError where a file below a folder is missing, no regular file, or has another size."""
+    for name, size in sizes.items():
+        if not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise SnapshotError(f"{folder} names a file of another folder; index the documents again")
+        try:
+            require_regular(folder / name)  # before a library opens it by its name
+            found = (folder / name).stat().st_size
+        except OSError as error:
+            raise SnapshotError(
+                f"{folder / name} cannot be read ({error.strerror}); index the documents again"
+            ) from error
+        if found != size:
+            raise SnapshotError(f"{folder / name} has not the size that it was written with; index the documents again")

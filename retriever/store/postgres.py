@@ -25,11 +25,9 @@ from retriever.errors import (
     UsageError,
     name_installer,
 )
-from retriever.store.connection import Connection, Rows
-from retriever.store.database import INDEX_FORMAT
-from retriever.store.store import Store
+from retriever.store.database import INDEX_FORMAT, Connection, Rows
+from retriever.store.store import DatabaseUrl, Store
 from retriever.store.text_vectors import PackedVector
-from retriever.store.url import DatabaseUrl
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
-from retriever.store.connection import Connection, Rows
+from retriever.store.database import Connection, Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import GIVEN, StoredChunk, read_chunk, select
 from retriever.types import FloatMatrix, WholeMatrix
 

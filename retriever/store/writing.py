@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.corpus import Skipped
 from pageindex.summary import boilerplate
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import StoredDocument, StoredFolder, keys_of_nodes
 from retriever.store.text_vectors import pack_vectors
 from retriever.types import Chunk, FloatMatrix

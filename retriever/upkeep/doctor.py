@@ -30,8 +30,7 @@ from retriever.served.generator import check_llm
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
 from retriever.store import listing, reading, text_vectors
-from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME
+from retriever.store.database import FILE_NAME, Connection
 from retriever.store.store import Store
 from retriever.upkeep.repair import repair_index
 

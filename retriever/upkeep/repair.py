@@ -27,12 +27,12 @@ from retriever.store.database import (
     FILE_NAME,
     INDEX_FORMAT,
     PAGE_BYTES,
+    copy_into,
     make_schema,
     transaction,
     translate_sqlite_errors,
 )
-from retriever.store.locks import writer_lock
-from retriever.store.own_files import LOGS
+from retriever.store.own_files import LOGS, writer_lock
 from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
 
@@ -123,15 +123,6 @@ def replace_database(index: Path) -> str:
                 (index / name).unlink(missing_ok=True)
             copy_into(saved, index / FILE_NAME)
     return says
-
-
-def copy_into(source: sqlite3.Connection, path: Path) -> None:
-    """Let a database hold the pages of another one, in one transaction; readers of the old ones are not disturbed."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as target:
-        target.execute("PRAGMA writable_schema = ON")  # passes over a definition that is damaged
-        source.backup(target)
-        target.execute("PRAGMA journal_mode = WAL")
-        target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def salvage(damaged: Path, target: sqlite3.Connection) -> str:

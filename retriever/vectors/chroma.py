@@ -1,7 +1,7 @@
 """Chunk vectors in ChromaDB: a folder is written by one writer, then only read.
 
     chroma.sqlite3, UUID/    ChromaDB's own
-    manifest.json            ours, written last: which snapshot the vectors are of, how many, and checksums
+    manifest.json            ours, written last: which snapshot the vectors are of, how many, and sizes of files
 
 Neither the current folder nor the environment configures it, and no vector file reaches it unread.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from pageindex.corpus import read_file, require_regular
 from retriever.errors import RetrieverError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
-from retriever.store.own_files import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
+from retriever.store.own_files import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_sizes, measure_files
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours, check_queries
 
@@ -60,29 +60,25 @@ class VectorsManifest:
     fingerprint: str  # of the encoder
     count: int  # how many vectors
     dimension: int  # the length of a vector
-    files: dict[str, tuple[int, int]] = field(default_factory=dict)  # size and CRC-32 of the vector files
+    files: dict[str, int] = field(default_factory=dict)  # the size of each vector file
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read the manifest; SnapshotError when it is damaged, or missing because the folder was not finished."""
         try:
             values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            check_names(values["files"])
-            return cls(**values)
+            return cls(**values | {"files": dict(values["files"])})
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"{folder}: not a whole folder of vectors; index the documents again") from error
 
     def write(self, folder: Path) -> None:
-        """Write the manifest, with the checksums of the files as they are: the folder is whole now."""
+        """Write the manifest, with the sizes of the files as they are: the folder is whole now."""
         with writing_to(folder):
-            content = asdict(self) | {"files": describe_files(folder, list_vector_files(folder))}
+            content = asdict(self) | {"files": measure_files(folder, list_vector_files(folder))}
             (folder / MANIFEST_NAME).write_text(json.dumps(content), encoding="utf-8")
 
     def check(self, folder: Path) -> None:
-        """Read every vector file; SnapshotError where one is not as it was written."""
-        # ChromaDB writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a
-        # changed byte may end the process with a signal (measured). So every one of them is read before ChromaDB sees
-        # it: 50 ms at 100,000 vectors, and ChromaDB then finds them in the system's cache.
+        """Raise SnapshotError where a vector file is missing or cut: ChromaDB reads that as "no vectors", silently."""
         try:
             require_regular(folder / DATABASE_NAME)
             names = {file.relative_to(folder).as_posix() for file in list_vector_files(folder)}
@@ -90,7 +86,7 @@ class VectorsManifest:
             raise SnapshotError(f"{folder} cannot be read ({error.strerror}); index the documents again") from error
         if names != self.files.keys():
             raise SnapshotError(f"{folder}: a file is missing, or one too many; index the documents again")
-        check_contents(folder, self.files)
+        check_sizes(folder, self.files)
 
 
 def list_vector_files(folder: Path) -> list[Path]:

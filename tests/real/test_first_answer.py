@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import forget_documents, open_retriever
-from retriever.indexing.embed import TEXTS_AT_ONCE
+from retriever.indexing.update import TEXTS_AT_ONCE
 from retriever.retriever import Retriever
 from retriever.types import Answer
 from tests.program import PROGRAM, command, environment, in_terminal, run_command

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import zipfile
@@ -165,7 +166,8 @@ def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_giv
 ) -> None:
     index = tmp_path / "mine"
     index_folders([victim], index, settings=WORDS_ALONE)
-    import_index(hostile, index, replace=True)
+    shutil.rmtree(index)
+    import_index(hostile, index)
     with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
         assert retriever.search(QUESTION).hits[0].citation_state == "unchecked"
 

@@ -51,7 +51,7 @@ def test_the_index_is_as_one_made_at_once(tmp_path: Path) -> None:
 def test_a_change_that_is_killed_goes_on_and_embeds_nothing_twice(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, call: int, kept: int
 ) -> None:
-    monkeypatch.setattr("retriever.indexing.embed.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("retriever.indexing.update.TEXTS_AT_ONCE", 2)
     put_vectors, calls = sys.modules["retriever.store.writing"].put_vectors, count(1)
 
     def deadly(*args: object) -> None:

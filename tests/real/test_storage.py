@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
-from retriever.store.locks import writer_lock
+from retriever.store.own_files import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors.chroma import VectorIndex
 from retriever.vectors.exact import Neighbours
@@ -72,9 +71,7 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answ
     return shelf, truth
 
 
-@pytest.mark.parametrize(
-    "harm", ["deleted", "one bit flipped", *slow(sorted(set(HARMS) - {"deleted", "one bit flipped"}))]
-)
+@pytest.mark.parametrize("harm", ["deleted", *slow(sorted(set(HARMS) - {"deleted"}))])
 def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     chapters: tuple[Shelf, list[Answer]], harm: str
 ) -> None:
@@ -105,24 +102,11 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     assert shelf.encoder.encoded == 0
 
 
-def test_the_damage_of_one_generation_does_not_live_on_in_the_next(shelf: Shelf) -> None:
-    counts = shelf.index / "snapshot-1" / "lexical" / "counts.npy"
-    known = np.load(counts)
-    np.save(counts, np.arange(len(known), dtype=known.dtype) % 50 + 1)  # as large as before, and sound on its face
-    shelf.write("new.md", "# New\n\nword\n")
-    shelf.update()
-    fresh = shelf.place / "fresh"
-    shelf.update(index=fresh)
-    after = answers(shelf)
-    shelf.index = fresh
-    assert all_same(after, answers(shelf))
-
-
 HOLD = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from retriever.store.locks import share_snapshot, writer_lock
+from retriever.store.own_files import share_snapshot, writer_lock
 index = Path(sys.argv[2])
 with writer_lock(index, 5) if sys.argv[3] == "write" else share_snapshot(index / "snapshot-1"):
     print("ready", flush=True)

@@ -80,7 +80,7 @@ def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, har
             rows.execute(harm)
     commands: list[list[str | Path]] = [
         ["doctor", "--repair"], ["index", docs, *ALONE], ["ask", "bread", *ALONE],
-        ["forget", docs / "mail.md"], ["import", place / "notes.zip", "--force"], ["doctor"],
+        ["forget", docs / "mail.md"], ["import", place / "notes.zip"], ["doctor"],
         ["export", place / "more.zip"],
     ]  # fmt: skip
     for command in commands:
@@ -146,7 +146,7 @@ def test_an_import_into_a_folder_or_a_link_of_somebody(place: Path, cli: Cli, st
     cli("export", place / "notes.zip", "--index", place / "idx")
     strangers.file(place / "full" / "thesis.txt")
     for target in (place / "full", strangers.link(place / "linked", folder=True), strangers.file(place / "a file")):
-        cli("import", place / "notes.zip", "--index", target, "--force", code=range(1, 3))
+        cli("import", place / "notes.zip", "--index", target, code=range(1, 3))
     cli("import", place / "notes.zip", "--index", place / "new")
 
 

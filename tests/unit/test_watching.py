@@ -9,7 +9,7 @@ import pytest
 
 from retriever.errors import IndexLockedError, RetrieverError
 from retriever.indexing import watch
-from retriever.indexing.report import IndexReport
+from retriever.indexing.request import IndexReport
 from tests.shelf import Shelf
 
 LOCKED = IndexLockedError("process 7 is writing")

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.store import reading
-from retriever.store.connection import Connection
+from retriever.store.database import Connection
 from retriever.store.reading import outline_tree
 
 NO_TITLE = "(no title)"
