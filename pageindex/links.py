@@ -48,7 +48,7 @@ MAX_TAG_CHARS = 100
 def find_links(texts: Iterable[InlineText], references: References) -> tuple[tuple[Link, ...], tuple[str, ...]]:
     """Return the links to other documents and to headings of this one, and the tags, in the order of `texts`.
 
-    Tags are read as Obsidian does, and stand without `#`; in code, links, attributes and HTML are none.
+    Tags are read as Obsidian does, and stand without `#`; in code, links, attributes and blocks of HTML are none.
     """
     links, tags = [], []
     for text in texts:
@@ -67,7 +67,7 @@ def find_links(texts: Iterable[InlineText], references: References) -> tuple[tup
                     links.append(Link(line, note, anchor, LinkKind.WIKILINK))
             is_break = token.type in ("softbreak", "hardbreak")
             line += is_break + (token.content.count("\n") if token.type == "html_inline" else 0)
-            shown += token.content if token.type == "text" else "\n" if is_break else "*"
+            shown += token.content if token.type in ("text", "html_inline") else "\n" if is_break else "*"
         found = () if text.is_html else _TAG.findall(_ATTRIBUTES.sub("", shown))
         stripped = (tag.strip("/") for tag in found)
         tags += [tag for tag in stripped if len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag))]

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -33,7 +33,9 @@ FULL_PARSER = MarkdownIt("commonmark", {"maxNesting": 200}).enable("table")
 @example("a | b\n--|--\n1 | 2\n===\n\n# After\n")
 @example("- " * 12 + "x\n\ntext\n\n# After\n")
 def test_blocks_are_those_of_each_body_read_by_itself(text: str) -> None:
-    for node in [placed.node for placed in parse_document("a.md", text).nodes if placed.node.span]:
+    document = parse_document("a.md", text)
+    assume(document.front_matter.is_metadata or not document.front_matter.lines)  # what was not understood is one block
+    for node in [placed.node for placed in document.nodes if placed.node.span]:
         assert node.span is not None
         assert node.blocks == read_blocks(node.body, node.span.first + node.front_matter_lines)
 
