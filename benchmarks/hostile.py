@@ -68,8 +68,8 @@ def chunk(text: str) -> object:
 
 def ignore(text: str) -> object:
     """A .gitignore and a long name."""
-    patterns, _ = read_ignore_file(text)
-    return IgnoreRules().below("", patterns).ignores("a" * 250 + ".md")
+    spec, _ = read_ignore_file(text)
+    return IgnoreRules().below("", spec).ignores("a" * 250 + ".md")
 
 
 def show(text: str) -> object:

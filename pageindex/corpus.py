@@ -10,6 +10,7 @@ CorpusError
 """
 
 import errno
+import hashlib
 import os
 import stat
 import time
@@ -17,15 +18,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pageindex.formats import READERS, NotTextError, decode, digest_of, to_markdown
-from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
+from pageindex.formats import READERS, NotTextError, decode, to_markdown
+from pageindex.ignore import MAX_IGNORE_BYTES, CorpusError, IgnoreRules, read_ignore_file
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 # How the bytes of a regular file are opened, although something else may have taken its place since it was listed.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FILE = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_FOLDER = os.O_RDONLY | _NO_LINK | getattr(os, "O_DIRECTORY", 0)
 
 # A file's (size, mtime_ns, ctime_ns, inode): what tells, without reading it, whether it is as it was.
 Seen = tuple[int, int, int, int]
@@ -41,47 +44,20 @@ def identify(status: os.stat_result) -> Seen:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
 
 
-def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
-    """Return a regular file's bytes, at most `limit`, and what it looked like before and after they were read.
-
-    No link below the absolute `root` is followed, also none that has taken the place of a folder, and a pipe does not
-    block. Raises OSError as the system gives it, and for what is no regular file or larger than the limit.
-    """
-    *folders, name = path.split("/")
-    if ".." in folders or name == "..":
-        raise OSError(errno.EINVAL, "its path leaves the folder")
-    if os.open not in os.supports_dir_fd:  # Windows
-        return _read(os.open(os.path.join(root, path), _FILE), limit)  # noqa: PTH118 - strings all along
-    # Step by step: a link in the middle of a path would be followed by `open` itself.
-    here = os.open(root, _FOLDER & ~_NO_LINK)
-    try:
-        for folder in folders:
-            inner = os.open(folder, _FOLDER, dir_fd=here)
-            os.close(here)
-            here = inner
-        descriptor = os.open(name, _FILE, dir_fd=here)
-    finally:
-        os.close(here)
-    return _read(descriptor, limit)
-
-
 def read_file(path: str | os.PathLike[str], limit: int, *, follow_link: bool = False) -> bytes:
-    """A regular file's bytes, of a place that the caller chose; only with `follow_link` may it be a link itself."""
-    return _read(open_regular(path, follow_link=follow_link), limit)[0]
+    """A regular file's bytes, at most `limit`; only with `follow_link` may its name be that of a link.
+
+    A pipe does not block. Raises OSError as the system gives it, and for what is no regular file or larger.
+    """
+    return _read(path, limit, follow_link=follow_link)[0]
 
 
-def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, follow_link: bool = False) -> int:
-    """A descriptor of a regular file, for its owner alone where `flags` make it. Raises OSError as `read_regular`."""
-    truncates = flags & os.O_TRUNC  # not before it is known what would be cut
-    descriptor = os.open(path, (flags & ~truncates) | _FILE & ~(_NO_LINK if follow_link else 0), 0o600)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        if truncates:
-            os.truncate(descriptor, 0)
-    except OSError:
+def open_regular(path: str | os.PathLike[str], *, follow_link: bool = False) -> int:
+    """A descriptor of a regular file, to be read. Raises OSError as `read_file`."""
+    descriptor = os.open(path, _FILE & ~(_NO_LINK if follow_link else 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise
+        raise OSError(errno.EINVAL, "not a regular file")
     return descriptor
 
 
@@ -91,16 +67,12 @@ def require_regular(path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, "not a regular file")
 
 
-def _read(descriptor: int, limit: int) -> tuple[bytes, Seen, Seen]:
-    with open(descriptor, "rb", buffering=0) as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
+def _read(path: str | os.PathLike[str], limit: int, *, follow_link: bool) -> tuple[bytes, Seen]:
+    with open(open_regular(path, follow_link=follow_link), "rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
         if status.st_size > limit:
             raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, more than the limit of {limit:,}")
-        raw = file.read(status.st_size + 1)  # one byte more shows that it grew
-        after = os.fstat(descriptor)
-    return raw, identify(status), identify(after)
+        return file.read(status.st_size + 1), identify(status)
 
 
 MAX_FILE_BYTES = 10_000_000  # no document written by people is that long; a longer one is data
@@ -186,9 +158,6 @@ class _Walk:
     options: CorpusOptions
     files: list[SourceFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    # Links that stay inside the folder: (path, path of what they point at).
-    links: list[tuple[str, str]] = field(default_factory=list)
-    folders: set[str] = field(default_factory=set)  # paths of the folders that were listed
 
     def skip(self, path: str, reason: str) -> None:
         self.skipped.append(Skipped(printable_path(path), reason))
@@ -212,7 +181,6 @@ class _Walk:
                 raise UnreadableFolderError(f"{self.root}: {_describe(error)}") from error
             self.skip(folder, f"the folder cannot be listed: {_describe(error)}")
             return
-        self.folders.add(folder)
         if any(entry.name == ".gitignore" for entry in entries):
             rules = self.add_gitignore(folder, rules)
         for entry in (entry for entry in entries if not entry.name.startswith(".")):
@@ -233,24 +201,24 @@ class _Walk:
             if os.path.lexists(f"{above}/.gitignore"):
                 lead = f"{os.path.relpath(self.root, above)}/".replace(os.sep, "/")
                 path = f"{'../' * lead.count('/')}.gitignore"
-                rules = rules.around(lead, self.read_gitignore(above, ".gitignore", path))
+                rules = rules.around(lead, self.read_gitignore(f"{above}/.gitignore", path))
         # Who names a folder that the repository ignores wants it read all the same.
         return caller if rules.ignores("") else rules
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
         path = f"{folder}/.gitignore" if folder else ".gitignore"
-        return rules.below(folder, self.read_gitignore(self.root, path, path))
+        return rules.below(folder, self.read_gitignore(f"{self.root}/{path}", path))
 
-    def read_gitignore(self, root: str, path: str, shown: str) -> tuple[str, ...]:
+    def read_gitignore(self, file: str, path: str) -> "GitIgnoreSpec":
         """Return the patterns of a .gitignore; what is wrong with it is noted under the path that is shown."""
+        text = ""
         try:
-            raw = read_regular(root, path, MAX_FILE_BYTES)[0]
+            text = read_file(file, MAX_IGNORE_BYTES).decode("utf-8", "replace")
         except OSError as error:
-            self.skip(shown, f"its patterns are not obeyed: {_describe(error)}")
-            return ()
-        patterns, mistakes = read_ignore_file(raw.decode("utf-8", "replace"))
+            self.skip(path, f"its patterns are not obeyed: {_describe(error)}")
+        patterns, mistakes = read_ignore_file(text)
         for mistake in mistakes:
-            self.skip(shown, mistake)
+            self.skip(path, mistake)
         return patterns
 
     def check_name(self, name: str, path: str) -> bool:
@@ -278,22 +246,13 @@ class _Walk:
             self.files.append(SourceFile(path, entry.path, *identify(status)))
 
     def note_link(self, entry: os.DirEntry[str], path: str) -> None:
-        """Remember a link that stays inside the folder, or say why it is not followed."""
-        try:
-            target = os.path.realpath(entry.path, strict=True)
-            is_folder = entry.is_dir()
-        except FileNotFoundError:
+        """Say why a link is not followed, where what it leads to is not below the folder under its own path."""
+        if not self.is_document(entry.name) and not os.path.isdir(entry.path):  # noqa: PTH112 - a string
+            return
+        if not os.path.exists(entry.path):  # noqa: PTH110 - likewise
             self.skip(path, "a link to nothing")
-            return
-        except OSError as error:
-            self.skip(path, f"a link that cannot be followed: {_describe(error)}")
-            return
-        if not is_folder and not self.is_document(entry.name):
-            return
-        if target != self.root and not target.startswith(self.root.rstrip(os.sep) + os.sep):
+        elif not f"{os.path.realpath(entry.path)}{os.sep}".startswith(self.root.rstrip(os.sep) + os.sep):
             self.skip(path, "a link that leaves the folder")
-        else:
-            self.links.append((path, os.path.relpath(target, self.root).replace(os.sep, "/")))
 
 
 def find_repository(root: str) -> list[str]:
@@ -318,11 +277,6 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     """
     walk = _Walk(os.path.realpath(root), options or CorpusOptions())
     walk.run()
-    # A link whose target is not listed either would lose, in silence, what it points at.
-    listed = {file.path for file in walk.files} | walk.folders | {"."}
-    for path, target in walk.links:
-        if target not in listed:
-            walk.skip(path, f"a link to {printable_path(target)}, which is hidden, ignored or not read")
     files = sorted(walk.files, key=lambda file: file.path)
     return Listing(tuple(files), tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)))
 
@@ -377,19 +331,21 @@ def printable_path(path: str) -> str:
 
 
 def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> DocumentText:
-    """Return the Markdown of a file; UnreadableDocumentError when it is gone, too large, no text, or changes twice."""
+    """Return the Markdown of a file; UnreadableDocumentError when it is gone, too large, or no text.
+
+    A file that changes meanwhile differs from its times here, and is read anew when it is looked at next.
+    """
     try:
-        for _ in range(2):
-            raw, before, after = read_regular(file.root, file.path, max_file_bytes)
-            if before == after and len(raw) == before[0]:
-                decoded = decode(raw)
-                text = to_markdown(file.path, decoded.text)
-                return DocumentText(text, digest_of(raw), *before, decoded.warnings)
+        # Since it was listed, a link may have taken the place of a folder above it.
+        if os.path.realpath(file.absolute) != os.path.normpath(f"{os.path.realpath(file.root)}/{file.path}"):
+            raise UnreadableDocumentError(file.path, "reached through a link")
+        raw, seen = _read(file.absolute, max_file_bytes, follow_link=False)
+        text, warnings = decode(raw)
+        return DocumentText(to_markdown(file.path, text), hashlib.sha256(raw).hexdigest(), *seen, warnings)
     except NotTextError as error:
         raise UnreadableDocumentError(file.path, str(error)) from error
     except OSError as error:
         raise UnreadableDocumentError(file.path, _describe(error)) from error
-    raise UnreadableDocumentError(file.path, "it changed while it was read")
 
 
 def _describe(error: OSError) -> str:

@@ -1,19 +1,14 @@
 """The metadata block at the beginning of a document: YAML between `---` lines or TOML between `+++` lines.
 
-Nothing in it is executed or converted: YAML is composed into nodes whose scalars are kept as they were written, so
-that `version: 2.10` stays 2.10 and `date: 2024-13-01` is no error. Whatever is wrong with a block is a warning.
+Nothing in it is executed or converted: scalars are kept as they were written, so that `version: 2.10` stays 2.10 and
+`date: 2024-13-01` is no error. Whatever is wrong with a block is a warning.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import accumulate, islice
-from typing import TYPE_CHECKING
-
-# A question reads texts without front matter, and does without the 15 ms that PyYAML takes.
-if TYPE_CHECKING:
-    import yaml
+from datetime import UTC, date, datetime, time
+from itertools import islice
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
 MAX_FIELDS = 200  # of one document
@@ -22,11 +17,7 @@ MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomlli
 
 # First line -> the lines that may end the block.
 _FENCES = {"---": ("---", "..."), "+++": ("+++",)}
-_SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp"))
-_COLLECTION_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
-
-# A value of the block; scalars as written, None for null.
-Value = str | None | list["Value"] | dict[str, "Value"]
+_NULLS = ("~", "null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +46,22 @@ class FrontMatter:
         return None
 
 
-class _BlockError(ValueError):
-    """The block is no metadata; the message is a clause."""
-
-
 def read_front_matter(text: str) -> FrontMatter:
     """The block that `text` (LF line ends) begins with, if it is closed, short enough and a mapping; never raises."""
     found = _find_block(text)
     if found is None:
         return FrontMatter()
-    import yaml
-
     fence, block = found
     lines = block.count("\n") + 2
     if len(block) > MAX_CHARS:
         return FrontMatter(warning=f"front matter longer than {MAX_CHARS:,} characters is read as text")
     try:
         values = _parse_toml(block) if fence == "+++" else _parse_yaml(block)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        reason = str(error).split("\n", 1)[0]
-        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-            reason = f"{error.problem} in line {error.problem_mark.line + 2}"  # counted in the file, from 1
-        return FrontMatter(lines, warning=f"front matter is read as text: {reason}")
-    if values is None:
+    except (ValueError, OverflowError, RecursionError) as error:
+        return FrontMatter(lines, warning=f"front matter is read as text: {error}")
+    if not isinstance(values, dict):
         return FrontMatter(warning="front matter is read as text: it is no mapping")
-    named = {key.lower(): value for key, value in values.items()}
+    named = {str(key).lower(): value for key, value in values.items()}
     tags = (tag.removeprefix("#").strip("/") for name in ("tags", "tag") for tag in _read_list(named.get(name), " "))
     return FrontMatter(
         lines=lines,
@@ -92,21 +74,26 @@ def read_front_matter(text: str) -> FrontMatter:
     )
 
 
-def _read_line(value: Value) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
+def _read_line(value: object) -> str:
+    """Return a scalar on one line; empty for null and for collections."""
+    if isinstance(value, bool):  # of TOML, as are the types below
+        return str(value).lower()
+    text = str(value) if isinstance(value, str | int | float | date | time) else ""
+    # An escape such as `\ud800` makes a lone surrogate, which nothing can store.
+    return "" if text in _NULLS else " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-def _read_list(value: Value, separator: str | None = None) -> list[str]:
+def _read_list(value: object, separator: str | None = None) -> list[str]:
     """Return the texts of a list, or of one string: split at commas, and where it has none at `separator`."""
     if isinstance(value, str):
-        value = [*value.split("," if "," in value or separator is None else separator)]
+        value = value.split("," if "," in value or separator is None else separator)
     return [text for text in map(_read_line, value) if text] if isinstance(value, list) else []
 
 
-def _flatten(value: Value, key: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for name, item in value.items():
-            yield from _flatten(item, f"{key}.{name}".strip(".").lower())
+            yield from _flatten(item, f"{key}.{_read_line(name)}".strip(".").lower())
     elif isinstance(value, list):
         for item in value:
             yield from _flatten(item, key)
@@ -130,54 +117,18 @@ def _find_block(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _parse_yaml(block: str) -> dict[str, Value] | None:
-    """Return the mapping of a YAML block, None if it is something else; an empty block is an empty mapping."""
-    from pageindex.plain_yaml import PlainLoader
+def _parse_yaml(block: str) -> object:
+    # A question reads texts without front matter, and does without the 15 ms that PyYAML takes.
+    from pageindex.plain_yaml import read_plain_yaml
 
-    loader = PlainLoader(block)
-    try:
-        root = loader.get_single_node()
-    finally:
-        loader.dispose()
-    value = {} if root is None else _to_value(root)
-    return value if isinstance(value, dict) else None
+    # With a line above it, so that lines are counted as in the file.
+    values = read_plain_yaml(f"\n{block}", as_written=True)
+    return {} if values is None else values
 
 
-def _to_value(node: "yaml.Node") -> Value:
-    import yaml
-
-    if node.tag not in (_SCALAR_TAGS if isinstance(node, yaml.ScalarNode) else _COLLECTION_TAGS):
-        raise _BlockError(f"it has a value of the type {node.tag}")
-    if isinstance(node, yaml.MappingNode):
-        return {_drop_surrogates(str(key.value)): _to_value(value) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_to_value(item) for item in node.value]
-    return None if node.tag.endswith(":null") else _drop_surrogates(node.value)
-
-
-def _drop_surrogates(text: str) -> str:
-    r"""Return the text without lone surrogates, which an escape such as \ud800 makes."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def _parse_toml(block: str) -> dict[str, Value]:
+def _parse_toml(block: str) -> object:
     import tomllib
 
-    from pageindex.plain_yaml import MAX_NESTING
-
-    # How many brackets are open at most; those in strings count too, which errs on the safe side.
-    depths = accumulate((char in "[{") - (char in "]}") for char in block if char in "[]{}")
-    if max(depths, default=0) > MAX_NESTING:
-        raise _BlockError(f"it is nested more than {MAX_NESTING} deep")
     if any(line.count(".") > MAX_DOTS for line in block.split("\n")):
-        raise _BlockError(f"it has a line with more than {MAX_DOTS} dots")
-    return {key: _from_toml(value) for key, value in tomllib.loads(block).items()}
-
-
-def _from_toml(value: object) -> Value:
-    """Return what tomllib made of a value as plain values, scalars as TOML writes them."""
-    if isinstance(value, dict):
-        return {key: _from_toml(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_from_toml(item) for item in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        raise ValueError(f"it has a line with more than {MAX_DOTS} dots")
+    return tomllib.loads(block)

