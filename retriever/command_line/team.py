@@ -99,9 +99,9 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
 
     console.note_dim("waiting for documents; Ctrl-C ends it")
     done = failed = 0
-    for unit in work(lambda: index_request((), index, DEFAULT_PROFILE, None), once=once):
-        done += unit is not None and not unit.reason
-        failed += unit is not None and bool(unit.reason)
+    for reason in work(index_request((), index, DEFAULT_PROFILE, None), once=once):
+        done += reason == ""
+        failed += bool(reason)
     if as_json:
         print_json({"indexed": done, "failed": failed})
     else:

@@ -7,7 +7,7 @@ their documents, so that nothing is lost or done twice.
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -62,16 +62,6 @@ class Queue:
     """Paths as the index names them, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkedUnit:
-    """A document that a worker has tried to index."""
-
-    path: str
-    """As the index names it."""
-    reason: str = ""
-    """Why it failed; empty for one that is indexed."""
-
-
 def read_queue(connection: Connection) -> Queue:
     """Read the figures of a queue."""
     units = connection.execute(
@@ -115,33 +105,31 @@ def enqueue(request: IndexRequest, progress: Progress | None = None) -> int:
     return len(found)
 
 
-def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[WorkedUnit | None]:
+def work(request: IndexRequest, *, once: bool) -> Iterator[str | None]:
     """Index queued documents, beside any number of others who do, until the caller asks for no more.
 
     Args:
-        read_request: gives the request of the index's settings.
+        request: of the index's settings.
         once: end when nothing is left to do.
 
     Yields:
-        Each document that was tried; None, every second, where there is nothing to do.
+        Of each document that was tried why it failed, empty for one that is indexed; None, every second, where there is
+        nothing to do.
 
     Raises:
-        UsageError: the index is a folder, or was made with other settings or another embedding model than here.
+        UsageError: the index is a folder, or is made with other settings or another embedding model than here.
         IndexUnusableError: the database cannot be used. Nothing is lost: start the worker again.
     """
-    made: tuple[str | None, str | None] = None, None
-    request = read_request()
     store, _ = request.store, request.store.url  # a folder has no queue
+    encoder = open_encoder(request.profile.encoder)
+    made = request.index_config, encoder.fingerprint if encoder else ""
     with store.read() as connection:
         while True:
             units = claim(connection)
-            found = reading.meta(connection, "index_config"), reading.meta(connection, "fingerprint")
-            if units and found != made:
-                request = read_request()
-                encoder = open_encoder(request.profile.encoder)
-                made = request.index_config, encoder.fingerprint if encoder else ""
-                if found != made:
-                    raise UsageError("the index was made with another embedding model, or settings, than here")
+            if units and made != tuple(reading.meta(connection, key) for key in ("index_config", "fingerprint")):
+                raise UsageError(
+                    "the index has other settings or another embedding model than this worker: start again"
+                )
             if units:
                 yield from try_units(connection, request, encoder, units)
             elif once and connection.execute(DONE).fetchone()[0]:
@@ -159,18 +147,18 @@ def claim(connection: Connection) -> list[tuple[Any, ...]]:
 
 def try_units(
     connection: Connection, request: IndexRequest, encoder: Encoder | None, units: Sequence[tuple[Any, ...]]
-) -> list[WorkedUnit]:
+) -> list[str]:
     """Index units, or note why not; nothing of those that another process has taken the place of."""
     folders = {folder.key: folder for folder in reading.folders(connection)}
-    names = [folders[folder_key].prefix + path for _, folder_key, path, _ in units]
     try:
-        changes = {folder_key: FolderChanges(folders[folder_key], Listing((), ())) for _, folder_key, _, _ in units}
-        read = [found for unit in units if (found := read_unit(connection, changes[unit[1]], unit)) is not None]
-        if encoder is not None:
-            embed_ahead(connection, request, encoder, read)
-        with transaction(connection):
-            index_changes(connection, request, [*changes.values()], read, encoder, NO_PROGRESS, is_anew=False)
-        return list(map(WorkedUnit, names))
+        with request.store.explain_errors():
+            changes = {folder_key: FolderChanges(folders[folder_key], Listing((), ())) for _, folder_key, _, _ in units}
+            read = [found for unit in units if (found := read_unit(connection, changes[unit[1]], unit)) is not None]
+            if encoder is not None:  # which takes long: before others have to wait for the transaction
+                embed_ahead(connection, request, encoder, read)
+            with transaction(connection):
+                index_changes(connection, request, [*changes.values()], read, encoder, NO_PROGRESS, is_anew=False)
+        return [""] * len(units)
     except (StorageError, IndexLockedError):
         raise
     except Exception as error:  # whatever a document does to the program
@@ -181,30 +169,24 @@ def try_units(
         reason = str(error) if isinstance(error, RetrieverError) else f"{type(error).__name__}: {error}"
         noted = "UPDATE queue SET reason = ?, worker = NULL WHERE unit = ?"
         connection.execute(noted, (reason.replace("\0", ""), units[0][0]))
-        log.warning("note: %s was not indexed: %s", names[0], reason, exc_info=log.isEnabledFor(logging.INFO))
-        return [WorkedUnit(names[0], reason)]
+        log.warning("note: %s was not indexed: %s", units[0][2], reason, exc_info=log.isEnabledFor(logging.INFO))
+        return [reason]
 
 
 def read_unit(connection: Connection, change: FolderChanges, row: tuple[Any, ...]) -> ReadDocument | None:
     """Add a unit to the changes of its folder; return its document as it was read, None for one that is gone."""
     unit, folder_key, path, content = row
     stat, text = json.loads(content)  # without a text the document is gone
-    query = "SELECT document_key FROM documents WHERE folder_key = ? AND path = ?"
     document = StoredDocument(*stat)
     change.units += (unit,)
+    query = "SELECT document_key FROM documents WHERE folder_key = ? AND path = ?"
     change.gone += [document._replace(key=key) for (key,) in connection.execute(query, (folder_key, path))]
     return text and (change, document, DocumentText(**{**text, "warnings": tuple(text["warnings"])}))
 
 
-def embed_ahead(
-    connection: Connection,
-    request: IndexRequest,
-    encoder: Encoder,
-    read: Sequence[ReadDocument],
-) -> None:
-    """Store vectors before their documents are indexed: it takes long, and other workers need not wait for it."""
+def embed_ahead(connection: Connection, request: IndexRequest, encoder: Encoder, read: Sequence[ReadDocument]) -> None:
+    """Store the vectors that documents lack before they are indexed."""
     documents = [parse_file(change.folder, stat.path, text) for change, stat, text in read]
     nodes = [placed.node for document in documents for placed in document.nodes]
-    texts = find_missing(connection, encoder, cut_chunks(nodes, encoder, request.profile.chunks))
-    if texts:
+    if texts := find_missing(connection, encoder, cut_chunks(nodes, encoder, request.profile.chunks)):
         embed_texts(connection, encoder, texts)

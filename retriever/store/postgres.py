@@ -71,33 +71,29 @@ class PostgresConnection:
 
     def __init__(self, url: DatabaseUrl) -> None:
         self._url = url
-        with translate_errors(url):
-            self._own = connect_within(url)
+        self._own = connect_within(url)
         self._pipeline = contextlib.ExitStack()
         self.in_transaction = False
 
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
         """Run one statement; inside a transaction that only reads, its rows may still be on their way."""
-        with translate_errors(self._url):
-            if query == "BEGIN DEFERRED":
-                # A server that went away has said so: a look at the socket costs no round trip.
-                if self._own.closed or select.select([self._own.fileno()], [], [], 0)[0]:
-                    self._own.close()
-                    self._own = connect_within(self._url)
-                # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
-                self._pipeline.enter_context(self._own.pipeline())
-            begins = query.startswith("BEGIN")  # two statements, for which there is no binary form
-            self.in_transaction = self.in_transaction or begins
-            cursor = self._own.cursor(binary=not begins).execute(translate(query), parameters or None)
-            return _Rows(self._url, cursor)
+        if query == "BEGIN DEFERRED":
+            # A server that went away has said so: a look at the socket costs no round trip.
+            if self._own.closed or select.select([self._own.fileno()], [], [], 0)[0]:
+                self._own.close()
+                self._own = connect_within(self._url)
+            # Only what reads may look at its answers later: a writer has to know at once that a row was refused.
+            self._pipeline.enter_context(self._own.pipeline())
+        begins = query.startswith("BEGIN")  # two statements, for which there is no binary form
+        self.in_transaction = self.in_transaction or begins
+        return self._own.cursor(binary=not begins).execute(translate(query), parameters or None)
 
     def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
         """Run one statement for each of several rows of values."""
-        with translate_errors(self._url):
-            cursor = self._own.cursor(binary=True)
-            if rows := list(parameters):
-                cursor.executemany(translate(query), rows)
-            return _Rows(self._url, cursor)
+        cursor = self._own.cursor(binary=True)
+        if rows := list(parameters):
+            cursor.executemany(translate(query), rows)
+        return cursor
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return the list, which the server takes as an array."""
@@ -110,7 +106,7 @@ class PostgresConnection:
     def commit(self) -> None:
         """End the transaction."""
         self.in_transaction = False
-        with translate_errors(self._url), self._pipeline.pop_all():
+        with self._pipeline.pop_all():
             self._own.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -126,28 +122,6 @@ class PostgresConnection:
         if self.in_transaction:
             self.rollback()
         self._own.close()
-
-
-class _Rows:
-    """The rows of a statement; its errors may come as late as they do."""
-
-    def __init__(self, url: DatabaseUrl, cursor: "psycopg.Cursor[Any]") -> None:
-        self._url, self._cursor = url, cursor
-
-    @property
-    def rowcount(self) -> int:
-        return self._cursor.rowcount
-
-    def fetchone(self) -> Any:  # noqa: ANN401  # as `Rows`
-        with translate_errors(self._url):
-            return self._cursor.fetchone()
-
-    def fetchall(self) -> list[Any]:
-        with translate_errors(self._url):
-            return self._cursor.fetchall()
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.fetchall()  # when the first is asked for, and not before
 
 
 class DatabaseStore(Store):
@@ -185,7 +159,8 @@ class DatabaseStore(Store):
             IndexVersionError: they are of another version.
             StorageError: the server cannot be reached, or does not let this user in.
         """
-        return PostgresConnection(self.url)
+        with self.explain_errors():
+            return PostgresConnection(self.url)
 
     @contextmanager
     def write(self, wait_s: float) -> Iterator[Connection]:
