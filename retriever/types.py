@@ -225,7 +225,7 @@ class SimilarSection(Cited):
     """Its first sentences, at most about 200 characters."""
     similarity: float
     """The cosine of the means of both sections' chunk vectors, -1 to 1."""
-    is_same_file: bool
+    same_file: bool
     """Whether it is in the file of the other one."""
 
     def __repr__(self) -> str:

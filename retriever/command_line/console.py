@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from pageindex.node import Span
-    from retriever.looking.browse import Excerpt
     from retriever.protocols import Progress
-    from retriever.types import CitedSentence, Hit, SimilarSection
+    from retriever.types import Cited
 
 MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all
 FIRST_NOTE_S = 10.0  # of a stage, where there are no bars: agents give a silent command up after a minute or two
@@ -77,7 +76,7 @@ def shorten_path(folder: str, file: str) -> str:
     return min(relative, absolute, key=len)
 
 
-def shorten_citation(place: "Hit | SimilarSection | CitedSentence | Excerpt", lines: "Span") -> str:
+def shorten_citation(place: "Cited", lines: "Span") -> str:
     """The lines of a file as an editor opens them, and as `read` takes them."""
     if place.cited_as not in ("", place.file) and not getattr(place, "index", ""):
         return f"{place.cited_as}:{lines}"

@@ -30,7 +30,7 @@ from retriever.errors import name_program
 
 if TYPE_CHECKING:
     from retriever.trace import Spent
-    from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSection, SimilarSections
+    from retriever.types import Answer, Cited, CitedSentence, Hit, ShortAnswer, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -85,7 +85,7 @@ class Page:
     def heading(self, title: str, explanation: str) -> None:
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
-    def cite(self, place: "Hit | SimilarSection | CitedSentence", lines: Span) -> Text:
+    def cite(self, place: "Cited", lines: Span) -> Text:
         """Lines of a file; on a terminal they open in the editor of HYBRID_RETRIEVE_EDITOR, where that is set."""
         text = Text(sanitize_line(shorten_citation(place, lines)), CITED)
         address = make_editor_link(f"{place.folder}/{place.file}", lines.first) if self.has_links else ""
@@ -115,7 +115,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = Fal
 def show_similar(page: Page, found: "SimilarSections") -> None:
     """The sections that are near in meaning to another one, nearest first: how near, the titles above, what it says."""
     for item in found.sections:
-        same = "  same file" if item.is_same_file else ""
+        same = "  same file" if item.same_file else ""
         marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
         cited = page.cite(item, item.span)
         page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 from pageindex.node import Node, Span
 from retriever.query import ExpansionReport, Query, Scope
 from retriever.trace import Spent
-from retriever.types import Degradation, IndexState, SimilarSection, StageName
+from retriever.types import Degradation, IndexState, StageName
 
 if TYPE_CHECKING:
     from retriever.types import Answer, ShortAnswer
@@ -31,7 +31,7 @@ ADDED: dict[type, tuple[str, ...]] = {
     IndexState: ("fresh",),
     ExpansionReport: ("used", "used_hyde", "rewordings", "passages"),
 }
-RENAMED = {(Node, "id"): "node_id", (Node, "path"): "file", (SimilarSection, "is_same_file"): "same_file"}
+RENAMED: Mapping[tuple[type, str], str] = {(Node, "id"): "node_id", (Node, "path"): "file"}
 # Fields that are tuples of rows: the keys of a row.
 ROWS = {
     "matched_fields": ("key", "value"),

@@ -22,28 +22,16 @@ from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode, StoredNode
-from retriever.types import CitationState
+from retriever.types import CitationState, Cited
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Excerpt:
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Excerpt(Cited):
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
-    node_id: str  # the node that holds the first of the lines
-    folder: str  # the indexed folder, absolute
-    file: str  # relative to `folder`
-    span: Span
     text: str  # the lines of `span`, each with its line end
-    title: str  # the node's
+    title: str  # of the node that holds the first of the lines
     breadcrumb: tuple[str, ...]  # the node's
-    # Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place.
-    citation_state: CitationState = "exact"
-    cited_as: str = ""  # as in `Hit`
-
-    @property
-    def citation(self) -> str:
-        """`file:first-last`."""
-        return f"{self.cited_as or self.file}:{self.span}"
 
     def __repr__(self) -> str:
         return f"<Excerpt {self.citation} {self.title!r}>"
@@ -96,7 +84,15 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
 
     def excerpt(node: Node, span: Span, text: str, state: CitationState) -> Excerpt:
         return Excerpt(
-            node.id, anchors.folders[key], file.path, span, text, node.title, node.breadcrumb, state, anchors.names[key]
+            node_id=node.id,
+            folder=anchors.folders[key],
+            file=file.path,
+            span=span,
+            text=text,
+            title=node.title,
+            breadcrumb=node.breadcrumb,
+            citation_state=state,
+            cited_as=anchors.names[key],
         )
 
     if state == "stale" and (lines or node_id == file.id):

@@ -24,9 +24,6 @@ TITLE_CHARS = 60
 MAX_CHARS = 2000
 MAX_BOILERPLATE = 0.5  # of a document whose title says something: more is a list of links, or a log
 
-OVERVIEW_BEGINS = "Indexed:"
-QUOTED = "What stands in code spans is quoted from the documents."
-
 
 @dataclass(frozen=True, slots=True)
 class FolderOverview:
@@ -55,19 +52,22 @@ class Overview:
     """Of the documents that most others link to, then of those nearest to the top."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Document:
     key: int
     path: str
     title: str
     boilerplate: float
     sections: int
-    linked: int
 
     @property
-    def is_index_page(self) -> bool:
-        """Whether it stands for its folder, and its title for nothing else."""
-        return _stem(self.path.rpartition("/")[2]) in INDEX_PAGES
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def stem(self) -> str:
+        """Its file's name without the ending, in lower case."""
+        return PurePath(self.path).stem.casefold()
 
 
 def read_overview(connection: Connection, named: Collection[str] | None = None) -> Overview:
@@ -79,83 +79,64 @@ def read_overview(connection: Connection, named: Collection[str] | None = None) 
     """
     folders, titled = [], list[_Document]()
     for folder in reading.folders(connection):
-        documents = _read_documents(connection, folder.key)
+        documents = [_Document(*row) for row in connection.execute(_DOCUMENTS, (folder.key,)).fetchall()]
         # An index from elsewhere says how much it holds; its words reach no agent before its folder was named.
         speaks = named is None or folder.path in named
         titled += documents if speaks else []
-        by_top: dict[str, list[_Document]] = {}
+        inside: dict[str, list[_Document]] = {"": documents}
         for document in documents:
             top, sign, _ = document.path.partition("/")
             if sign:
-                by_top.setdefault(f"{top}/", []).append(document)
+                inside.setdefault(f"{top}/", []).append(document)
         # The largest say what it is about; in order of their names they are found again.
-        largest = sorted(by_top, key=lambda path: (-len(by_top[path]), path))[:MAX_BELOW]
+        largest = sorted(inside.keys() - {""}, key=lambda path: (-len(inside[path]), path))[:MAX_BELOW]
         # Two folders of one name are told apart as they are in citations.
         name = folder.prefix or PurePath(folder.path).name or "/"
         whole, *below = (
             FolderOverview(
                 f"{folder.prefix}{path or '/'}",
                 path or name,
-                len(inside),
-                sum(document.sections for document in inside),
-                _read_about(connection, path, inside) if speaks else "",
+                len(inside[path]),
+                sum(document.sections for document in inside[path]),
+                _read_about(connection, path, inside[path]) if speaks else "",
             )
-            for path, inside in [("", documents), *((path, by_top[path]) for path in sorted(largest))]
+            for path in ("", *sorted(largest))
         )
         folders.append(replace(whole, below=tuple(below)))
     counts = reading.counts(connection)
-    return Overview(counts.documents, counts.sections, tuple(folders), tuple(_best_titles(titled)))
+    return Overview(counts.documents, counts.sections, tuple(folders), _find_best_titles(connection, titled))
 
 
-def _read_documents(connection: Connection, folder_key: int) -> list[_Document]:
-    rows = connection.execute(
-        "SELECT document_key, path, documents.title, boilerplate, count(first_line) FROM documents"
-        " LEFT JOIN nodes USING (document_key) WHERE folder_key = ? GROUP BY document_key ORDER BY path",
-        (folder_key,),
-    ).fetchall()
-    linked = dict(
-        connection.execute(
-            "SELECT target.document_key, count(DISTINCT source.document_key) FROM links"
-            " JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id"
-            " WHERE target.document_key <> source.document_key GROUP BY target.document_key"
-        ).fetchall()
-    )
-    return [
-        _Document(key, path, " ".join(title.split()), boilerplate, sections, linked.get(key, 0))
-        for key, path, title, boilerplate, sections in rows
-    ]
+_DOCUMENTS = (
+    "SELECT document_key, path, documents.title, boilerplate, count(first_line) FROM documents"
+    " LEFT JOIN nodes USING (document_key) WHERE folder_key = ? GROUP BY document_key ORDER BY path"
+)
+_LINKED = (
+    "SELECT target.document_key, count(DISTINCT source.document_key) FROM links"
+    " JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id"
+    " WHERE target.document_key <> source.document_key GROUP BY target.document_key"
+)
+_SUMMARY = "SELECT summary FROM nodes WHERE document_key = ? AND summary NOT IN ('', title) ORDER BY node_key LIMIT 1"
 
 
 def _read_about(connection: Connection, path: str, documents: list[_Document]) -> str:
     """What the index page of a folder says first."""
-    pages = {
-        stem: document.key
-        for document in reversed(documents)
-        if (stem := _stem(document.path.removeprefix(path))) in INDEX_PAGES
-    }
+    pages = {one.stem: one.key for one in reversed(documents) if one.folder == path.removesuffix("/")}
     key = next((pages[name] for name in INDEX_PAGES if name in pages), None)
-    if key is None:
-        return ""
-    row = connection.execute(
-        "SELECT summary FROM nodes WHERE document_key = ? AND summary NOT IN ('', title) ORDER BY node_key LIMIT 1",
-        (key,),
-    ).fetchone()
+    row = connection.execute(_SUMMARY, (key,)).fetchone() if key is not None else None
     return cut(row[0], LINE_CHARS) if row else ""
 
 
-def _stem(path: str) -> str:
-    """The name of a file without its ending, in lower case; empty for one that is deeper."""
-    return "" if "/" in path else path.rpartition(".")[0].casefold()
-
-
-def _best_titles(documents: list[_Document]) -> list[str]:
+def _find_best_titles(connection: Connection, documents: list[_Document]) -> tuple[str, ...]:
+    linked = dict(connection.execute(_LINKED).fetchall())
     titles: dict[str, str] = {}
     # What others link to is what a reader should know first, then what is nearest to the top.
-    for one in sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path)):
-        # A changelog or list of links says nothing.
-        if one.title and not one.is_index_page and one.boilerplate <= MAX_BOILERPLATE:
-            titles.setdefault(one.title.casefold(), cut(one.title, TITLE_CHARS))
-    return list(titles.values())[:MAX_TITLES]
+    for one in sorted(documents, key=lambda one: (-linked.get(one.key, 0), one.path.count("/"), one.path)):
+        # A changelog or list of links says nothing, nor does the title of a page that stands for its folder.
+        if one.title and one.stem not in INDEX_PAGES and one.boilerplate <= MAX_BOILERPLATE:
+            title = " ".join(one.title.split())
+            titles.setdefault(title.casefold(), cut(title, TITLE_CHARS))
+    return tuple(titles.values())[:MAX_TITLES]
 
 
 def write_overview(overview: Overview, about: str = "") -> str:
@@ -166,7 +147,7 @@ def write_overview(overview: Overview, about: str = "") -> str:
         about: what the user says of it, before everything else.
     """
     held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
-    lines = [f"{OVERVIEW_BEGINS} {held}. {QUOTED}"]
+    lines = [f"Indexed: {held}. What stands in code spans is quoted from the documents."]
     lines += [cut(f"About them: {' '.join(about.split())}", MAX_CHARS // 2)] if about.strip() else []
     for folder in overview.folders:
         lines.append(f"- {_folder_line(folder)}")

@@ -291,11 +291,11 @@ def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path) -> None:
         first = found.sections[0]
         assert (first.rank, first.node_id, first.citation) == (1, "garden.md#garden", "garden.md:1-4")
         assert 1.0 > first.similarity > found.sections[1].similarity
-        assert {item.is_same_file for item in found.sections} == {False}
+        assert {item.same_file for item in found.sections} == {False}
         with_own = retriever.similar("soup.md#soup/tomato", 9, same_file=True).sections
-        assert [item.node_id for item in with_own if item.is_same_file] == ["soup.md#soup/leek"]
+        assert [item.node_id for item in with_own if item.same_file] == ["soup.md#soup/leek"]
         below = retriever.similar("soup.md#soup", 9, same_file=True).sections
-        assert not [item for item in below if item.is_same_file], "what is below it is a part of it"
+        assert not [item for item in below if item.same_file], "what is below it is a part of it"
         assert retriever.similar("soup.md").sections[0].file == "garden.md"
         assert retriever.similar("soup.md:4-5", 2) == found, "the lines of a hit, as it is cited"
         with pytest.raises(UnknownReferenceError):
