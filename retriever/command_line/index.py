@@ -277,9 +277,7 @@ def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_js
         )
     problems = sum(item.level == "problem" for item in found.findings)
     if as_json:
-        keys = ("area", "name", "level", "says", "cure")
-        findings = [{key: getattr(item, key) for key in keys} for item in found.findings]
-        print_json({"problems": problems, "repairs": list(found.repairs), "findings": findings})
+        print_json({"problems": problems, **dump(found)})
     else:
         for text in found.repairs:
             print_line(f"repaired  {text}")
@@ -304,9 +302,7 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
     """
     report = forget_documents(paths, index, undo=undo)
     if as_json:
-        content = {"path": report.path, "forgotten": list(report.forgotten), "documents": report.documents}
-        kept = {"remaining": list(report.remaining), "kept": report.kept}
-        print_json(content | kept)
+        print_json(dump(report))
     else:
         for name in report.forgotten:
             print_line(f"{'restored' if undo else 'forgot'} {name}")

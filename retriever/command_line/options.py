@@ -251,7 +251,7 @@ def command(
             made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
         quiet, verbose = (
             "Say nothing on standard error but errors.",
-            "Say what every stage does, with times and scores.",
+            "Say more: what is read and embedded, all that `status` knows, where an error came from.",
         )
         made.params += [
             click.Option(["-q", "--quiet"], is_flag=True, help=quiet),

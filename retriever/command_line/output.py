@@ -1,6 +1,5 @@
 """What is written of an answer: itself on standard output, and on standard error what to know about it."""
 
-import logging
 import sys
 import time
 from dataclasses import KW_ONLY, dataclass, field
@@ -20,8 +19,6 @@ from retriever.trace import Spent
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.types import Answer
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -58,7 +55,7 @@ class Printer:
             from retriever.command_line.render import Page, show_answer, show_explanation  # rich
 
             page = Page.on(sys.stdout)
-            show_answer(page, answer, full=self.full, numbers=self.console.verbose, headline=headline)
+            show_answer(page, answer, full=self.full, headline=headline)
             if self.explain:
                 show_explanation(page, answer, spent)
         self.note_state(answer, spent)
@@ -85,7 +82,6 @@ class Printer:
     def note_state(self, answer: "Answer", spent: Spent) -> None:
         """Say on standard error what to know about an answer; for people alone, what was searched."""
         sys.stdout.flush()  # results before notes, where both streams go to one place
-        log_stages(answer, spent)
         state, several, note = answer.index, answer.indexes, self.console.note
         if answer.corrections:
             note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
@@ -135,13 +131,6 @@ def dump_context(found: "AnswerInContext", spent: Spent) -> dict[str, Any]:
         ],
         "timings_ms": sum_timings(answer, spent),
     }
-
-
-def log_stages(answer: "Answer", spent: Spent) -> None:
-    """Report how long each stage took."""
-    log.info("%8.1f ms  opening", spent.opening)
-    for stage in answer.trace.stages:
-        log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
 
 
 def describe_search(answer: "Answer") -> str:

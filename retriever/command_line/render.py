@@ -59,7 +59,6 @@ class Page:
     console: Console
     width: int  # columns to wrap at, on a terminal
     crumb: str  # between two titles of a breadcrumb
-    dot: str  # between two facts of a line
     bar: str  # before each line of a quoted text
     has_links: bool = False  # whether citations open in an editor
 
@@ -69,7 +68,7 @@ class Page:
         width = max(MIN_WIDTH, terminal_columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
-        signs = (" \u203a ", " \u00b7 ", "\u2502 ") if is_unicode(stream) else (" > ", " | ", "| ")
+        signs = (" \u203a ", "\u2502 ") if is_unicode(stream) else (" > ", "| ")
         return cls(console, min(width, MAX_WIDTH), *signs, stream.isatty() and os.environ.get("TERM") != "dumb")
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
@@ -100,8 +99,8 @@ class Page:
         self.console.print()
 
 
-def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = False, headline: bool = True) -> None:
-    """Every hit, best first; with `numbers` the ranks and scores behind its reasons as well."""
+def show_answer(page: Page, answer: "Answer", *, full: bool, headline: bool = True) -> None:
+    """Every hit, best first."""
     stems = frozenset(answer.matched_words)
     if headline and answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
@@ -109,7 +108,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = Fal
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        show_hit(page, hit, stems, full=full, numbers=numbers)
+        show_hit(page, hit, stems, full=full)
 
 
 def show_similar(page: Page, found: "SimilarSections") -> None:
@@ -124,7 +123,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
             page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
 
-def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:
+def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
     """The citation, the titles above the section, its text or the part that matched, and why it is there."""
     cited = page.cite(hit, hit.passage)
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
@@ -145,12 +144,6 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbe
     if hit.matched_fields:
         page.paragraph(mark_words(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
     page.paragraph(Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET), INDENT)
-    if numbers:
-        found = []  # the largest share first
-        for item in hit.evidence:
-            via = f", {sanitize_line(str(item.via))}" if item.via else ""
-            found.append(f"{item.source} #{item.rank} ({item.scale} {item.score:.3g}{via})")
-        page.paragraph(Text(page.dot.join(found), QUIET), INDENT)
 
 
 def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:

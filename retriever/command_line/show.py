@@ -217,8 +217,7 @@ class SettingValue:
 
 @options.command("profiles", "profiles recall", "profiles recall > mine.yaml")
 @click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
-@options.as_json
-def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
+def profiles(console: Console, name: str | None) -> ExitCode:
     """List the profiles, or show every setting of one: value, origin, meaning, flag, variable.
 
     The output for one profile is a profile file itself. Precedence: defaults, then the profile, then
@@ -226,24 +225,11 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
     """
     if name is None:
         summaries = {known: profile_summary(known) for known in profile_names()}
-        if as_json:
-            print_json({"profiles": [{"name": known, "summary": text} for known, text in summaries.items()]})
-        else:
-            width = max(map(len, summaries))
-            for known, text in summaries.items():
-                print_line(f"{known:<{width}}  {text}")
-        return ExitCode.OK
-    values = resolve_settings(name, os.environ)
-    if as_json:
-        settings = []
-        for item in values:
-            setting = item.setting
-            value, default = (list(part) if isinstance(part, tuple) else part for part in (item.value, setting.default))
-            names = {"flag": setting.flag, "variable": setting.variable, "help": setting.help}
-            settings.append({"key": setting.key, "value": value, "default": default, "origin": item.origin, **names})
-        print_json({"name": name, "settings": settings})
+        width = max(map(len, summaries))
+        for known, text in summaries.items():
+            print_line(f"{known:<{width}}  {text}")
     else:
-        print_text(format_profile(name, values))
+        print_text(format_profile(name, resolve_settings(name, os.environ)))
     return ExitCode.OK
 
 

@@ -174,7 +174,7 @@ def test_no_llm_means_the_same_everywhere(library: Sample, cli: Cli) -> None:
     assert library.opened[-1]["settings"] == without
 
 
-@pytest.mark.parametrize("command", ["q", "index docs", "tree", "read odd.md", "status", "profiles", "profiles fast"])
+@pytest.mark.parametrize("command", ["q", "index docs", "tree", "read odd.md", "status"])
 def test_json_is_one_object(library: Sample, cli: Cli, command: str) -> None:
     library.answers = [answer(hit(title="\u6771\u4eac\x1b"))]
     out = cli(*command.split(), "--json").out

@@ -75,9 +75,6 @@ def test_elsewhere_than_on_a_terminal_each_item_is_one_plain_line(
     monkeypatch.setenv("COLUMNS", "20")
     library.answers = [answer(HIT, SECOND)]
     assert cli("q").out == PLAIN
-    verbose = cli("q", "-v").out
-    assert "    semantic #1 (cosine 0.713) \u00b7 keyword #3 (bm25 12.4)\n" in verbose
-    assert "    neighbors #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)\n" in verbose
 
 
 def test_a_terminal_marks_words_in_colours_unless_it_is_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
