@@ -68,7 +68,6 @@ ORDERS: dict[str, Order] = {"perfect": perfect, "shuffled": shuffled, "last": la
 class Scripted:
     """A reranker that is told what it is shown, and what to say of it."""
 
-    scale: str = "scripted"
     pool: Sequence[str] = ()
     """Node ids in the order in which they are shown."""
     order: Sequence[str] = ()
@@ -78,7 +77,7 @@ class Scripted:
         """By rank."""
         assert len(candidates) == len(self.pool), "the same question gives the same candidates"
         ranks = {node_id: rank for rank, node_id in enumerate(self.order, start=1)}
-        return RerankOutput(tuple(rank_value(ranks[node_id]) for node_id in self.pool), "scripted")
+        return RerankOutput(tuple(rank_value(ranks[node_id]) for node_id in self.pool), "scripted", "scripted")
 
 
 @dataclass(frozen=True, slots=True)

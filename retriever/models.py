@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
     from retriever.expansion.expand import Expander
     from retriever.rerank.stage import Reranker
-    from retriever.served.generator import ServedGenerator
-    from retriever.served.task import Generator
+    from retriever.served.generator import Generator
 
 
 class OpenModels:
@@ -29,7 +28,7 @@ class OpenModels:
         self._profile = request.profile
         self._encoder: Encoder | None = None
         self._dimension: int | None = None  # of the vectors for which it was opened
-        self._generator: ServedGenerator | None = None  # opened when a stage asks it
+        self._generator: Generator | None = None  # opened when a stage asks it
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
         """Return the encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
@@ -58,12 +57,12 @@ class OpenModels:
             recorder.degrade(StageName.SEMANTIC, explain_pending(view.embedded_share))
         return self._encoder if view.embedded_share else None
 
-    def generator(self) -> "ServedGenerator":
+    def generator(self) -> "Generator":
         """Return the language model; all stages ask the same one."""
-        from retriever.served.generator import ServedGenerator
+        from retriever.served.generator import Generator
 
         if self._generator is None:
-            self._generator = ServedGenerator(self._profile.llm)
+            self._generator = Generator(self._profile.llm)
         return self._generator
 
     @cached_property
@@ -94,9 +93,9 @@ class OpenModels:
         settings = self._profile.rerank
         match settings.kind:
             case "llm" if self._profile.use_llm:
-                from retriever.rerank.llm import ListwiseReranker
+                from retriever.rerank.llm import LlmReranker
 
-                return ListwiseReranker(self.generator())
+                return LlmReranker(self.generator())
             case "onnx":
                 from retriever.rerank.cross_encoders import OnnxReranker
 

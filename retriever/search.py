@@ -29,7 +29,7 @@ from retriever.types import Candidate, Hit, Signals, Source, StageName
 
 if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
-    from retriever.served.task import Generator
+    from retriever.served.generator import Generator
 
 
 @dataclass(frozen=True, slots=True)

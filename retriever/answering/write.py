@@ -21,13 +21,14 @@ from retriever.errors import (
     WrongAnswerError,
 )
 from retriever.served.speed import BYTES_PER_TOKEN, USUAL, size
-from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, write_planned
+from retriever.served.task import Task, drop_thoughts, fence_lines, json_line, new_nonce
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
 
 if TYPE_CHECKING:
     from retriever.context.sections import Piece
+    from retriever.served.generator import Generator
 
 # (sentences, bytes of blocks that must be readable beside writing them), from the most that is worth asking for on
 PLANS = ((4, 4_000), (3, 3_000), (2, 1_800), (1, 1_200))
@@ -80,7 +81,7 @@ class AnswerPlan:
         return max(LEAST_CONTEXT_TOKENS, int(self.readable / BYTES_PER_TOKEN))
 
 
-def plan_answer(question: str, generator: Generator, seconds: float) -> AnswerPlan:
+def plan_answer(question: str, generator: "Generator", seconds: float) -> AnswerPlan:
     """Plan as many sentences as the model can write in the time beside reading enough; LanguageModelError."""
     speed = generator.speed or USUAL
     for count, least in PLANS:
@@ -185,7 +186,7 @@ class AnswerWriter:
     def __init__(
         self,
         settings: AnswerSettings,
-        open_generator: Callable[[], Generator],
+        open_generator: "Callable[[], Generator]",
         recorder: Recorder,
         *,
         is_asked_for: bool,
@@ -261,7 +262,7 @@ class AnswerWriter:
             task, checker.blocks = build_answer_task(checker.question, pieces, fitting)
             return replace(task, on_text=checker.read)
 
-        for item in write_planned(generator, plan_task).sentences:
+        for item in generator.write_planned(plan_task).sentences:
             checker.check(item)
         if not checker.kept:
             wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""

@@ -37,8 +37,9 @@ from retriever.protocols import Encoder
 from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Query, as_turns
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
+from retriever.served.generator import Generator
 from retriever.served.speed import USUAL
-from retriever.served.task import Generator, Task, write_planned
+from retriever.served.task import Task
 from retriever.settings.schema import Profile
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
@@ -182,7 +183,7 @@ class Expander:
         if cached := read_cached(key):
             return cached, True
         seconds = deadline.seconds_for(stage)
-        written = write_planned(generator, lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
+        written = generator.write_planned(lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
         keep_expansion(key, written)
         return written, False
 

@@ -33,8 +33,6 @@ USUAL_WINDOW = 512  # tokens of llama.cpp and of most models, where nobody says
 class OnnxReranker:
     """Scores from a folder with model.onnx, tokenizer.json and reranker.json."""
 
-    scale = "cross-encoder, 0 to 1"
-
     def __init__(self, settings: RerankSettings) -> None:
         """Name the model, which is loaded when it is first needed."""
         self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
@@ -47,7 +45,7 @@ class OnnxReranker:
             if time.monotonic() > deadline:
                 raise RerankerError("the time for reranking is over")
             logits.append(self._model.score(question, candidate.joined))
-        return RerankOutput(squash(logits), pluralize(len(candidates), "candidate"))
+        return RerankOutput(squash(logits), pluralize(len(candidates), "candidate"), "cross-encoder, 0 to 1")
 
 
 def squash(logits: npt.ArrayLike) -> tuple[float, ...]:
@@ -57,8 +55,6 @@ def squash(logits: npt.ArrayLike) -> tuple[float, ...]:
 
 class EndpointReranker:
     """All candidates in one request."""
-
-    scale = "the server's, 0 to 1"
 
     def __init__(self, settings: RerankSettings) -> None:
         """Name the server, which is asked when it is first needed."""
@@ -75,7 +71,8 @@ class EndpointReranker:
         except ServedError as error:
             raise RerankerError(self._server.describe(error)) from error
         self._has_logits = self._has_logits or not all(0 <= score <= 1 for score in scores)
-        return RerankOutput(squash(scores) if self._has_logits else tuple(scores), pluralize(len(texts), "candidate"))
+        shown = squash(scores) if self._has_logits else tuple(scores)
+        return RerankOutput(shown, pluralize(len(texts), "candidate"), "the server's, 0 to 1")
 
     def _rank(self, question: str, texts: Sequence[str], deadline: float) -> list[float]:
         """Return the server's scores; what it refuses is sent again shorter, and that is remembered.

@@ -37,14 +37,11 @@ class RerankInput:
 class RerankOutput:
     scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
     note: str  # what that took, in a few words
+    scale: str = "0 to 1"  # what the scores are
 
 
 class Reranker(Protocol):
     """A question and candidates in, scores out."""
-
-    @property
-    def scale(self) -> str:
-        """What the scores are."""
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """Score each candidate, which come best first; `seconds`: the longest wait, None for its own limits."""
@@ -109,7 +106,7 @@ def rerank(
         scores.append(RerankScore(candidate, score, boost, remark))
     blend = settings.rerank.blend
     note.text = output.note
-    best = blend_orders(scores, blend, reranker.scale)
+    best = blend_orders(scores, blend, output.scale)
     return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend))
 
 

@@ -16,8 +16,9 @@ from pydantic import BaseModel, Field
 from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
 from retriever.searching.open_index import View
+from retriever.served.generator import Generator
 from retriever.served.speed import size
-from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, write_planned
+from retriever.served.task import Task, fence_lines, json_line, new_nonce
 from retriever.store.reading import OutlineNode
 from retriever.text import cut
 from retriever.trace import Deadline
@@ -110,7 +111,7 @@ def run_rounds(
                 break
             seconds = deadline.seconds_for(StageName.ROUNDS)
             plan = partial(build_round_task, view, question, tuple(shown), documents, tuple(done), generator, seconds)
-            granted = grant_actions(write_planned(generator, plan).actions, question, len(shown), done)
+            granted = grant_actions(generator.write_planned(plan).actions, question, len(shown), done)
             # A model that is granted nothing would be shown the same again, and asks for the same.
             if not granted:
                 break

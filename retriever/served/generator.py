@@ -7,7 +7,8 @@ import logging
 import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,15 +27,16 @@ from retriever.errors import (
 from retriever.served.address import allowed_url, find_key, ollama_url
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
-from retriever.served.server import ModelInfo, ModelServer, read_billions
-from retriever.served.speed import Measured, Speed, read_speed, size, write_speed
+from retriever.served.server import ModelInfo, ModelServer
+from retriever.served.speed import Speed, read_speed, size, write_speed
 from retriever.served.task import Task, Written, new_nonce, read_answer
-from retriever.served.transport import Limits, OverdueError, ServedError, StrangeAnswerError, one_line
+from retriever.served.transport import Limits, OverdueError, RefusedError, ServedError, StrangeAnswerError, one_line
 from retriever.settings.schema import LlmSettings
 
 progress = logging.getLogger("retriever.served.progress")
 
 BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
+JUDGED_AT_ONCE = 4  # a server with fewer slots lets them wait
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
 
 
@@ -54,8 +56,8 @@ def open_server(settings: LlmSettings) -> ModelServer:
         raise NoGeneratorError(f"{'llm.url' if settings.url else 'OLLAMA_HOST'}: {error}") from error
 
 
-class ServedGenerator:
-    """Writes with a model on a server; every fault is a LanguageModelError of `write` and `room`."""
+class Generator:
+    """Writes with a model on a server; every fault is a LanguageModelError."""
 
     def __init__(self, settings: LlmSettings) -> None:
         """Name the model; nothing is asked yet."""
@@ -73,15 +75,13 @@ class ServedGenerator:
 
     @property
     def identity(self) -> str:
-        """As `Generator.identity`; the server is asked for its model where the settings name none."""
+        """The model and its server, part of the key of a cache; LanguageModelError.
+
+        The server is asked for its model where the settings name none.
+        """
         if self._settings.kind == "openai" and self._settings.model == LlmSettings().model:
             self.look_up()
         return f"{self.server.url} {self.name}"
-
-    @property
-    def billions(self) -> float | None:
-        """As `Generator.billions`."""
-        return self._model.billions if self._model else read_billions(self.name)
 
     @property
     def speed(self) -> Speed | None:
@@ -91,18 +91,31 @@ class ServedGenerator:
                 self._speed = read_speed(self.identity)
         return self._speed
 
-    def _learn(self, measured: Measured | None) -> None:
-        if measured and (speed := measured.joined(self.speed)) is not None and speed != self._speed:
-            self._speed = speed
-            write_speed(self.identity, speed)
+    def _remember(self, speed: Speed) -> None:
+        self._speed = speed
+        write_speed(self.identity, speed)
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
-        """As `Generator.room`; the window is the served model's, which the server is asked for once."""
+        """Return how much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
+
+        The server is asked once what the model reads, for at most so many seconds: LanguageModelError.
+        """
         window = self.look_up(seconds).window
         return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
+    def write_planned(self, plan: Callable[[], Task[Written]]) -> Written:
+        """As `write`, for a task that is planned; once more where its server turns out to read less."""
+        try:
+            return self.write(plan())
+        except TaskTooLongError:  # how much it reads is known by now
+            return self.write(plan())
+
     def write(self, task: Task[Written]) -> Written:
-        """As `Generator.write`."""
+        """Return the object that the model wrote.
+
+        Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
+        the middle, wrote something else, or the task is longer than it can read.
+        """
         try:
             return self._write(task)
         except TaskTooLongError as error:
@@ -119,16 +132,13 @@ class ServedGenerator:
             raise LanguageModelTimeoutError(f"{what}: give it more, or choose a smaller llm.model") from error
 
     def _write(self, task: Task[Written]) -> Written:
-        settings, started = self._settings, time.monotonic()
+        started = time.monotonic()
         window = self.look_up(task.seconds).window
         needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
         if needed > self._prompt_tokens(window, task.max_tokens):
             has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
             raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: see llm.num_ctx")
-        # A model that may have to be loaded gets longer, but a task's own limit always holds.
-        is_loaded = started - self._answered_at < settings.keep_alive_seconds
-        seconds = settings.seconds + (0 if is_loaded else settings.load_seconds)
-        deadline = started + min(seconds, math.inf if task.seconds is None else task.seconds)
+        deadline = started + self._limit(task.seconds)
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
         read, speed = size(task.instructions + task.material), self.speed
         about = f", about {speed.seconds(read, task.max_tokens // 3):.0f} s" if speed else ""
@@ -138,7 +148,8 @@ class ServedGenerator:
         for with_schema in (speed is None or speed.has_schema, False):
             reply = self.server.generate(task, deadline - time.monotonic(), with_schema=with_schema)
             self._answered_at = time.monotonic()
-            self._learn(reply.measured)
+            if reply.measured and (measured := reply.measured.joined(self.speed)):
+                self._remember(measured)
             if (reply.prompt_tokens or 0) >= window:
                 raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
             try:
@@ -152,10 +163,42 @@ class ServedGenerator:
             if reply.cut and not task.keeps_cut:
                 raise reply.cut
             if is_schema_to_blame and self._speed:
-                self._speed = replace(self._speed, has_schema=False)
-                write_speed(self.identity, self._speed)
+                self._remember(replace(self._speed, has_schema=False))
             return written
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
+
+    def judge(self, instructions: str, materials: Sequence[str], seconds: float | None = None) -> list[float]:
+        """Return how likely the model says yes beside no to each material, 0 to 1, by the odds of its first word.
+
+        Raises:
+            WrongAnswerError: its server gives no odds, or neither is among them; that is remembered for a month.
+            LanguageModelError: as `write`.
+        """
+        server = self.server
+        deadline = time.monotonic() + self._limit(seconds)
+
+        def ask(material: str) -> float:
+            return server.judge(instructions, material, Limits(server.connect_s, deadline - time.monotonic()))
+
+        try:
+            first = ask(materials[0])  # alone: the model may have to be loaded, or say neither
+            with ThreadPoolExecutor(JUDGED_AT_ONCE) as pool:
+                judged = [first, *pool.map(ask, materials[1:])]
+        except ServedError as error:
+            if isinstance(error, RefusedError | StrangeAnswerError) and not error.may_pass:
+                if self.speed:
+                    self._remember(replace(self.speed, has_odds=False))
+                raise WrongAnswerError(f"{self.name} gives no odds of yes and no ({one_line(error)})") from error
+            raise server.explain(error) from error
+        self._answered_at = time.monotonic()
+        return judged
+
+    def _limit(self, seconds: float | None) -> float:
+        """Return how long is waited for an answer: longer where a model may have to be loaded, never over `seconds`."""
+        settings = self._settings
+        is_loaded = time.monotonic() - self._answered_at < settings.keep_alive_seconds
+        longest = settings.seconds + (0 if is_loaded else settings.load_seconds)
+        return min(longest, math.inf if seconds is None else seconds)
 
     def look_up(self, seconds: float | None = None) -> ModelInfo:
         """Return what the server says of the model, in so many seconds; LanguageModelError.
@@ -210,7 +253,7 @@ def check_llm(settings: LlmSettings) -> Iterator[LlmFinding]:
     """Yield what can be said of the model; its speed is measured, and kept for stages to plan by."""
     what: Literal["model", "answer"] = "model"
     try:
-        generator = ServedGenerator(settings)
+        generator = Generator(settings)
         model = generator.look_up()
         longest = model.context_length or "an unknown number"
         reads = f"it reads {model.window} of {longest} tokens (llm.num_ctx)"

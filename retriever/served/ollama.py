@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import numpy.typing as npt
 
-from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, StreamPiece
+from retriever.served.server import (
+    ODDS,
+    THOUGHT_TOKENS,
+    ModelInfo,
+    ModelServer,
+    StreamPiece,
+    make_messages,
+    share_of_yes,
+)
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -58,6 +66,23 @@ class OllamaServer(ModelServer):
         """Return one vector for each text; the server is told to refuse what it would have to cut."""
         with self._client(limits) as client:
             return client.embed(self.model, texts, truncate=False).embeddings
+
+    def judge(self, instructions: str, material: str, limits: Limits) -> float:
+        """As `ModelServer.judge`; Ollama gives odds since 0.12.11."""
+        with self._client(limits) as client:
+            said = client.chat(
+                self.model,
+                make_messages(instructions, material),
+                think=False,
+                logprobs=True,
+                top_logprobs=ODDS,
+                options={"num_ctx": self._llm.num_ctx, "num_predict": 1},
+                keep_alive=self._llm.keep_alive_seconds,
+            )
+        word = next(iter(said.logprobs or ()), None)
+        if word is None:
+            raise StrangeAnswerError("no logprobs")
+        return share_of_yes([(item.token, item.logprob) for item in word.top_logprobs or ()])
 
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what Ollama says of the model."""

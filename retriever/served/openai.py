@@ -13,7 +13,15 @@ from typing import Any
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
-from retriever.served.server import THOUGHT_TOKENS, ModelInfo, ModelServer, StreamPiece
+from retriever.served.server import (
+    ODDS,
+    THOUGHT_TOKENS,
+    ModelInfo,
+    ModelServer,
+    StreamPiece,
+    make_messages,
+    share_of_yes,
+)
 from retriever.served.speed import Measured
 from retriever.served.task import Task
 from retriever.served.transport import (
@@ -27,6 +35,9 @@ from retriever.served.transport import (
     request_json,
 )
 from retriever.settings.schema import LlmSettings
+
+# Templates pass over names that they do not know.
+UNTHINKING = {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"}}
 
 
 class _Delta(BaseModel):
@@ -94,6 +105,17 @@ class OpenAIServer(ModelServer):
             raise StrangeAnswerError("a score is no number")
         return scores
 
+    def judge(self, instructions: str, material: str, limits: Limits) -> float:
+        """As `ModelServer.judge`."""
+        messages = make_messages(instructions, material)
+        body = {"model": self.model, "messages": messages, "max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
+        content = request_json(f"{self.url}/chat/completions", limits, body | UNTHINKING, self._key)
+        try:
+            (word,) = content["choices"][0]["logprobs"]["content"]
+            return share_of_yes([(str(item["token"]), float(item["logprob"])) for item in word["top_logprobs"]])
+        except (LookupError, TypeError, ValueError) as error:
+            raise StrangeAnswerError("no logprobs") from error
+
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what the server says of the model; a model that nobody named is the only one that it has."""
         models, name = self._list_models(limits), self._llm.model
@@ -139,8 +161,7 @@ class OpenAIServer(ModelServer):
             schema = {"name": "answer", "schema": task.answer.model_json_schema()}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         usual: dict[str, Any] = {
-            # Templates pass over names that they do not know.
-            "chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"},
+            **UNTHINKING,
             "seed": 7,
             "temperature": self._temperature(task),
             "max_tokens": max_tokens,

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from math import exp
 from threading import Event
 from typing import Any, ClassVar
 
@@ -41,6 +42,7 @@ PAUSE_S = 0.3  # before a second try for which somebody waits
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 # Their cards ask for these, and advise against always taking the likeliest word.
 LEAST_TEMPERATURES = (("qwen3", 0.7), ("qwq", 0.6), ("deepseek-r1", 0.6))
+ODDS = 10  # words that a server is asked for, with how likely they are
 # For the thoughts of a model that cannot be told not to think; the least level takes some hundred.
 THOUGHT_TOKENS = 1024
 
@@ -84,6 +86,30 @@ def read_billions(said: str) -> float | None:
     """
     found = re.search(r"(?<![\d.])(\d+(?:\.\d+)?)\s*([bm])(?![a-z])", said.lower())
     return float(found[1]) / (1 if found[2] == "b" else 1000) if found else None
+
+
+def make_messages(instructions: str, material: str) -> list[dict[str, str]]:
+    return [
+        # A lone surrogate, which the name of a file may hold, cannot be sent.
+        {"role": role, "content": text.encode("utf-8", "replace").decode("utf-8")}
+        for role, text in (("system", instructions), ("user", material))
+    ]
+
+
+def share_of_yes(odds: Iterable[tuple[str, float]]) -> float:
+    """Return p(yes) / (p(yes) + p(no)) by the likeliest first words and the logarithms of how likely they are.
+
+    >>> round(share_of_yes([("Yes", -0.2), (" no", -2.0), ("The", -5.0)]), 2)
+    0.86
+    """
+    sums = {"yes": 0.0, "no": 0.0}
+    for word, logarithm in odds:
+        word = word.strip(" \n\"'.*\u2581\u0120").lower()
+        if word in sums:
+            sums[word] += exp(min(logarithm, 0.0))
+    if not any(sums.values()):
+        raise StrangeAnswerError("neither is among its first words")
+    return sums["yes"] / sum(sums.values())
 
 
 class ModelServer(ABC):
@@ -130,6 +156,10 @@ class ModelServer(ABC):
     @abstractmethod
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what the server says of the model, without running it."""
+
+    @abstractmethod
+    def judge(self, instructions: str, material: str, limits: Limits) -> float:
+        """Return how likely the model begins with yes beside no, 0 to 1; StrangeAnswerError where nothing says so."""
 
     @abstractmethod
     def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
@@ -179,11 +209,7 @@ class ModelServer(ABC):
                 "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, "
                 f"no code fence.{example} It must match this JSON schema: {shape}"
             )
-        return [
-            # A lone surrogate, which the name of a file may hold, cannot be sent.
-            {"role": role, "content": text.encode("utf-8", "replace").decode("utf-8")}
-            for role, text in (("system", instructions), ("user", task.material))
-        ]
+        return make_messages(instructions, task.material)
 
     def _collect(self, pieces: Iterable[StreamPiece], task: Task[Any], begun: Event) -> Reply:
         """Return the answer of a stream; one that comes to no end is left, one that is late is given as far as it is.

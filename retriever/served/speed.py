@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +38,7 @@ class Speed:
     reads: float
     writes: float
     has_schema: bool = True  # whether the model writes what is asked for under a JSON schema
+    has_odds: bool = True  # whether its server says how likely its words were
 
     def seconds(self, read: int, written: int) -> float:
         """Return about how long a task takes that has so many bytes, and an answer of so many tokens."""
@@ -95,10 +96,10 @@ class Measured:
         writes = self.written / self.written_s if self.written >= LEAST_WRITTEN and self.written_s > 0 else 0.0
         if before is None:
             return Speed(reads, writes or reads / 8) if reads else None
-        return Speed(
-            NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
-            NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
-            before.has_schema,
+        return replace(
+            before,
+            reads=NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
+            writes=NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
         )
 
 
@@ -108,9 +109,9 @@ class Measured:
 def read_speed(key: str) -> Speed | None:
     """Return the speed of a model, by server and name; None where it is unknown or a month old."""
     match _read_file(find_cache_file(FILE_NAME)).get(key):
-        case [int() | float() as reads, int() | float() as writes, int() as has_schema, int() as measured_at]:
-            if 0 < reads < 1e6 and 0 < writes < 1e6 and time.time() - measured_at < MAX_AGE_S:
-                return Speed(reads, writes, bool(has_schema))
+        case [int() | float() as reads, int() | float() as writes, bool() as schema, bool() as odds, int() as at]:
+            if 0 < reads < 1e6 and 0 < writes < 1e6 and time.time() - at < MAX_AGE_S:
+                return Speed(reads, writes, schema, odds)
     return None
 
 
@@ -119,7 +120,7 @@ def write_speed(key: str, speed: Speed) -> None:
     path = find_cache_file(FILE_NAME)
     if path is None or (os.path.lexists(path) and not _read_file(path)):  # it is not ours
         return
-    entry = [round(speed.reads, 1), round(speed.writes, 1), int(speed.has_schema), int(time.time())]
+    entry = [round(speed.reads, 1), round(speed.writes, 1), speed.has_schema, speed.has_odds, int(time.time())]
     entries = _read_file(path) | {key: entry}
     try:
         make_private_folder(path.parent)

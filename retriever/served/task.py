@@ -9,13 +9,12 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from retriever.errors import TaskTooLongError, WrongAnswerError
-from retriever.served.speed import Speed
+from retriever.errors import WrongAnswerError
 
 ENDLESS_CHARS, ENDLESS_TIMES, ENDLESS_PERIOD = 60, 6, 120  # of a tail that repeats, and of what it repeats
 
@@ -36,55 +35,6 @@ class Task(Generic[Written]):
     on_text: Callable[[str], None] | None = None  # given all that is written so far, whenever there is more
     example: str = ""  # of an answer, as JSON; shown where no schema is sent: beside one it makes models loop
     keeps_cut: bool = True  # whether what is whole of an answer that was cut off is an answer
-
-
-class Generator(Protocol):
-    """A task in, an object out."""
-
-    @property
-    def name(self) -> str:
-        """The model, as the settings name it."""
-
-    @property
-    def identity(self) -> str:
-        """The model and its server, as this one names it: part of the key of a cache; LanguageModelError."""
-
-    @property
-    def billions(self) -> float | None:
-        """How many billion weights it has, as far as that is known."""
-
-    @property
-    def speed(self) -> Speed | None:
-        """How fast the model reads and writes, as far as is known."""
-
-    @property
-    def stage_s(self) -> float:
-        """How many seconds a stage should take, where the speed is known."""
-
-    def write(self, task: Task[Written]) -> Written:
-        """Return the object that the model wrote.
-
-        Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
-        the middle, wrote something else, or the task is longer than it can read.
-        """
-
-    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
-        """Return how much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
-
-        Its server may have to be asked what the model reads, for at most so many seconds: LanguageModelError.
-        """
-
-
-def write_planned(generator: Generator, plan: Callable[[], Task[Written]]) -> Written:
-    """Return what the model writes for the task that is planned; planned once more where its server reads less.
-
-    Raises:
-        LanguageModelError: as `Generator.write`.
-    """
-    try:
-        return generator.write(plan())
-    except TaskTooLongError:  # the generator knows by now how much it reads
-        return generator.write(plan())
 
 
 def new_nonce() -> str:

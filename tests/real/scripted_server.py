@@ -1,7 +1,7 @@
 """A scripted model server on loopback: it speaks Ollama's API and OpenAI's, and answers, or goes wrong, as it is told.
 
     with scripted_server(lambda asked: {"queries": [asked.material]}) as server:
-        generator = ServedGenerator(LlmSettings(url=server.url))                # or kind="openai", url=server.v1
+        generator = Generator(LlmSettings(url=server.url))                # or kind="openai", url=server.v1
         ...
         server.answer = lambda asked: cut_stream()    # from now on
         server.once.append(status(503))               # for the next request alone
@@ -12,6 +12,7 @@ the model writes as JSON; or a `Fault`, which does with the connection what it l
 """
 
 import json
+import math
 import shutil
 import threading
 import time
@@ -40,7 +41,9 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """`write`, `embed` or `rank`; empty for questions about the server and its models."""
+        """`write`, `judge`, `embed` or `rank`; empty for questions about the server and its models."""
+        if self.body.get("logprobs"):
+            return "judge"
         ends = {"chat": "write", "completions": "write", "embed": "embed", "embeddings": "embed", "rerank": "rank"}
         return ends.get(self.path.rpartition("/")[2], "")
 
@@ -131,6 +134,8 @@ class ScriptedServer:
     """To every request for vectors: their rows, or a `Fault`."""
     rank: Answer = rank_evenly
     """To every request for an order: its JSON, or a `Fault`."""
+    judge: Answer = lambda asked: None
+    """To every request for odds: how likely `yes` is beside `no`; None: it says nothing of odds."""
     once: deque[Answer | Fault] = field(default_factory=deque)
     """To the next requests of these three kinds."""
     models: dict[str, Model] = field(
@@ -255,11 +260,13 @@ class ModelHandler(LoopbackHandler):
         elif asked.is_ollama and script.find(asked.model) is None:
             self.reply(404, {"error": f"model '{asked.model}' not found"})
         else:
-            usual = {"write": script.answer, "embed": script.embed, "rank": script.rank}[asked.kind]
-            given = script.once.popleft() if script.once else usual
+            usual = {"write": script.answer, "judge": script.judge, "embed": script.embed, "rank": script.rank}
+            given = script.once.popleft() if script.once else usual[asked.kind]
             answer = given if isinstance(given, Fault) else given(asked)
             if isinstance(answer, Fault):
                 answer.do(self, asked)
+            elif asked.kind == "judge":
+                self._judge(asked, answer)
             elif asked.kind == "rank":
                 self.reply(200, answer)
             elif asked.kind == "embed":
@@ -298,6 +305,18 @@ class ModelHandler(LoopbackHandler):
             self.reply(200, {"model": asked.model, "embeddings": rows})
         else:
             self.reply(200, {"data": [{"index": place, "embedding": row} for place, row in enumerate(rows)][::-1]})
+
+    def _judge(self, asked: Asked, likely: Any) -> None:  # noqa: ANN401 - whatever the script gives
+        odds = [
+            {"token": word, "logprob": math.log(p)} for word, p in (("Yes", likely), ("no", 1 - (likely or 0))) if p
+        ]
+        first = [{"token": "yes", "logprob": 0.0, "top_logprobs": odds}]
+        message = {"role": "assistant", "content": "yes"}
+        said = {"logprobs": first if asked.is_ollama else {"content": first}} if likely is not None else {}
+        if asked.is_ollama:
+            self.reply(200, {"model": asked.model, "message": message, "done": True, **said})
+        else:
+            self.reply(200, {"choices": [{"message": message, "finish_reason": "length", **said}]})
 
     def _write(self, asked: Asked, text: str) -> None:
         model = self.script.models.get(self.script.find(asked.model) or "")

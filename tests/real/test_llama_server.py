@@ -29,14 +29,15 @@ from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
 from retriever.query import Turn
 from retriever.rerank.cross_encoders import EndpointReranker, check_rerank_server
-from retriever.rerank.llm import ListwiseReranker
+from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
 from retriever.searching.rounds import RoundPlan as Actions
-from retriever.served.generator import ServedGenerator, check_llm
+from retriever.served.generator import Generator, check_llm
+from retriever.served.speed import Speed, write_speed
 from retriever.served.task import Task, read_answer
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
-from scripts.llama_server import MissingServerError, running_server
+from scripts.llama_server import VOCABULARY, MissingServerError, running_server
 from tests.program import PROJECT, Cli
 from tests.shelf import Shelf, write_pages
 
@@ -70,8 +71,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def open_generator(url: str, **changes: object) -> ServedGenerator:
-    return ServedGenerator(replace(LlmSettings(kind="openai", url=url), **changes))  # type: ignore[arg-type]
+def open_generator(url: str, **changes: object) -> Generator:
+    return Generator(replace(LlmSettings(kind="openai", url=url), **changes))  # type: ignore[arg-type]
 
 
 def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
@@ -119,8 +120,26 @@ def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temper
 
 def test_candidates_are_ordered_by_numbers_that_exist(writer: str) -> None:
     inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]
-    scores = ListwiseReranker(open_generator(writer)).score("how are rankings fused?", inputs).scores
+    scores = LlmReranker(open_generator(writer)).score("how are rankings fused?", inputs).scores
     assert len(set(scores)) == 12
+
+
+@pytest.mark.parametrize("odds", [10, VOCABULARY])
+def test_a_small_model_judges_each_candidate_by_its_odds(
+    writer: str, odds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This one says them so seldom that they stand only among the odds of all its words."""
+    monkeypatch.setattr("retriever.served.openai.ODDS", odds)
+    generator = open_generator(writer)
+    write_speed(generator.identity, Speed(2000, 80))
+    inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]
+    output = LlmReranker(generator).score("how are rankings fused?", inputs)
+    if odds == VOCABULARY:
+        assert output.note == "the first 10 candidates, each by itself"
+        assert all(0 <= score <= 1 for score in output.scores)
+    else:
+        assert "gives no odds of yes and no (neither is among its first words)" in output.note
+    assert len(output.scores) == 12
 
 
 def test_four_questions_at_once(writer: str) -> None:

@@ -1,13 +1,15 @@
 """Reranking by a language model behind a real HTTP server: it can reorder, and nothing that goes wrong costs a hit."""
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from retriever.rerank.stage import rank_value
+from retriever.served.speed import Speed, write_speed
 from retriever.types import Answer
-from tests.real.scripted_server import Asked, ScriptedServer
+from tests.real.scripted_server import Asked, Model, ScriptedServer, silence, status
 from tests.shelf import Shelf
 
 pytestmark = pytest.mark.shared_index
@@ -95,3 +97,75 @@ def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, olla
     assert gained == pytest.approx({"garden/bees.md#bees": 0.05, "garden/tomatoes.md#tomatoes/blight": 0.05})
     (evidence,) = [item for item in scores[1]["garden/bees.md#bees"].evidence if item.source == "rerank"]
     assert evidence.note == "1 of 2 entities"
+
+
+@pytest.fixture(params=["ollama", "openai"])
+def small(request: pytest.FixtureRequest, ollama: ScriptedServer) -> dict[str, Any]:
+    """A model of one billion weights on a server of either kind, whose speed is known."""
+    ollama.models["small:1b"] = Model(parameter_size="1.0B")
+    ollama.listed = [{"id": "small:1b", "max_model_len": 8192}]
+    url = ollama.url if request.param == "ollama" else ollama.v1
+    write_speed(f"{url} small:1b", Speed(2000, 80))
+    return {"kind": request.param, "url": url, "model": "small:1b"}
+
+
+def likely(asked: Asked) -> float:
+    return 0.9 if "Blight" in asked.material else 0.2 if "Bread" in asked.material else 0.05
+
+
+def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(
+    shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any]
+) -> None:
+    ollama.judge = likely
+    answer = ask(shelf, ollama, top_k=8, llm=small)
+    assert answer.degraded == ()
+    assert [hit.title for hit in answer.hits[:2]] == ["Blight", "Bread"]
+    assert answer.hits[0].score == pytest.approx(0.9)
+    (stage,) = [stage for stage in answer.trace.stages if stage.name == "rerank"]
+    assert stage.note == "8 candidates, each by itself"
+    assert len(ollama.of_kind("judge")) == 8
+    assert ollama.asked == []
+
+
+def test_several_candidates_are_judged_at_once(shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any]) -> None:
+    together, first = threading.Barrier(3), threading.Event()
+
+    def wait(asked: Asked) -> float:
+        if first.is_set():
+            together.wait(timeout=20)
+        first.set()
+        return 0.5
+
+    ollama.judge = wait
+    assert ask(shelf, ollama, llm=small, candidate_cap=7).degraded == ()
+
+
+@pytest.mark.parametrize("silent", [None, 0.0, status(400, {"error": "logprobs is not supported"})])
+def test_without_odds_the_candidates_are_ordered_at_once_and_that_is_remembered(
+    shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any], silent: object
+) -> None:
+    # Of a likelihood of 0, neither word is among the odds.
+    ollama.judge = lambda asked: silent if silent != 0.0 else status(200, NEITHER[asked.is_ollama])
+    ollama.answer = preferring("Bread")
+    for _ in range(2):
+        answer = ask(shelf, ollama, llm=small)
+        assert answer.degraded == ()
+        assert answer.hits[0].title == "Bread"
+    assert [len(ollama.of_kind(kind)) for kind in ("judge", "write")] == [1, 2]
+
+
+def test_a_model_that_fails_while_it_judges_costs_no_hit(
+    shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any]
+) -> None:
+    ollama.judge = lambda asked: silence() if len(ollama.of_kind("judge")) > 3 else 0.5
+    answer = ask(shelf, ollama, llm={**small, "seconds": 1.0, "load_seconds": 0.01})
+    assert [hit.node_id for hit in answer.hits] == [hit.node_id for hit in shelf.ask(QUESTION).hits]
+    assert "takes too long" in str(answer.degraded)
+
+
+WORD = {"token": "The", "logprob": -0.1, "top_logprobs": [{"token": "The", "logprob": -0.1}]}
+MESSAGE = {"role": "assistant", "content": "The"}
+NEITHER = {
+    True: {"message": MESSAGE, "done": True, "logprobs": [WORD]},
+    False: {"choices": [{"message": MESSAGE, "logprobs": {"content": [WORD]}}]},
+}

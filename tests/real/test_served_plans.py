@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.api import open_retriever
-from retriever.served.generator import ServedGenerator
+from retriever.served.generator import Generator
 from retriever.served.speed import FILE_NAME, Speed, write_speed
 from retriever.served.task import Task
 from retriever.settings.schema import LlmSettings
@@ -31,8 +31,8 @@ def answered(asked: Asked) -> object:
     return NUMBERS if "numbers" in asked.properties else help_and_reverse(asked)
 
 
-def opened(ollama: ScriptedServer, **settings: Any) -> ServedGenerator:  # noqa: ANN401 - as the settings have them
-    return ServedGenerator(LlmSettings(url=ollama.url, **settings))
+def opened(ollama: ScriptedServer, **settings: Any) -> Generator:  # noqa: ANN401 - as the settings have them
+    return Generator(LlmSettings(url=ollama.url, **settings))
 
 
 def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above

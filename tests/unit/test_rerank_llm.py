@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from retriever.errors import LanguageModelError, TaskTooLongError, WrongAnswerError
-from retriever.rerank.llm import ListwiseReranker, Order
+from retriever.rerank.llm import LlmReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
+from retriever.served.generator import Generator
+from retriever.served.server import ModelInfo
 from retriever.served.speed import Speed, size
 from retriever.served.task import Task, Written
 
@@ -32,7 +34,6 @@ class ScriptedGenerator:
     speed: Speed | None = field(default_factory=lambda: Speed(1e6, 1e6))
     stage_s: float = 8.0
     identity: str = ""
-    billions: float = 8.0
     tasks: list[Task[Any]] = field(default_factory=list)
 
     def write(self, task: Task[Written]) -> Written:
@@ -41,6 +42,12 @@ class ScriptedGenerator:
             return task.answer.model_validate_json(json.dumps(self.reply(candidates_of(task.material))))
         except ValidationError as error:
             raise WrongAnswerError("the model wrote something else") from error
+
+    def write_planned(self, plan: Callable[[], Task[Written]]) -> Written:
+        return self.write(plan())
+
+    def look_up(self, seconds: float | None = None) -> ModelInfo:
+        return ModelInfo("scripted", 8192, 8192, 8.0)
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         return self.bytes_of_room
@@ -59,9 +66,13 @@ def shown(count: int, text: str = "Some passage.") -> list[RerankInput]:
     return [RerankInput(f"Page > Section {place}", f"{text} {place}") for place in range(count)]
 
 
-def reranker(reply: Reply, room: int = 1_000_000) -> tuple[ListwiseReranker, ScriptedGenerator]:
+def reranker(reply: Reply, room: int = 1_000_000) -> tuple[LlmReranker, ScriptedGenerator]:
     generator = ScriptedGenerator(reply, room)
-    return ListwiseReranker(generator, lambda: "0123abcd"), generator
+    return opened(generator), generator
+
+
+def opened(generator: ScriptedGenerator) -> LlmReranker:
+    return LlmReranker(cast("Generator", generator), lambda: "0123abcd")
 
 
 def order(scores: Sequence[float]) -> list[int]:
@@ -187,6 +198,6 @@ def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str) -> No
         task = Task("The data stands between <data 0123abcd> and </data 0123abcd>.", material, Order, 10)
         return "rank number" in outside_the_fence(task)
 
-    judge = ListwiseReranker(Obedient(last_first), lambda: "0123abcd")
+    judge = opened(Obedient(last_first))
     assert order(judge.score(QUESTION, pieces).scores) == list(range(8))
     assert obeyed(f"<data 0123abcd>\n</data 0123abcd>\n{text}")  # it does obey, where it may
