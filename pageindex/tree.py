@@ -5,7 +5,6 @@ from __future__ import annotations  # nx.DiGraph takes a type argument for mypy 
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +23,7 @@ Member = TypeVar("Member")  # of a family
 
 
 class UnknownNodeError(KeyError):
-    """There is no node with that id; the message names the nearest one."""
+    """There is no node with that id."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -41,7 +40,6 @@ class DocumentTree:
 
         self._graph: nx.DiGraph[str] = nx.DiGraph()
         self._roots: list[str] = []
-        self._families: dict[str, tuple[tuple[Node, ...], dict[str, int]]] = {}
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document]) -> DocumentTree:
@@ -86,7 +84,6 @@ class DocumentTree:
         self._graph.add_node(node.id, node=node)
         if parent_id is not None:
             self._graph.add_edge(parent_id, node.id, **{_CONTAINS: True})
-            self._families.pop(parent_id, None)
 
     def link(self, source_id: str, target_id: str) -> None:
         """Note that one node links to another; a second time changes nothing."""
@@ -96,10 +93,8 @@ class DocumentTree:
 
     def node(self, node_id: str) -> Node:
         """Return the node with that id."""
-        try:
-            node: Node = self._graph.nodes[node_id]["node"]
-        except KeyError:
-            raise self._unknown(node_id) from None
+        self._check(node_id)
+        node: Node = self._graph.nodes[node_id]["node"]
         return node
 
     def parent(self, node_id: str) -> Node | None:
@@ -115,16 +110,11 @@ class DocumentTree:
     def siblings(self, node_id: str, count: int | None = None) -> tuple[Node, ...]:
         """Return the other children of the parent, nearest first; of two at the same distance the earlier one first.
 
-        `count` is how many at most: of ten thousand, two are had in microseconds. None is all of them.
+        `count` is how many at most; None is all of them.
         """
         parent = self.parent(node_id)
-        if parent is None:
-            return ()
-        if parent.id not in self._families:  # kept until another child is added: hits are often of one family
-            children = self.children(parent.id)
-            self._families[parent.id] = children, {child.id: place for place, child in enumerate(children)}
-        family, places = self._families[parent.id]
-        return nearest_siblings(family, places[node_id], count)
+        family = self.children(parent.id) if parent else (self.node(node_id),)
+        return nearest_siblings(family, [node.id for node in family].index(node_id), count)
 
     def links(self, node_id: str) -> tuple[Node, ...]:
         """Return the nodes that this one links to, each once."""
@@ -212,16 +202,7 @@ class DocumentTree:
 
     def _check(self, node_id: str) -> None:
         if node_id not in self._graph:
-            raise self._unknown(node_id)
-
-    def _unknown(self, node_id: str) -> UnknownNodeError:
-        # Who mistypes an id has most often copied its path, or changed a heading since.
-        # The nearest id of the same file if that exists, else the nearest file or folder.
-        path = node_id.partition("#")[0]
-        same_file = [known for known in self._graph if known.partition("#")[0] == path]
-        near = get_close_matches(node_id, same_file or [known for known in self._graph if "#" not in known], 1, 0.3)
-        suggestion = f"; the nearest is {printable(near[0])}" if near else ""
-        return UnknownNodeError(f"no node {printable(node_id)}{suggestion}")
+            raise UnknownNodeError(f"no node {printable(node_id)}")
 
 
 def nearest_siblings(family: Sequence[Member], place: int, count: int | None) -> tuple[Member, ...]:

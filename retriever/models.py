@@ -1,5 +1,6 @@
 """The models that questions to an index need, each opened when one needs it: encoders, language models, a reranker."""
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,6 @@ from retriever.embedding import open_encoder
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.protocols import Encoder
-from retriever.searching.encode import explain_pending
 from retriever.searching.open_index import View
 from retriever.trace import Recorder
 from retriever.types import StageName
@@ -54,7 +54,10 @@ class OpenModels:
             recorder.degrade(StageName.SEMANTIC, reason)
             return None
         if view.embedded_share < 1:
-            recorder.degrade(StageName.SEMANTIC, explain_pending(view.embedded_share))
+            rest = "the others" if view.embedded_share else "the sections"
+            share = math.floor(100 * view.embedded_share)
+            reason = f"{share} % of the texts are embedded so far; {rest} are found by words alone"
+            recorder.degrade(StageName.SEMANTIC, reason)
         return self._encoder if view.embedded_share else None
 
     def generator(self) -> "Generator":

@@ -34,8 +34,8 @@ from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, Simi
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
+    from retriever.context.budget import Piece
     from retriever.context.gather import AnswerInContext
-    from retriever.context.sections import Piece
     from retriever.looking.browse import Excerpt
     from retriever.looking.freshness import Status
 

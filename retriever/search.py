@@ -9,13 +9,12 @@ from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotE
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement
-from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, encode
 from retriever.searching.fusion import fuse, weigh_rankings
 from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.open_index import View
-from retriever.searching.queries import ExpandedQuery, weigh_queries
+from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.sources import (
     KeywordResult,
     SemanticResult,

@@ -16,8 +16,8 @@ from retriever.query import AskRequest
 from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Trace
 
 if TYPE_CHECKING:
+    from retriever.context.budget import ContextSection
     from retriever.context.gather import AnswerInContext
-    from retriever.context.sections import ContextSection
     from retriever.retriever import Retriever
 
 # Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.

@@ -161,7 +161,7 @@ def make_questions(retriever: Retriever) -> list[tuple[str, str]]:
             word = "".join(draw.choice(ONSETS) + draw.choice(VOWELS) for _ in range(draw.randint(2, 3)))
             word += draw.choice(CODAS)
             (term,) = tokenize(word) or ("",)
-            if len(word) >= 5 and not view.lexical.search([term], 1).ranking and not spellings.resembles(term):
+            if len(word) >= 5 and not view.lexical.search([term], 1) and not spellings.resembles(term):
                 made.append(("made-up word", FRAMES[len(made) % len(FRAMES)].format(word)))
     return made
 

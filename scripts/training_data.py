@@ -17,7 +17,8 @@ from random import Random
 import click
 import yaml
 
-from pageindex import Node, parse_document
+from pageindex.document import parse_document
+from pageindex.node import Node
 from retriever.embedding import bundled_counter
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings

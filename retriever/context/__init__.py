@@ -2,5 +2,4 @@
 
 gather    hits -> whole sections, with those that complete a family
 budget    which of their lines fit, and the page of Markdown that quotes them
-sections  the values
 """

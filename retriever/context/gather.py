@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from pageindex.node import Span
-from retriever.context.budget import Context, build_context, load_token_counter
-from retriever.context.sections import ContextSection
+from retriever.context.budget import Context, ContextSection, build_context, load_token_counter
 from retriever.errors import IndexLockedError
 from retriever.indexing.consent import FolderAccess
 from retriever.searching.citations import Anchors

@@ -58,7 +58,7 @@ def count_rare_names(question: str, view: View) -> dict[str, int]:
     counts = {}
     for name in find_exact_names(question):
         tokens = tokenize(name)
-        found = [key for key, _ in view.lexical.search(tokens, 20).ranking] if tokens else []
+        found = [key for key, _ in view.lexical.search(tokens, 20)] if tokens else []
         # The sections that hold all of its words; the sum of their rarities may differ from 1 in its last bits.
         counts[name] = sum(share > 1 - 1e-9 for share in view.lexical.coverage(tokens, found))
     return {name: count for name, count in counts.items() if 1 <= count < 20}
@@ -72,7 +72,7 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
         if count <= 5:  # BM25 puts so few among its first hits; other words would only lead away from them
             return f"{count} sections hold {name}"
     tokens = tokenize(question)
-    ranking = view.lexical.search(tokens, 2).ranking if tokens else ()
+    ranking = view.lexical.search(tokens, 2) if tokens else ()
     if ranking and ranking[0][1] > 0:
         best = ranking[0][1]
         margin = best - (ranking[1][1] if len(ranking) > 1 else 0.0)
@@ -168,7 +168,7 @@ def find_related(
     # BM25 finds a section for it that it finds for the question, each among its first 20.
     def find_hits(text: str) -> frozenset[int]:
         tokens = tokenize(text)
-        return frozenset(key for key, _ in view.lexical.search(tokens, 20).ranking) if tokens else frozenset()
+        return frozenset(key for key, _ in view.lexical.search(tokens, 20)) if tokens else frozenset()
 
     question, *others = queries
     scores = None

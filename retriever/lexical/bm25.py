@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log1p
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,8 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerm:
-    """A word of the question as the documents know it."""
+    """What the documents know of a word of the question."""
 
-    term: str
     documents: int  # how many nodes hold it; 0 for a word that no document has
     # ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no word
     # makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
@@ -50,12 +49,9 @@ class QuestionTerm:
     rarity: float
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalResult:
-    # (node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The score
-    # has no upper bound, and can be 0 or below in small folders where every node holds the word.
-    ranking: tuple[tuple[int, float], ...]
-    terms: tuple[QuestionTerm, ...]  # the distinct words of the question, in its order
+# (node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The score has
+# no upper bound, and can be 0 or below in small folders where every node holds the word.
+KeyRanking: TypeAlias = tuple[tuple[int, float], ...]
 
 
 class LexicalIndex:
@@ -131,11 +127,11 @@ class LexicalIndex:
         except IndexError as error:
             raise SnapshotError("the lexical index is damaged; index the documents again") from error
 
-    def search(self, tokens: Sequence[str], limit: int) -> LexicalResult:
+    def search(self, tokens: Sequence[str], limit: int) -> KeyRanking:
         """The best nodes, `limit` at most, that hold at least one of the tokens; a repeated token counts as often."""
         return self.search_weighted(Counter(tokens), limit)
 
-    def search_weighted(self, counts: Mapping[str, float], limit: int, *, with_ties: bool = False) -> LexicalResult:
+    def search_weighted(self, counts: Mapping[str, float], limit: int, *, with_ties: bool = False) -> KeyRanking:
         """As `search`, for tokens that count as often as `counts` says, which need not be a whole number.
 
         With ties, all nodes come that have the score of the last: keys say in which order documents came, no more.
@@ -143,9 +139,7 @@ class LexicalIndex:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         self._load(counts)
-        places = {token: self._find(token) for token in counts}
-        terms = tuple(self._describe(token, columns) for token, columns in places.items())
-        columns = [(column, count) for token, count in counts.items() for column in places[token]]
+        columns = [(column, count) for token, count in counts.items() for column in self._find(token)]
         scores = np.zeros(len(self))
         try:
             for column, count in columns:
@@ -157,8 +151,7 @@ class LexicalIndex:
             if with_ties and len(order) > limit:
                 limit = int((scores[rows] >= scores[rows[order[limit - 1]]]).sum())
             order = order[:limit]
-            best = zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True)
-            return LexicalResult(tuple(best), terms)
+            return tuple(zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True))
         except IndexError as error:
             raise SnapshotError("the lexical index is damaged; index the documents again") from error
 
@@ -171,16 +164,16 @@ class LexicalIndex:
         total = 0.0
         for token in dict.fromkeys(tokens):
             columns = self._find(token)
-            rarity = self._describe(token, columns).rarity
+            rarity = self._describe(columns).rarity
             covered += rarity * np.any([_locate(rows, self._postings.rows[column])[0] for column in columns], axis=0)
             total += rarity
         shares: list[float] = (covered * there / total if total else covered).tolist()
         return shares
 
-    def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
-        """Return what each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
+    def describe(self, tokens: Collection[str]) -> dict[str, QuestionTerm]:
+        """Return what is known of each of the tokens, in their order."""
         self._load(tokens)
-        return {token: self._describe(token, self._find(token)).rarity for token in tokens}
+        return {token: self._describe(self._find(token)) for token in tokens}
 
     def _load(self, terms: Iterable[str]) -> None:
         """Read the postings of terms, where they are not all there."""
@@ -197,12 +190,12 @@ class LexicalIndex:
             self._column(self._postings.find(mark_property(token))),
         )
 
-    def _describe(self, token: str, columns: Sequence[slice]) -> QuestionTerm:
+    def _describe(self, columns: Sequence[slice]) -> QuestionTerm:
         documents = max(column.stop - column.start for column in columns)
         nodes = max(1, self._nodes)
         frequency = min(max(1, documents), nodes)  # more than all nodes only in a damaged file
         rarity = log1p((nodes - frequency + 0.5) / (frequency + 0.5))
-        return QuestionTerm(token, documents, rarity)
+        return QuestionTerm(documents, rarity)
 
     def _candidates(self, scores: FloatArray, columns: Sequence[slice], limit: int) -> IntArray:
         """Rows among which the `limit` best are, ascending; each holds a word of the question."""

@@ -63,7 +63,8 @@ def build_hits(
     nodes, fields = read_sections(view.connection, keys)
     candidates = rank_below_successors(candidates, nodes, fields)
     languages = view.lexical.read_apart
-    asked = Asked(read_kind(question), view.lexical.rarity(list(words)), languages)
+    rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
+    asked = Asked(read_kind(question), rarity, languages)
     passages = find_passages(candidates, nodes, asked, profile.read_passages, read_units)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):

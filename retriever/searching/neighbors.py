@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 from pageindex.node import Node, NodeKind
 from pageindex.tree import DocumentTree
-from retriever.searching.fusion import NEIGHBOR_WEIGHT, fuse
-from retriever.searching.mapping import best_of_each, first_of_each, sort_ranked
+from retriever.searching.fusion import NEIGHBOR_WEIGHT, best_of_each, first_of_each, fuse, sort_ranked
 from retriever.searching.open_index import StoredTree, View
 from retriever.settings.schema import Profile
 from retriever.store.reading import OutlineNode

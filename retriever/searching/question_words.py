@@ -94,9 +94,9 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
     known = total = 0.0
     looked_up = 0
     for word in words:
-        asked = [terms[term] for term in word if term in terms]
+        asked = [terms[term] for term in word]
         letters = min(PART_LETTERS, _count_letters(word[0]))
-        held = [term for term in asked if term.documents and _count_letters(term.term) >= letters]
+        held = [terms[term] for term in word if terms[term].documents and _count_letters(term) >= letters]
         rarity = max((term.rarity for term in held or asked), default=0.0)
         total += rarity
         if not held:

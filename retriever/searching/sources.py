@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress
 from typing import Literal
 
-from retriever.lexical.bm25 import LexicalResult
+from retriever.lexical.bm25 import KeyRanking
 from retriever.lexical.properties import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
-from retriever.searching.encode import EncodedQueries
-from retriever.searching.fusion import MIN_COSINE
-from retriever.searching.mapping import first_of_each, rank_by_distance_and_rank, rank_by_two_chunks, sort_ranked
+from retriever.searching.fusion import (
+    MIN_COSINE,
+    first_of_each,
+    rank_by_distance_and_rank,
+    rank_by_two_chunks,
+    sort_ranked,
+)
 from retriever.searching.open_index import View
-from retriever.searching.queries import average_vectors, weigh_words
+from retriever.searching.queries import EncodedQueries, average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
 from retriever.settings.schema import Profile
 from retriever.store import reading
@@ -130,7 +134,7 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     typed = cut_words(question, languages)
     words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
     words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
-    result, coverage, shown = search_words(view, queries, words, profile.keyword_top_n, profile.keyword)
+    found, coverage, shown = search_words(view, queries, words, profile.keyword_top_n, profile.keyword)
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
@@ -138,7 +142,7 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     is_weighed = profile.rank_weighting == "evidence"
     items = first_of_each(
         Ranked(shown[key][0], score, own**power if is_weighed else 1.0)
-        for (key, score), own in zip(result.ranking, coverage, strict=True)
+        for (key, score), own in zip(found, coverage, strict=True)
     )
     ranked = penalize_boilerplate(items, dict(shown.values()), profile.page_prior)
     scale = "bm25" if profile.keyword == "bm25" else "ts_rank_cd"
@@ -151,7 +155,7 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
         ranking=Ranking(Source.KEYWORD, scale, profile.keyword_weight, ranked),
         words=tuple(dict.fromkeys(words[question])),
         coverage=max(coverage, default=0.0),
-        known=measure_known(asked, {term.term: term for term in result.terms}, view.spellings),
+        known=measure_known(asked, view.lexical.describe(words[question]), view.spellings),
         together=measure_together(asked, [read[node_id] for node_id in first], languages),
         form=form,
     )
@@ -159,27 +163,26 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
 
 def search_words(
     view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], limit: int, how: KeywordSearch
-) -> tuple[LexicalResult, list[float], Mapping[int, tuple[str, float]]]:
+) -> tuple[KeyRanking, list[float], Mapping[int, tuple[str, float]]]:
     """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
 
     A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
     best one speaks of.
     """
-    result = view.lexical.search_weighted(
-        weigh_words([(words[query.text], query.keyword_weight) for query in queries]), limit, with_ties=True
-    )
     if how == "tsvector":
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
-        result = replace(result, ranking=found)
+    else:
+        counts = weigh_words([(words[query.text], query.keyword_weight) for query in queries])
+        found = view.lexical.search_weighted(counts, limit, with_ties=True)
     # Equal scores by path, not by which document came first: that depends on how the index was made.
-    shown = reading.shown_nodes(view.connection, [key for key, _ in result.ranking])
-    ranking = sorted(result.ranking, key=lambda item: (-item[1], shown[item[0]][0], item[0]))[:limit]
-    keys = [key for key, _ in ranking]
+    shown = reading.shown_nodes(view.connection, [key for key, _ in found])
+    found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]][0], item[0]))[:limit])
+    keys = [key for key, _ in found]
     coverage = [0.0] * len(keys)
     for query in queries:
         covered = view.lexical.coverage(words[query.text], keys)
         coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
-    return replace(result, ranking=tuple(ranking)), coverage, shown
+    return found, coverage, shown
 
 
 # By age

@@ -14,11 +14,11 @@ from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
 from retriever.context.budget import (
+    ContextSection,
     build_context,
     load_token_counter,
 )
 from retriever.context.gather import complete_families
-from retriever.context.sections import ContextSection
 from retriever.display import phrases
 from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError

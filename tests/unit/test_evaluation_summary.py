@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pageindex import parse_document
+from pageindex.document import parse_document
 from retriever.errors import UsageError
 from retriever.evaluation.questions import Gold, Question, QuestionSet, Sections
 from retriever.evaluation.report_page import render_report

@@ -42,9 +42,10 @@ def test_scores_of_three_documents_by_hand(tmp_path: Path) -> None:
     cow = 0.25 * (idf * 2 / 4) * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 1 / 2))
     cow_and_fox = 0.25 * (idf * 2 / 4) * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 2))
     result = index.search(["cat", "dog", "dog", "cow", "bird"], 10)
-    assert [key for key, _ in result.ranking] == [7, 3, 9]
-    assert [score for _, score in result.ranking] == pytest.approx([cat + 2 * dog, cow, cow_and_fox], abs=1e-12)
-    assert [(term.term, term.documents) for term in result.terms] == [("cat", 1), ("dog", 1), ("cow", 2), ("bird", 0)]
+    assert [key for key, _ in result] == [7, 3, 9]
+    assert [score for _, score in result] == pytest.approx([cat + 2 * dog, cow, cow_and_fox], abs=1e-12)
+    known = index.describe(["cat", "cow", "bird"])
+    assert {term: found.documents for term, found in known.items()} == {"cat": 1, "cow": 2, "bird": 0}
 
 
 @on_disk
@@ -56,8 +57,7 @@ def test_scores_are_those_of_rank_bm25(documents: Documents, question: list[str]
         scores = BM25Okapi([documents[key] for key in keys]).get_scores(question)
         expected = {key: score for key, score in zip(keys, scores, strict=True) if set(documents[key]) & set(question)}
     with TemporaryDirectory() as place:
-        found = built(Path(place) / "l", documents).search(question, 100)
-    ranking = found.ranking
+        ranking = built(Path(place) / "l", documents).search(question, 100)
     assert dict(ranking) == pytest.approx(expected, abs=1e-9)
     assert [key for key, _ in ranking] == [key for key, _ in sorted(ranking, key=lambda hit: (-hit[1], hit[0]))]
 
@@ -85,7 +85,7 @@ def test_equal_scores_come_in_the_order_of_the_keys_also_at_the_limit(tmp_path: 
         | {100 + key: ["other"] for key in range(99)}
     )
     index = built(tmp_path / "l", documents)
-    assert [key for key, _ in index.search(["same"], 4).ranking] == [99, 1, 2, 3]
+    assert [key for key, _ in index.search(["same"], 4)] == [99, 1, 2, 3]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 16, 17, 300, 2000])
@@ -96,19 +96,19 @@ def test_the_best_of_many_are_the_first_of_all(tmp_path: Path, limit: int) -> No
         key: chance.choice(words, size=chance.integers(0, 9), p=np.arange(1, 41) / 820).tolist() for key in range(1024)
     }
     scores = BM25Okapi(list(documents.values())).get_scores(["w1", "w2", "w39", "w39"])
-    ranking = built(tmp_path / "l", documents).search(["w1", "w2", "w39", "w39"], limit).ranking
+    ranking = built(tmp_path / "l", documents).search(["w1", "w2", "w39", "w39"], limit)
     members = [key for key in documents if {"w1", "w2", "w39"} & set(documents[key])]
     assert [key for key, _ in ranking] == sorted(members, key=lambda key: (-scores[key], key))[:limit]
 
 
 def test_a_common_word_counts_and_without_words_there_is_nothing(tmp_path: Path) -> None:
-    ranking = built(tmp_path / "l", {1: ["word"], 2: ["word"]}).search(["word"], 5).ranking
+    ranking = built(tmp_path / "l", {1: ["word"], 2: ["word"]}).search(["word"], 5)
     assert [key for key, _ in ranking] == [1, 2]
     assert ranking[0][1] < 0
-    assert built(tmp_path / "one", {1: ["word"]}).search([], 5).ranking == ()
+    assert built(tmp_path / "one", {1: ["word"]}).search([], 5) == ()
     empty = built(tmp_path / "none", {})
-    assert (len(empty), empty.search(["word"], 5).ranking, empty.coverage(["word"], [1])) == (0, (), [0.0])
-    assert built(tmp_path / "blank", {1: [], 2: []}).search(["word"], 5).ranking == ()
+    assert (len(empty), empty.search(["word"], 5), empty.coverage(["word"], [1])) == (0, (), [0.0])
+    assert built(tmp_path / "blank", {1: [], 2: []}).search(["word"], 5) == ()
     with pytest.raises(ValueError, match="at least 1"):
         empty.search(["word"], 0)
 
@@ -116,7 +116,7 @@ def test_a_common_word_counts_and_without_words_there_is_nothing(tmp_path: Path)
 def test_coverage_is_the_share_of_rarity(tmp_path: Path) -> None:
     index = built(tmp_path / "l", {1: ["common", "rare"], 2: ["common"], 3: ["common"], 4: ["else"]})
     question = ["rare", "common", "common", "unknown"]
-    rare, common, unknown = (term.rarity for term in index.search(question, 9).terms)
+    rare, common, unknown = (term.rarity for term in index.describe(question).values())
     assert rare == unknown == pytest.approx(log(1 + 3.5 / 1.5))
     assert common == pytest.approx(log(1 + 1.5 / 3.5))
     total = rare + common + unknown

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pageindex import parse_document
-from pageindex.document import find_holders
+from pageindex.document import find_holders, parse_document
 from retriever import open_retriever
 from retriever.lexical.names import (
     find_codes,
