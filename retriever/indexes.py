@@ -16,30 +16,26 @@ import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from pageindex.corpus import UnreadableDocumentError, find_document, has_documents, list_files, read_file
 from pageindex.ignore import CorpusError
 from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
-from retriever.files import is_folder, writing_to
+from retriever.files import is_folder, write_file, writing_to
 from retriever.indexing.consent import (
+    INDEX_VARIABLE,
     check_folders,
     check_server,
     forget_named,
     holds_home,
+    home_folder,
+    is_own,
     list_named,
     trust_settings,
 )
-from retriever.indexing.request import (
-    INDEX_VARIABLE,
-    LAST_NAME,
-    IndexRequest,
-    absolute,
-    home_folder,
-    is_own,
-    name_index,
-)
+from retriever.indexing.request import IndexRequest, absolute
 from retriever.protocols import Encoder
 from retriever.settings.layers import collect_settings
 from retriever.store import reading
@@ -49,6 +45,7 @@ from retriever.store.reading import StoredFolder
 from retriever.store.store import FolderStore, Store, open_store
 from retriever.text import as_tuple, suggest_among
 
+LAST_NAME = "last"
 MAX_LAST_BYTES = 4096
 MAX_LISTED = 5  # indexes that a message names
 LOOK_S = 1.0  # how long a folder without an index is looked through for documents
@@ -111,10 +108,7 @@ def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> S
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named:
-        store = resolve_name(named, is_asked=not docs)
-        if docs and store != open_store(named):  # by its name
-            _check_meant(str(named), store, docs)
-        return store
+        return resolve_name(named, is_asked=not docs)
     if not docs:
         return _find_here()
     holders = [_find_cover(folder, reads=True) for folder in docs]
@@ -206,19 +200,6 @@ def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
 # Of folders that are to be indexed.
 
 
-def _check_meant(name: str, index: Store, docs: Sequence[Path]) -> None:
-    """Raise UsageError where an index of other folders would get these, because a name was the same."""
-    held = [folder.path for folder in _read_folders(index)]
-    new = [str(folder) for folder in docs if not any(folder.is_relative_to(outer) for outer in held)]
-    if new and not set(held) <= set(map(str, docs)):
-        hint = f"index {shlex.join([*held, *new])} --index {shlex.quote(name)}"
-        raise UsageError(
-            f"{name} is an index of {', '.join(held)}, and {', '.join(new)} is not in it; for an index of its own, name"
-            f" a folder: --index ./{Path(name).name}",
-            hint=CommandHint(hint, "if one index is meant, run"),
-        )
-
-
 def _map_folders(index: Store, docs: Sequence[Path]) -> tuple[Path, ...]:
     """Return the folders, with those that the index has in place of what is inside them."""
     stored = _read_folders(index) if docs else ()
@@ -273,6 +254,17 @@ def _find_here() -> Store:
     used = next((known.where for known in list_indexes() if known.store == last), str(last))
     log.warning("note: %s has no index: the one used last is %s", here, used)
     return last
+
+
+def remember(store: Store) -> None:
+    """Makes an index in the user's data folder the one that is meant when nothing is named."""
+    if not is_own(store):
+        return
+    index, last = store.folder, home_folder() / LAST_NAME
+    with writing_to(last):
+        if last.is_file() and last.read_bytes() == os.fsencode(index.name):
+            return
+        write_file(last, index.name)
 
 
 def _find_last() -> Store | None:
@@ -384,3 +376,11 @@ def find_named(name: str) -> Store:
     if not store.exists():
         raise UsageError(f"there is no index {name!r}", hint=CommandHint("indexes", "to see what there is, run"))
     return store
+
+
+def name_index(docs: Sequence[Path]) -> str:
+    """The name of one folder, for people, and a digest of all of them; the same in any order."""
+    paths = sorted(map(str, docs))
+    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
+    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
+    return f"{readable or 'root'}-{digest}"

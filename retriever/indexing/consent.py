@@ -6,6 +6,7 @@ looked at only when this user has named them for it, which a file in the user's 
 
 import contextlib
 import json
+import logging
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,15 +15,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_data_path
+
 from pageindex.corpus import CorpusOptions, read_file
 from retriever.errors import CommandHint, UsageError
 from retriever.files import make_private_folder, write_file, writing_to
-from retriever.indexing.request import home_folder, is_own
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
 from retriever.store.store import Store, open_store
 
 MAX_NAMED_BYTES = 10_000_000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,26 @@ def explain_refusal(folder: str) -> str:
     return f"{folder} is not looked at until you name it with --docs"
 
 
-# Of indexes of which nothing can be remembered, for the time of this process: there is no home, or it is read-only.
-_unwritten: dict[Store, tuple[str, ...]] = {}
+INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
+
+
+def home_folder() -> Path:
+    """Where this user's indexes are; UsageError without a home folder."""
+    try:
+        data = user_data_path("hybrid-retrieve", appauthor=False)
+    except RuntimeError:
+        data = Path()
+    if not data.is_absolute():  # older versions of platformdirs give a path in the current folder
+        raise UsageError(f"this user has no home folder; name the index with --index or {INDEX_VARIABLE}")
+    return data / "indexes"
+
+
+def is_own(store: Store) -> bool:
+    """Whether an index is in the user's data folder, where nobody else puts one."""
+    try:
+        return store.folder.parent == home_folder()  # a database is in no folder
+    except UsageError:
+        return False
 
 
 def named_file(store: Store) -> Path:
@@ -53,22 +75,25 @@ def named_file(store: Store) -> Path:
 
 def read_named_folders(store: Store) -> tuple[str, ...]:
     """Return the folders that an index may look at, absolute."""
-    try:
-        return tuple(map(str, json.loads(read_file(named_file(store), MAX_NAMED_BYTES))["folders"]))
-    except (OSError, UsageError, ValueError, LookupError, TypeError):
-        return _unwritten.get(store, ())
+    with contextlib.suppress(UsageError):  # no home
+        return _read_named(named_file(store))[1]
+    return ()
 
 
 def list_named() -> dict[Store, tuple[str, ...]]:
     """Return the indexes that may be there, and the folders that this user has named for each."""
-    named: dict[Store, tuple[str, ...]] = {}
-    with contextlib.suppress(UsageError):  # no home
-        for file in sorted(home_folder().with_name("folders").glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                store = open_store(json.loads(read_file(file, MAX_NAMED_BYTES))["index"])
-                if named_file(store) == file:
-                    named[store] = read_named_folders(store)
-    return named
+    with contextlib.suppress(UsageError):
+        files = sorted(home_folder().with_name("folders").glob("*.json"))
+        return {open_store(index): folders for index, folders in map(_read_named, files) if index}
+    return {}
+
+
+def _read_named(file: Path) -> tuple[str, tuple[str, ...]]:
+    try:
+        content = json.loads(read_file(file, MAX_NAMED_BYTES))
+        return str(content["index"]), tuple(map(str, content["folders"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return "", ()
 
 
 def name_folders(store: Store, folders: Sequence[Path]) -> None:
@@ -81,13 +106,12 @@ def name_folders(store: Store, folders: Sequence[Path]) -> None:
         file = named_file(store)
         make_private_folder(file.parent)
         write_file(file, json.dumps({"index": str(store), "folders": named}))
-    except (OSError, UsageError):
-        _unwritten[store] = named
+    except (OSError, UsageError) as error:
+        log.warning("note: questions do not look for changes in these folders: %s", error)
 
 
 def forget_named(store: Store) -> None:
     """Forget which folders were named for an index, as another one takes its place."""
-    _unwritten.pop(store, None)
     with contextlib.suppress(UsageError):
         file = named_file(store)
         with writing_to(file):

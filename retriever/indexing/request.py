@@ -1,17 +1,12 @@
 """What is to be indexed and how, and whether an index was made just so."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_data_path
-
 from retriever.errors import UsageError
-from retriever.files import write_file, writing_to
 from retriever.protocols import Encoder
 from retriever.settings.schema import Profile
 from retriever.store import reading
@@ -61,31 +56,6 @@ def matches_config(connection: Connection, request: IndexRequest) -> bool:
     return all(reading.meta(connection, key) == remembered[key] for key in ("index_config", "documents"))
 
 
-# Where an index is when nobody says: one for each set of folders, in the user's data folder. Which one: `indexes`.
-
-INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
-LAST_NAME = "last"
-
-
-def remember(store: Store) -> None:
-    """Makes an index in the user's data folder the one that is meant when nothing is named."""
-    if not is_own(store):
-        return
-    index, last = store.folder, home_folder() / LAST_NAME
-    with writing_to(last):
-        if last.is_file() and last.read_bytes() == os.fsencode(index.name):
-            return
-        write_file(last, index.name)
-
-
-def is_own(store: Store) -> bool:
-    """Whether an index is in the user's data folder, where nobody else puts one."""
-    try:
-        return store.folder.parent == home_folder()  # a database is in no folder
-    except UsageError:
-        return False
-
-
 def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[StoredFolder, str]]:
     """The indexed folders that hold a path as the current folder sees it, and the path in each; "" for a whole one."""
     place = absolute(path)
@@ -102,25 +72,6 @@ def absolute(path: str | Path) -> Path:
         return (own.expanduser() if own.parts[:1] == ("~",) else own).resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is no folder: {error}") from error
-
-
-def home_folder() -> Path:
-    """Where this user's indexes are; UsageError without a home folder."""
-    try:
-        data = user_data_path("hybrid-retrieve", appauthor=False)
-    except RuntimeError:
-        data = Path()
-    if not data.is_absolute():  # older versions of platformdirs give a path in the current folder
-        raise UsageError(f"this user has no home folder; name the index with --index or {INDEX_VARIABLE}")
-    return data / "indexes"
-
-
-def name_index(docs: Sequence[Path]) -> str:
-    """The name of one folder, for people, and a digest of all of them; the same in any order."""
-    paths = sorted(map(str, docs))
-    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
-    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
-    return f"{readable or 'root'}-{digest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from typing import Any
 
 from retriever.errors import ArchiveError, CommandHint, DocumentsError, IndexVersionError, RetrieverError, UsageError
 from retriever.files import check_new, require_space, sync, writing_to
-from retriever.indexes import find_index, resolve_name
-from retriever.indexing.consent import check_server, forget_named, name_folders
+from retriever.indexes import find_index, name_index, remember, resolve_name
+from retriever.indexing.consent import INDEX_VARIABLE, check_server, forget_named, home_folder, name_folders
 from retriever.indexing.derived import open_derived
-from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S, absolute, home_folder, name_index, remember
+from retriever.indexing.request import WAIT_FOR_WRITER_S, absolute
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
 from retriever.store.database import FILE_NAME, Connection, copy_into, transaction

@@ -66,19 +66,6 @@ def test_a_heading_behind_a_byte_order_mark_inside_a_file_is_one(docs: Path, cli
         assert ("joined.md", "1 byte order mark inside left out") in retriever.status().remarks
 
 
-def test_a_name_of_another_index_is_added_to_only_when_that_is_meant(
-    docs: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notes, private = (write_pages(tmp_path / name, {f"{name}.md": f"# {name}\n"}) for name in ("notes", "private"))
-    monkeypatch.chdir(docs)
-    cli("index", notes)
-    err = cli("index", private, "--index", "notes", code=2).err
-    assert f"notes is an index of {notes}, and {private} is not in it" in err
-    assert f"python -m retriever index {notes} {private} --index notes" in err
-    cli("index", notes, private, "--index", "notes")
-    assert [item.folders for item in list_indexes()] == [(str(notes), str(private))]
-
-
 def test_one_text_is_as_good_as_a_list(docs: Path) -> None:
     with open_retriever(str(docs)) as retriever:
         for folders in ("~.md", ["~.md"]):

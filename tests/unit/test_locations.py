@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import NoIndexError, UsageError
-from retriever.indexes import find_index
-from retriever.indexing.request import LAST_NAME, absolute, remember
+from retriever.indexes import LAST_NAME, find_index, remember
+from retriever.indexing.request import absolute
 from retriever.store.store import FolderStore
 
 
@@ -81,7 +81,7 @@ def test_only_indexes_in_the_data_folder_are_remembered(home: Path, tmp_path: Pa
 
 def test_a_data_folder_below_the_current_one_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Older versions of platformdirs give one to a user without a home: it might be among the documents."""
-    monkeypatch.setattr("retriever.indexing.request.user_data_path", lambda *_, **__: Path("~/.local/share"))
+    monkeypatch.setattr("retriever.indexing.consent.user_data_path", lambda *_, **__: Path("~/.local/share"))
     with pytest.raises(UsageError, match="no home folder"):
         choose([Path("/notes")], None)
 
