@@ -8,32 +8,27 @@
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
 the new snapshot. Whatever dies in between leaves snapshot-16 in force.
 
-An update that a question waits for leaves ChromaDB out. The new snapshot then takes over the older one's folder as it
-is: searches pass over it, because its manifest names another snapshot, and the next `index` patches it.
+An update that a question waits for leaves ChromaDB out: searches do without it, and the next `index` makes it anew.
 """
 
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self, TypeVar
+from typing import Self
 
 from pageindex.corpus import read_file
 from retriever.display.phrases import pluralize
 from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
-from retriever.indexing.derived import NO_PROGRESS, Derived, Difference
+from retriever.indexing.derived import NO_PROGRESS, Derived, Difference, read_texts, tokenize_texts
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
-from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
-from retriever.lexical.properties import mark_property, tokenize_properties
 from retriever.lexical.spelling import Spellings, build_spellings, patch_spellings
-from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection
@@ -50,12 +45,9 @@ from retriever.store.own_files import (
 )
 from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 
-SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more.
 REBUILD_SHARE = 0.3
-SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 CHROMA = "chroma"  # the folder in a snapshot
-Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,70 +124,6 @@ def read_number(part: Path) -> int:
 def hash_manifest(folder: Path) -> str:
     """The SHA-256 of a snapshot's manifest, which names the snapshot."""
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class SearchedText:
-    """What is read of the words of a node."""
-
-    text: str
-    language: str
-    """Of its document (`detect_language`)."""
-    properties: Sequence[tuple[str, str]] = ()
-    """Keys and values of the front matter that is searched with it."""
-
-    @property
-    def written(self) -> str:
-        """All of it, to tell words from slips by."""
-        return "\n".join((self.text, *map(" ".join, self.properties)))
-
-
-def read_texts(connection: Connection, documents: Sequence[int] | None = None) -> dict[int, SearchedText]:
-    """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
-
-    The front matter is no text: the file's other names, its tags and properties are read with its first node that has
-    text.
-
-    Args:
-        connection: to the rows.
-        documents: the keys of those that are read; None for all.
-    """
-    fields = reading.fields(connection, documents)
-    texts = {}
-    nodes = reading.rankable_nodes(connection, documents and reading.rankable_keys(connection, documents))
-    for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
-        document = list(group)
-        language = detect_language(
-            "\n".join(f"{stored.node.title}\n{stored.node.body[:READ]}" for stored in document[:READ])
-        )
-        properties = fields.get(document_key, ())
-        names = [value for key, value in properties if key in SEARCHED_FIELDS]
-        reader = find_reader(document)
-        for stored in document:
-            node = stored.node
-            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if stored is reader else ()))
-            texts[stored.key] = SearchedText("\n".join(read), language, properties if stored is reader else ())
-    return texts
-
-
-def find_reader(nodes: Sequence[Stored]) -> Stored:
-    """The node of a document that is searched by its other names and tags: the first with text, else the first."""
-    return next((node for node in nodes if node.holder_id is None), nodes[0])
-
-
-def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PROGRESS) -> dict[int, list[str]]:
-    """What BM25 reads of each node; a term that no text gives says its language, unless that is English."""
-    tokens = {}
-    progress.start("words", len(texts), "sections")
-    for done, (key, item) in enumerate(texts.items(), start=1):
-        languages = (item.language,) if item.language in READ_APART else ()
-        tokens[key] = tokenize(item.text, languages)
-        tokens[key] += map(mark_property, tokenize_properties(item.properties, languages))
-        tokens[key] += [mark_language(item.language)] if item.language else []
-        if not done % SECTIONS_AT_ONCE:
-            progress.advance("words", done)
-    progress.finish("words")
-    return tokens
 
 
 def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
@@ -307,16 +235,6 @@ class DerivedFiles(Derived):
             draft.rename(place / CHROMA)
             sync(place)
         progress.finish("ordering")
-
-    def take_graph(self, number: int) -> None:
-        """Move the ChromaDB of an older snapshot that nobody reads into this one, to be brought up to date later."""
-        place = locate_snapshot(self._folder, number)
-        for older in list_snapshots(self._folder):
-            source, target = older / CHROMA, place / CHROMA
-            is_free = older != place and source.is_dir() and not is_read(older)
-            if is_free and place.is_dir() and not target.exists():
-                with contextlib.suppress(OSError):
-                    source.rename(target)
 
     def remove_old(self, current: int) -> None:
         """Remove every snapshot but the current one, unless somebody reads it: the next writer tries again."""

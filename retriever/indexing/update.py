@@ -86,8 +86,6 @@ def update_index(
                 note_skipped(connection, changes)
                 clear_queue(connection, changes)
             remember_settings(connection, request)
-        derived.take_graph(reading.snapshot_number(connection))
-        derived.remove_old(reading.snapshot_number(connection))
         embedded = 0
         if encoder and (was_whole or not request.leaves_pending):
             if text_vectors.pending_count(connection) > TEXTS_AT_ONCE:
@@ -95,6 +93,7 @@ def update_index(
             embedded = embed_pending(connection, encoder, progress)
         if request.with_chroma:
             derived.update_graph(connection, progress)
+        derived.remove_old(reading.snapshot_number(connection))
         return make_report(connection, request, changes, embedded, started)
 
 
