@@ -24,12 +24,11 @@ from retriever.embedding.encoder import Prefixes
 from retriever.embedding.onnx import (
     MODEL_NAME,
     POOLINGS,
+    RERANKER_CARD,
     TOKENIZER_NAME,
     ModelCard,
     OnnxEncoder,
-    RerankerCard,
     file_sha256,
-    write_card,
 )
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
@@ -178,8 +177,8 @@ def export_reranker(model: str, folder: Path, documents: Path, sha256: str | Non
         most -= config.pad_token_id + 1
     write_files(folder, original, tokenizer.backend_tokenizer.to_str())
     hashes = file_sha256(folder / MODEL_NAME), file_sha256(folder / TOKENIZER_NAME)
-    card = RerankerCard(*hashes, max_tokens=min(most, tokenizer.model_max_length))
-    write_card(card, folder)
+    card = ModelCard(*hashes, max_tokens=min(most, tokenizer.model_max_length))
+    card.write(folder, RERANKER_CARD)
     agreement = compare_pairs(original, tokenizer, folder, documents)
     made_of = f"A cross-encoder of {card.max_tokens} tokens, one logit for two texts."
     (folder / "README.md").write_text(readme(model, weights, card, made_of, agreement), encoding="utf-8")
@@ -246,7 +245,7 @@ def write_folder(
         query_prefix=prefixes.query if prefixes else "",
         document_prefix=prefixes.document if prefixes else "",
     )
-    write_card(card, folder)
+    card.write(folder)
     return card
 
 
@@ -374,9 +373,7 @@ def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
     return list(texts)[:: -(-len(texts) // SAMPLE)]
 
 
-def readme(
-    model: str, weights: str, card: ModelCard | RerankerCard, made_of: str, agreement: Agreement | PairAgreement
-) -> str:
+def readme(model: str, weights: str, card: ModelCard, made_of: str, agreement: Agreement | PairAgreement) -> str:
     """What the folder is and where it comes from; `made_of` says it of the model in a line."""
     name = Path(model).name if Path(model).is_dir() else model
     return f"""# {name}, int8 ONNX

@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from pageindex.corpus import read_file
 from retriever.embedding import BUNDLED_MODEL
@@ -30,93 +31,51 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-# What stands beside an ONNX model: how it is to be used, and which files it is.
-
 MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
+ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
 POOLINGS = ("mean", "cls")
 
 
 @dataclass(frozen=True, slots=True)
-class FilesCard:
-    """What every card says; `scripts/export_model.py` writes them."""
+class ModelCard:
+    """What `encoder.json` or `reranker.json` says of the model beside it; `scripts/export_model.py` writes them."""
 
-    file_name: ClassVar[str]
-
-    model_sha256: str
-    """Of model.onnx, 64 hex digits."""
+    model_sha256: str  # of model.onnx, 64 hex digits
     tokenizer_sha256: str
-    """Of tokenizer.json."""
+    max_tokens: int  # that are read of a text, of a cross-encoder of both texts, special ones included
+    # Of an encoder alone:
+    dimension: int = 0  # the length of a vector
+    pooling: str = ""  # how the vectors of the tokens become one: `mean` of all, or `cls`, the first alone
+    query_prefix: str = ""  # what it wants before a question
+    document_prefix: str = ""
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Return the card of a model folder.
-
-        Raises:
-            EncoderError: there is none, or it is not what it should be.
-        """
-        path = folder / cls.file_name
+    def read(cls, folder: Path, name: str = ENCODER_CARD) -> Self:
+        """Return the card of a model folder; EncoderError where there is none, or it is not what it should be."""
+        path = folder / name
         how = "make one with `uv run --extra models scripts/export_model.py MODEL FOLDER`"
         try:
             return cls(**json.loads(read_file(path, MAX_CARD_BYTES, follow_link=True)))
         except OSError as error:
-            raise EncoderError(f"{folder} is no model folder ({path.name}: {error.strerror}): {how}") from error
+            raise EncoderError(f"{folder} is no model folder ({name}: {error.strerror}): {how}") from error
         except (ValueError, TypeError) as error:  # it is not JSON, or a field is missing or unknown
             raise EncoderError(f"{path} is no card of a model ({error}): {how}") from error
 
-    def verify(self, folder: Path) -> None:
-        """Compare the folder's files with the hashes.
+    def write(self, folder: Path, name: str = ENCODER_CARD) -> None:
+        """Put the card beside its model."""
+        (folder / name).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
-        Raises:
-            EncoderError: a file is not the one that the card describes.
-        """
+    def verify(self, folder: Path) -> None:
+        """Raise EncoderError where a file of the folder is not the one that the card describes."""
         for name, expected in ((MODEL_NAME, self.model_sha256), (TOKENIZER_NAME, self.tokenizer_sha256)):
             if file_sha256(folder / name) != expected:
-                raise EncoderError(
-                    f"{folder / name} is not the file that {self.file_name} beside it describes: copy it again"
-                )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCard(FilesCard):
-    """The content of `encoder.json`."""
-
-    file_name = "encoder.json"
-
-    dimension: int
-    """The length of a vector."""
-    max_tokens: int
-    """How many tokens of a text the model reads, special ones included."""
-    pooling: str
-    """How the vectors of the tokens become one: `mean` of all, or `cls`, the first alone."""
-    query_prefix: str
-    """What the model wants before a question."""
-    document_prefix: str
-    """What the model wants before a document."""
-
-
-@dataclass(frozen=True, slots=True)
-class RerankerCard(FilesCard):
-    """The content of `reranker.json`, for a model that gives one number (a logit) for two texts."""
-
-    file_name = "reranker.json"
-
-    max_tokens: int
-    """How many tokens of both texts the model reads, special ones included."""
-
-
-def write_card(card: FilesCard, folder: Path) -> None:
-    """Write `encoder.json` or `reranker.json`."""
-    (folder / card.file_name).write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")
+                raise EncoderError(f"{folder / name} is not the file that the card beside it describes: copy it again")
 
 
 def file_sha256(path: Path) -> str:
-    """64 hex digits; 15 ms for 23 MB.
-
-    Raises:
-        EncoderError: the file cannot be read.
-    """
+    """Return 64 hex digits; EncoderError where the file cannot be read. 15 ms for 23 MB."""
     try:
         return sha256(path.read_bytes()).hexdigest()
     except OSError as error:
@@ -135,10 +94,6 @@ class OnnxEncoder(TokenEncoder):
     def __init__(self, folder: Path = BUNDLED_MODEL, settings: EncoderSettings | None = None) -> None:
         """Read encoder.json alone; the tokenizer and the model are loaded when they are first needed.
 
-        Args:
-            folder: of the model and its encoder.json.
-            settings: the prefixes, and how many tokens of a text are read.
-
         Raises:
             EncoderError: the folder holds no model.
         """
@@ -146,7 +101,6 @@ class OnnxEncoder(TokenEncoder):
         self._folder = folder
         self._card = ModelCard.read(folder)
         self._tokens = Tokens.in_file(folder / TOKENIZER_NAME)
-        self._is_verified = False
 
     @cached_property
     def fingerprint(self) -> str:
@@ -174,9 +128,6 @@ class OnnxEncoder(TokenEncoder):
         return open_session(self._folder / MODEL_NAME, threads=1)
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        if not are_questions and not self._is_verified:  # once, and 15 ms that a question need not wait for
-            self._card.verify(self._folder)
-            self._is_verified = True
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         try:
@@ -192,16 +143,7 @@ class OnnxEncoder(TokenEncoder):
 
     def _one(self, ids: Sequence[int]) -> FloatMatrix:
         """Return (d,), not yet a unit vector."""
-        numbers = np.array([ids], dtype=np.int64)
-        known = {
-            "input_ids": numbers,
-            "attention_mask": np.ones_like(numbers),
-            "token_type_ids": np.zeros_like(numbers),
-        }
-        wanted = {item.name: known[item.name] for item in self._session.get_inputs()}
-        # The first output; the bundled model was trained with a second one, of its tokens, which nothing reads.
-        output = self._session.get_outputs()[0].name
-        hidden: FloatMatrix = self._session.run([output], wanted)[0][0]
+        hidden = run_model(self._session, ids, np.zeros_like(ids))[0]
         pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
         return pooled
 
@@ -223,6 +165,14 @@ def open_session(path: Path, threads: int) -> "InferenceSession":
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except onnx_errors() as error:
         raise EncoderError(f"{path} cannot be loaded: {error}") from error
+
+
+def run_model(session: "InferenceSession", ids: Sequence[int], types: npt.ArrayLike) -> FloatMatrix:
+    """Return the first output for one row of tokens: the bundled encoder has a second one, which nobody reads."""
+    known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": types}
+    given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in session.get_inputs()}
+    output: FloatMatrix = session.run([session.get_outputs()[0].name], given)[0]
+    return output
 
 
 def usable_cores() -> int:
@@ -271,10 +221,8 @@ class CrossEncoder:
         """
         session, tokenizer = self._model
         pair = tokenizer.encode(readable(question), readable(text))
-        known = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
-        given = {item.name: np.array([known[item.name]]) for item in session.get_inputs()}
         try:
-            logits = np.asarray(session.run(None, given)[0])
+            logits = np.asarray(run_model(session, pair.ids, pair.type_ids))
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
         if logits.size != 1 or not np.isfinite(logits).all():
@@ -285,7 +233,7 @@ class CrossEncoder:
     def _model(self) -> "tuple[InferenceSession, Tokenizer]":
         from tokenizers import Tokenizer  # 20 ms
 
-        card = RerankerCard.read(self._folder)
+        card = ModelCard.read(self._folder, RERANKER_CARD)
         try:
             tokenizer = Tokenizer.from_str((self._folder / TOKENIZER_NAME).read_text(encoding="utf-8"))
         except OSError as error:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
 from mcp import types
@@ -38,13 +38,9 @@ from retriever.serving.mcp_answers import (
     write_outline,
     write_related,
 )
-from retriever.serving.pool import Arguments, read_arguments
+from retriever.serving.pool import Arguments, ServedIndex, read_arguments
 from retriever.settings.layers import profile_names
 from retriever.several import prefix_references
-
-if TYPE_CHECKING:
-    from retriever.serving.pool import ServedIndex
-
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -68,19 +64,16 @@ Cursor = Annotated[int, Field(description="Where to go on, as the last answer sa
 class Tool(Arguments):
     """The arguments of a call."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-
     index: str = Field(default="", description="One of them by name, as hits have it.")
 
-    def locate(self, served: "ServedIndex", reference: str) -> "tuple[ServedIndex, str, str]":
+    def locate(self, served: ServedIndex, reference: str) -> tuple[ServedIndex, str, str]:
         """Return the index that a reference is of, the reference in that, and what its references begin with here."""
         for name in served.names:
             if reference.startswith(f"{name}::") and self.index in ("", name):
                 return served.choose(name), reference.removeprefix(f"{name}::"), f"{name}::"
         return served.choose(self.index), reference, f"{self.index}::" if self.index else ""
 
-    def answer(self, served: "ServedIndex") -> str:
+    def answer(self, served: ServedIndex) -> str:
         """Answer the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
 
@@ -91,9 +84,6 @@ class SearchTool(Tool):
     Filters in a question: in:folder, -"word", "exact phrase".
     Gives citations (file:first-last), texts, and a verdict (answered, weak, none).
     """
-
-    name = "search"
-    title = "Search the documents"
 
     question: Question
     conversation: Conversation = ()
@@ -112,7 +102,7 @@ class SearchTool(Tool):
     max_tokens: MaxTokens = 900
     cursor: Cursor = 0
 
-    def answer(self, served: "ServedIndex") -> str:
+    def answer(self, served: ServedIndex) -> str:
         folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
@@ -131,15 +121,12 @@ class AnswerTool(Tool):
     A local language model writes them where one runs: slow. Otherwise they are quoted.
     """
 
-    name = "answer"
-    title = "Answer from the documents"
-
     question: Question
     conversation: Conversation = ()
     path: str = Field(default="", description="Only from this file or folder.")
     max_tokens: MaxTokens = 900
 
-    def answer(self, served: "ServedIndex") -> str:
+    def answer(self, served: ServedIndex) -> str:
         scope = Scope((self.path,) if self.path else ())
         short = served.choose(self.index).open().answer(AskRequest(self.question, self.conversation, scope))
         if self.index:
@@ -155,15 +142,12 @@ class AnswerTool(Tool):
 class OutlineTool(Tool):
     """Show the folders, files and headings, in as much detail as fits."""
 
-    name = "outline"
-    title = "Show the outline"
-
     place: str = Field(default="", description="A folder, file or citation to look below.")
     depth: int = Field(default=0, description="How many levels; by default as many as fit.", ge=0, le=20)
     max_tokens: MaxTokens = 800
     cursor: Cursor = 0
 
-    def answer(self, served: "ServedIndex") -> str:
+    def answer(self, served: ServedIndex) -> str:
         index, reference, begin = self.locate(served, self.place)
         with index.open().view() as view:
             tree, top = load_tree_at(view.connection, reference)
@@ -176,14 +160,11 @@ class OutlineTool(Tool):
 class ReadTool(Tool):
     """Give the text of a section with all below it, of a file, or of lines of a file."""
 
-    name = "read"
-    title = "Read a section"
-
     place: Place
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = 0
 
-    def answer(self, served: "ServedIndex") -> str:
+    def answer(self, served: ServedIndex) -> str:
         index, reference, begin = self.locate(served, self.place)
         retriever = index.open()
         with retriever.view() as view:
@@ -195,13 +176,10 @@ class ReadTool(Tool):
 class RelatedTool(Tool):
     """List what is next to a section or file: parent, children, siblings, links, backlinks, similar ones."""
 
-    name = "related"
-    title = "Show related sections"
-
     place: Place
     max_tokens: MaxTokens = 2_000
 
-    def answer(self, served: "ServedIndex") -> str:
+    def answer(self, served: ServedIndex) -> str:
         index, reference, begin = self.locate(served, self.place)
         retriever = index.open()
         try:
@@ -216,8 +194,8 @@ class RelatedTool(Tool):
 
 
 TOOLS: Mapping[str, type[Tool]] = {
-    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, AnswerTool, RelatedTool)
-}
+    "search": SearchTool, "outline": OutlineTool, "read": ReadTool, "answer": AnswerTool, "related": RelatedTool,
+}  # fmt: skip
 
 
 class _Untitled(GenerateJsonSchema):
@@ -225,28 +203,6 @@ class _Untitled(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
-
-
-def make_tool_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments.
-
-    `indexes` are the names of those that are served, where they are several.
-    """
-    schema = tool.model_json_schema(schema_generator=_Untitled)
-    del schema["title"], schema["description"]
-    if indexes:
-        schema["properties"]["index"]["enum"] = list(indexes)
-    else:
-        del schema["properties"]["index"]
-    return schema
-
-
-def read_call(name: str, arguments: Mapping[str, object]) -> Tool:
-    """Return the call of a tool, a null argument as if not given; UsageError names every mistake, and its cure."""
-    tool = TOOLS.get(name)
-    if tool is None:
-        raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")
-    return read_arguments(tool, {key: value for key, value in arguments.items() if value is not None})
 
 
 log = logging.getLogger(__name__)
@@ -261,7 +217,7 @@ BUG = "this is a bug of the server; ask the user to look at its standard error. 
 class DocumentServer(MCPServer[Any]):
     """The tools of one index, or of several."""
 
-    def __init__(self, index: "ServedIndex") -> None:
+    def __init__(self, index: ServedIndex) -> None:
         super().__init__(
             "hybrid-retrieve",
             title="Hybrid Retrieve",
@@ -297,27 +253,32 @@ class DocumentServer(MCPServer[Any]):
 def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
     """Describe the tools to an agent: none of them changes anything, nor looks outside the documents.
 
-    `indexes` is as in `make_tool_schema`.
+    `indexes` are the names of those that are served, where they are several.
     """
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
-    return [
-        types.Tool(
-            name=tool.name,
-            title=tool.title,
-            description=" ".join((tool.__doc__ or "").split()),
-            input_schema=make_tool_schema(tool, indexes),
-            annotations=hints,
-        )
-        for tool in TOOLS.values()
-    ]
+    tools = []
+    for name, tool in TOOLS.items():
+        schema = tool.model_json_schema(schema_generator=_Untitled)
+        description = " ".join(schema.pop("description").split())
+        if indexes:
+            schema["properties"]["index"]["enum"] = list(indexes)
+        else:
+            del schema["properties"]["index"]
+        del schema["title"]
+        tools.append(types.Tool(name=name, description=description, input_schema=schema, annotations=hints))
+    return tools
 
 
-def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+def call_tool(index: ServedIndex, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
     """Return the result of a call; an error is a result as well, which says what to do."""
     try:
-        text, is_error = read_call(name, arguments).answer(index), False
+        if name not in TOOLS:
+            raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")
+        # A null argument is as if it was not given.
+        given = {key: value for key, value in arguments.items() if value is not None}
+        text, is_error = read_arguments(TOOLS[name], given).answer(index), False
     except Exception as error:  # the server goes on, whatever it is
         text, is_error = describe_error(error), True
     return types.CallToolResult(content=[types.TextContent(type="text", text=make_sendable(text))], is_error=is_error)
@@ -338,7 +299,7 @@ def make_sendable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def make_mcp_app(index: "ServedIndex") -> Starlette:
+def make_mcp_app(index: ServedIndex) -> Starlette:
     """Return the application of a server: one POST for each message, no sessions to keep."""
     app = DocumentServer(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.onnx import ModelCard, RerankerCard
+from retriever.embedding.onnx import RERANKER_CARD, ModelCard
 from retriever.errors import (
     CommandHint,
     EncoderError,
@@ -149,7 +149,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
             folder = Path(settings.model).expanduser()
             says = f"{folder} is there and has its checksums"
             try:
-                RerankerCard.read(folder).verify(folder)
+                ModelCard.read(folder, RERANKER_CARD).verify(folder)
             except EncoderError as error:
                 problem = str(error)
         case "endpoint":

@@ -8,7 +8,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
-from retriever.embedding.onnx import ModelCard, OnnxEncoder, write_card
+from retriever.embedding.onnx import ModelCard, OnnxEncoder
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from tests.shelf import Shelf
@@ -50,7 +50,7 @@ def test_the_bundled_model_is_opened_once_by_its_name_or_none() -> None:
 
 def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) -> None:
     """The folder is what scripts/export_model.py writes: another pooling, so other vectors."""
-    write_card(replace(ModelCard.read(folder), pooling="cls"), folder)
+    replace(ModelCard.read(folder), pooling="cls").write(folder)
     shelf = Shelf(tmp_path, {"otter.md": "# Otter\n\nIt sleeps beside the river.\n", "fox.md": "# Fox\n\nIt runs.\n"})
     settings = {"encoder": {"model": str(folder)}}
     index_folders([shelf.docs], shelf.index, settings=settings)
@@ -90,7 +90,7 @@ def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEnc
     changed = [opened(max_tokens=128), opened(query_prefix="q "), opened(document_prefix="q ")]
     card = ModelCard.read(folder)
     for other in (replace(card, model_sha256="0" * 64), replace(card, pooling="cls")):
-        write_card(other, folder)
+        other.write(folder)
         changed.append(OnnxEncoder(folder))
     assert len({encoder.fingerprint, *(one.fingerprint for one in changed)}) == 6
 
@@ -105,12 +105,9 @@ def test_opening_reads_neither_model_nor_tokenizer(folder: Path) -> None:
 
 
 def test_a_damaged_model_is_named(folder: Path) -> None:
-    with (folder / "model.onnx").open("r+b") as file:
-        file.seek(10_000_000)
-        file.write(b"damage")
-    with pytest.raises(EncoderError, match=r"model\.onnx is not the file that encoder\.json beside it describes"):
-        OnnxEncoder(folder).encode_documents(["x"])
     (folder / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(EncoderError, match=r"model\.onnx is not the file that the card beside it describes"):
+        ModelCard.read(folder).verify(folder)
     with pytest.raises(EncoderError, match=r"model\.onnx cannot be loaded"):
         OnnxEncoder(folder).encode_queries(["x"])
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retriever import open_retriever
-from retriever.embedding.onnx import READER, PassageReader, RerankerCard
+from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader
 from retriever.errors import EncoderError
 from tests.shelf import write_pages
 
@@ -30,7 +30,7 @@ def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
 
 
 def test_its_files_are_those_of_its_card() -> None:
-    RerankerCard.read(READER).verify(READER)
+    ModelCard.read(READER, RERANKER_CARD).verify(READER)
 
 
 def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_doctor_compares_the_files_with_their_checksums(
     monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_MODEL", str(folder))
     assert "is there and has its checksums" in cli("doctor", "--llm", code=(0, 1)).out
     (folder / "tokenizer.json").write_bytes((BUNDLED_MODEL / "tokenizer.json").read_bytes() + b" ")
-    assert "is not the file that reranker.json beside it describes" in cli("doctor", "--llm", code=1).out
+    assert "is not the file that the card beside it describes" in cli("doctor", "--llm", code=1).out
 
 
 FAULTS = {
