@@ -18,7 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pageindex.corpus import read_file
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
@@ -34,12 +34,12 @@ from retriever.expansion.prompt import (
 from retriever.expansion.screening import count_rare_names, count_reasons, find_related, reason_to_skip, screen
 from retriever.files import find_cache_file, make_private_folder, write_file
 from retriever.protocols import Encoder
-from retriever.query import AskRequest, Dropped, ExpansionReport, FollowUp, Query, as_turns
+from retriever.query import AskRequest, Dropped, Expansion, ExpansionReport, FollowUp, Query, as_turns
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.generator import Generator
 from retriever.served.speed import USUAL
-from retriever.served.task import Task
+from retriever.served.task import Task, Written
 from retriever.settings.schema import Profile
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
@@ -49,14 +49,12 @@ if TYPE_CHECKING:
 
 
 OpenView = Callable[[], AbstractContextManager[View]]
-# The generator and the seconds that it has -> the task that it can do in them.
-FitTask = Callable[[Generator, float | None], Task[WrittenExpansion]]
 
 
 class Expander:
     """Expands questions to one index; safe to share between threads."""
 
-    def __init__(self, settings: Profile, open_generator: Callable[[], Generator]) -> None:
+    def __init__(self, settings: Profile, open_generator: "Callable[[], Generator]") -> None:
         self._settings = settings
         self._open_generator = open_generator
 
@@ -65,10 +63,22 @@ class Expander:
 
         The recorder has the reason where the language model was asked for, and there are none.
         """
+        settings, reason = self._settings, ""
         follow_up = self._understand(request, open_view, recorder)
         if follow_up is not None:
             request = replace(request, question=follow_up.question)
-        return replace(self._expand_question(request, open_view, recorder), follow_up=follow_up)
+        if request.expansion is None and not settings.use_llm:
+            reason = "the language model is switched off (use_llm)"
+        elif not (settings.rewordings or settings.hyde_variants):
+            reason = "there is nothing to write: rewordings and hyde_variants are 0"
+        if reason:
+            if settings.hyde == "always":
+                recorder.degrade(StageName.EXPAND, reason)
+            return ExpandedQuery(request.question, follow_up=follow_up)
+        with recorder.stage(StageName.EXPAND) as note:
+            usable, report = self._expand(request, open_view, recorder)
+            note.text = report.note
+        return ExpandedQuery(request.question, usable, report, follow_up)
 
     def _understand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> FollowUp | None:
         """Return how the question is understood by those before it; None where it stands alone."""
@@ -84,8 +94,9 @@ class Expander:
                 words = carry_words(question, turns, partial(find_rarity, view))
             understood = FollowUp(" ".join((question, *words)), words)
             if self._settings.use_llm:
+                task = build_rewriting(question, turns)
                 try:
-                    answer, _ = self._ask(build_rewriting(question, turns), recorder.deadline, StageName.FOLLOW_UP)
+                    answer, _ = self._ask(task, recorder.deadline, StageName.FOLLOW_UP)
                     written = " ".join(answer.standalone_question.split())
                     if fault := find_fault(written, question, turns, languages):
                         recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
@@ -96,35 +107,31 @@ class Expander:
             note.text = f"understood as: {understood.question}"
         return understood if understood.question != question else None
 
-    def _expand_question(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
-        settings, reason = self._settings, ""
-        if request.expansion is None and not settings.use_llm:
-            reason = "the language model is switched off (use_llm)"
-        elif not (settings.rewordings or settings.hyde_variants):
-            reason = "there is nothing to write: rewordings and hyde_variants are 0"
-        if reason:
-            if settings.hyde == "always":
-                recorder.degrade(StageName.EXPAND, reason)
-            return ExpandedQuery(request.question)
-        with recorder.stage(StageName.EXPAND) as note:
-            expanded = self._expand(request, open_view, recorder)
-            note.text = expanded.report.note if expanded.report else ""
-        return expanded
-
-    def _expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
+    def _expand(
+        self, request: AskRequest, open_view: OpenView, recorder: Recorder
+    ) -> tuple[Expansion, ExpansionReport]:
         question, settings = request.question, self._settings
         reason, names, grounding = self._look_into_index(question, open_view)
         if reason:
-            return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
+            return Expansion(), ExpansionReport(f"not needed: {reason}", gated=True)
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
+
+            def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
+                target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
+                # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
+                planned, readable = plan_expansion(settings, question, generator.speed or USUAL, target)
+                task = build_expansion_task(question, grounding, planned)
+                room = generator.room(task.instructions, task.max_tokens, seconds)
+                return replace(task, material=build_material(question, grounding, min(room, readable)))
+
+            started = perf_counter()
             try:
-                started = perf_counter()
-                written, is_cached = self._write(question, grounding, recorder.deadline)
+                task = build_expansion_task(question, grounding, settings)
+                written, is_cached = self._ask(task, recorder.deadline, StageName.EXPAND, fit)
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
-                note = "skipped" if isinstance(error, OutOfTimeError) else "failed"
-                return ExpandedQuery(question, report=ExpansionReport(note))
+                return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
             milliseconds = None if is_cached else milliseconds_since(started)
             note = "cached" if milliseconds is None else f"written in {milliseconds:,.0f} ms"
             expansion = written.expansion()
@@ -138,8 +145,7 @@ class Expander:
         usable, dropped = screen(question, wanted, settings.hyde_max_chars, names)
         nothing = [] if any(usable.texts) else ["nothing to search with"]
         note = "; ".join((report.note, *count_reasons(dropped), *nothing))
-        report = replace(report, note=note, dropped=dropped, intent=expansion.intent)
-        return ExpandedQuery(question, usable, report)
+        return usable, replace(report, note=note, dropped=dropped, intent=expansion.intent)
 
     def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Grounding]:
         """Return why the question is searched as it is, or ""; its rare names; and the words of the documents."""
@@ -156,35 +162,24 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
-    def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[WrittenExpansion, bool]:
-        """Return what the model writes, or has written before, and whether it was cached. Failures are not cached."""
-
-        def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
-            target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
-            # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
-            planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
-            task = build_expansion_task(question, grounding, planned)
-            room = generator.room(task.instructions, task.max_tokens, seconds)
-            return replace(task, material=build_material(question, grounding, min(room, readable)))
-
-        task = build_expansion_task(question, grounding, self._settings)
-        return self._ask(task, deadline, StageName.EXPAND, fit)
-
     def _ask(
         self,
-        task: Task[WrittenExpansion],
+        task: Task[Written],
         deadline: Deadline,
         stage: StageName,
-        fit: FitTask | None = None,
-    ) -> tuple[WrittenExpansion, bool]:
-        """Return what the model writes for a task, which `fit` cuts to the time there is, and whether it was cached."""
+        fit: "Callable[[Generator, float | None], Task[Written]] | None" = None,
+    ) -> tuple[Written, bool]:
+        """Return what the model writes, or has written before, and whether it was cached. Failures are not cached.
+
+        `fit` makes the task that it can do in its seconds.
+        """
         generator = self._open_generator()
         key = cache_key(generator.identity, task)
-        if cached := read_cached(key):
+        if cached := read_cached(key, task.answer):
             return cached, True
         seconds = deadline.seconds_for(stage)
         written = generator.write_planned(lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
-        keep_expansion(key, written)
+        keep_written(key, written)
         return written, False
 
 
@@ -222,24 +217,24 @@ MAX_BYTES = 50_000  # of an entry; no question needs a longer answer
 _FILE_NAME = re.compile(r"[0-9a-f]{64}\.json")  # of ours: nothing else in the folder is removed
 
 
-def cache_key(model: str, task: Task[WrittenExpansion]) -> str:
+def cache_key(model: str, task: Task[Written]) -> str:
     """Return a hash of the model, the prompt and its numbers, the question in any case and spacing, the grounding."""
     parts = [model, task.instructions, task.temperature, task.max_tokens, " ".join(task.material.casefold().split())]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def read_cached(key: str) -> WrittenExpansion | None:
+def read_cached(key: str, kind: type[Written]) -> Written | None:
     """Return what is kept for the key, if anything."""
     folder = find_cache_file(FOLDER_NAME)
     if folder is None:
         return None
     try:
-        return WrittenExpansion.model_validate_json(read_file(folder / f"{key}.json", MAX_BYTES))
+        return kind.model_validate_json(read_file(folder / f"{key}.json", MAX_BYTES))
     except (OSError, ValidationError):  # there is none, or another version wrote it
         return None
 
 
-def keep_expansion(key: str, written: WrittenExpansion) -> None:
+def keep_written(key: str, written: BaseModel) -> None:
     """Keep what a model wrote; the oldest ones go."""
     folder = find_cache_file(FOLDER_NAME)
     if folder is None:

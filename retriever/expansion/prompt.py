@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -121,7 +121,6 @@ class WrittenExpansion(BaseModel):
     queries: Texts = []
     hyde: Texts = []
     intent: Text = Field(default="", json_schema_extra={"enum": list(INTENTS)})
-    standalone_question: Text = ""  # of a follow-up, which is a task of its own
 
     def expansion(self) -> Expansion:
         def strip(texts: list[str]) -> tuple[str, ...]:
@@ -134,29 +133,29 @@ class WrittenExpansion(BaseModel):
         )
 
 
-def list_fields(settings: Profile) -> tuple[str, ...]:
-    """Return what the model writes."""
-    wanted = {"queries": settings.rewordings, "hyde": settings.hyde_variants, "intent": 1}
-    return tuple(name for name, count in wanted.items() if count)
-
-
 @lru_cache(maxsize=32)
-def shape_of(fields: tuple[str, ...], rewordings: int = 3, passages: int = 3) -> type[WrittenExpansion]:
-    """Return the object with these fields alone in its JSON schema, each bounded; what comes besides is read."""
+def shape_of(rewordings: int, passages: int) -> type[WrittenExpansion]:
+    """Return the object as a JSON schema of what is asked for, each bounded; what comes besides is read."""
     # Without bounds a small model writes one list, or one text, until it is stopped.
-    counts, chars = {"queries": rewordings, "hyde": passages}, {"queries": 200, "hyde": MAX_PASSAGE_CHARS}
+    bounds = {"queries": (rewordings, 200), "hyde": (passages, MAX_PASSAGE_CHARS)}
 
-    def keep(schema: dict[str, Any]) -> None:
-        properties = {name: schema["properties"][name] for name in fields}
-        for name, bounded in properties.items():
-            if name in counts:
-                bounded |= {"maxItems": max(1, counts[name]), "items": {"type": "string", "maxLength": chars[name]}}
-            elif name != "intent":
-                bounded["maxLength"] = 300
-        schema["properties"], schema["required"] = properties, list(fields)
+    def bound(schema: dict[str, Any]) -> None:
+        properties = schema["properties"]
+        for name, (count, chars) in bounds.items():
+            properties[name] |= {"maxItems": count, "items": {"type": "string", "maxLength": chars}}
+            if not count:
+                del properties[name]
+        schema["required"] = list(properties)
 
-    named = {"model_config": ConfigDict(json_schema_extra=keep), "__module__": __name__, "__doc__": None}
-    return cast("type[WrittenExpansion]", type("WrittenExpansion", (WrittenExpansion,), named))
+    class Bounded(WrittenExpansion):
+        model_config = ConfigDict(json_schema_extra=bound)
+
+    return Bounded
+
+
+def list_fields(settings: Profile) -> list[str]:
+    """Return what the model writes."""
+    return list(shape_of(settings.rewordings, settings.hyde_variants).model_json_schema()["properties"])
 
 
 def build_instructions(settings: Profile) -> str:
@@ -196,7 +195,7 @@ def build_expansion_task(question: str, grounding: Grounding, settings: Profile)
     return Task(
         instructions=build_instructions(settings),
         material=build_material(question, grounding),
-        answer=shape_of(list_fields(settings), settings.rewordings, settings.hyde_variants),
+        answer=shape_of(settings.rewordings, settings.hyde_variants),
         max_tokens=count_answer_tokens(settings),
         temperature=settings.hyde_temperature,
         example=json.dumps({name: _EXAMPLE[name] for name in list_fields(settings)}),

@@ -125,10 +125,10 @@ def test_expansions_are_remembered_and_the_oldest_go(folder: Path, monkeypatch: 
     folder.mkdir(parents=True)
     (folder / "theirs.txt").write_text("a stranger's")
     for number, key in enumerate("abc"):
-        expand.keep_expansion(key * 64, WrittenExpansion(queries=[key]))
+        expand.keep_written(key * 64, WrittenExpansion(queries=[key]))
         os.utime(folder / f"{key * 64}.json", (number, number))
-    assert expand.read_cached("a" * 64) is None, "the folder holds the two that came last"
-    assert expand.read_cached("c" * 64) == WrittenExpansion(queries=["c"])
+    assert expand.read_cached("a" * 64, WrittenExpansion) is None, "the folder holds the two that came last"
+    assert expand.read_cached("c" * 64, WrittenExpansion) == WrittenExpansion(queries=["c"])
     assert sorted(path.name[0] for path in folder.iterdir()) == ["b", "c", "t"]
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.json"))
 
@@ -136,18 +136,18 @@ def test_expansions_are_remembered_and_the_oldest_go(folder: Path, monkeypatch: 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", bytes(60_000)])
 def test_a_damaged_file_is_no_expansion_and_is_replaced(folder: Path, content: bytes) -> None:
     written = WrittenExpansion(queries=["a"])
-    expand.keep_expansion("a" * 64, written)
+    expand.keep_written("a" * 64, written)
     (folder / f"{'a' * 64}.json").write_bytes(content)
-    assert expand.read_cached("a" * 64) is None
-    expand.keep_expansion("a" * 64, written)
-    assert expand.read_cached("a" * 64) == written
+    assert expand.read_cached("a" * 64, WrittenExpansion) is None
+    expand.keep_written("a" * 64, written)
+    assert expand.read_cached("a" * 64, WrittenExpansion) == written
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(folder: Path) -> None:
     folder.parent.mkdir()
     folder.write_text("a file")
-    expand.keep_expansion("a" * 64, WrittenExpansion())
-    assert expand.read_cached("a" * 64) is None
+    expand.keep_written("a" * 64, WrittenExpansion())
+    assert expand.read_cached("a" * 64, WrittenExpansion) is None
 
 
 def test_the_key_knows_model_question_and_grounding() -> None:
