@@ -22,7 +22,7 @@ from retriever.searching.sources import (
     rank_recency,
     rank_semantic,
 )
-from retriever.settings.schema import Profile, RerankStageSettings
+from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Signals, Source, StageName
 
@@ -64,8 +64,8 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             from retriever.rerank.stage import RerankRequest, rerank
 
             names = find_entities(expanded.question)
-            request, settings = RerankRequest(expanded.question, words, names), profile.part(RerankStageSettings)
-            candidates = rerank(view, models.reranker, request, candidates, settings, recorder, note)
+            request = RerankRequest(expanded.question, words, names)
+            candidates = rerank(view, models.reranker, request, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
         read = partial(read_units, view, models.reader, expanded.question, recorder) if models.reader else None
         hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile, read)

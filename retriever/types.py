@@ -212,7 +212,7 @@ class Hit(Cited):
         return f"<Hit {self.rank}: {self.citation} {self.title!r}>"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class SimilarSection(Cited):
     """A section that is near in meaning to another one."""
 
@@ -227,9 +227,6 @@ class SimilarSection(Cited):
     """The cosine of the means of both sections' chunk vectors, -1 to 1."""
     same_file: bool
     """Whether it is in the file of the other one."""
-
-    def __repr__(self) -> str:
-        return f"<SimilarSection {self.rank}: {self.citation} {self.similarity:.2f}>"
 
 
 @dataclass(frozen=True, slots=True)

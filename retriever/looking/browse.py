@@ -25,16 +25,13 @@ from retriever.store.reading import OutlineNode, StoredNode
 from retriever.types import CitationState, Cited
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt(Cited):
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
     text: str  # the lines of `span`, each with its line end
     title: str  # of the node that holds the first of the lines
     breadcrumb: tuple[str, ...]  # the node's
-
-    def __repr__(self) -> str:
-        return f"<Excerpt {self.citation} {self.title!r}>"
 
 
 def load_tree(connection: Connection) -> DocumentTree:

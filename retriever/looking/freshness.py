@@ -20,10 +20,6 @@ from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
-# Seconds; a look takes so long at about five thousand files. One that takes n times as long is made after n times the
-# pause, so that looking takes no more than a tenth of the time of who asks all the time.
-SHORT_LOOK_S = 0.1
-
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
@@ -42,15 +38,13 @@ class Watch:
         self._request = request
         self._profile = request.profile
         self._looked = float("-inf")
-        self._look_s = 0.0  # how long the last look took
         self._freshness = Freshness()
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Looks, if the last look is not too young, and indexes what changed when that is little."""
         if index.store.is_shared:
             return self._freshness
-        pause = self._profile.refresh_seconds * max(1.0, self._look_s / SHORT_LOOK_S)
-        if time.monotonic() - self._looked < pause:
+        if time.monotonic() - self._looked < self._profile.refresh_seconds:
             self._freshness = replace(self._freshness, refreshed=0)
         else:
             self._freshness = self._look(index)
@@ -58,10 +52,8 @@ class Watch:
         return self._freshness
 
     def _look(self, index: OpenIndex) -> Freshness:
-        started = time.monotonic()
         with index.view() as view:
             diffs, problems = self.find_changes(view)
-            self._look_s = time.monotonic() - started
             can_index, number = matches_config(view.connection, self._request), view.number
         changed = sum(map(len, diffs))
         reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)

@@ -11,7 +11,7 @@ from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, R
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.open_index import View
-from retriever.settings.schema import RerankStageSettings
+from retriever.settings.schema import Profile
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, cut_around
 from retriever.trace import Note, Recorder
@@ -64,7 +64,7 @@ def rerank(
     reranker: Reranker | None,
     request: RerankRequest,
     candidates: tuple[Candidate, ...],
-    settings: RerankStageSettings,
+    profile: Profile,
     recorder: Recorder,
     note: Note,
 ) -> tuple[Candidate, ...]:
@@ -73,7 +73,7 @@ def rerank(
     The first `candidate_cap` are reranked; the others follow as they come. Without a reranker, and when it fails (the
     recorder has why), the candidates are exactly those that came.
     """
-    pool = candidates[: settings.candidate_cap]
+    pool = candidates[: profile.candidate_cap]
     if reranker is None:
         recorder.degrade(StageName.RERANK, "the language model is switched off (use_llm)")
         note.skip()
@@ -82,7 +82,7 @@ def rerank(
         note.skip(pluralize(len(pool), "candidate"))
         return candidates
     try:
-        inputs = build_inputs(view, pool, request.words, settings)
+        inputs = build_inputs(view, pool, request.words, profile)
         seconds = recorder.deadline.seconds_for(StageName.RERANK)
         output = reranker.score(request.question, inputs, seconds)
     except OutOfTimeError as error:
@@ -95,16 +95,16 @@ def rerank(
         return candidates
 
     scores = []
-    is_boosted = bool(request.entities and settings.entity_boost)
+    is_boosted = bool(request.entities and profile.entity_boost)
     nodes = view.tree.read([candidate.node_id for candidate in pool]) if is_boosted else {}
     for candidate, score in zip(pool, output.scores, strict=True):
         boost, remark = 0.0, ""
         if node := nodes.get(candidate.node_id):
             named = count_named(request.entities, node.titled_body)
-            boost = named * settings.entity_boost
+            boost = named * profile.entity_boost
             remark = f"{named} of {len(request.entities)} entities" if named else ""
         scores.append(RerankScore(candidate, score, boost, remark))
-    blend = settings.rerank.blend
+    blend = profile.rerank.blend
     note.text = output.note
     best = blend_orders(scores, blend, output.scale)
     return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend))
@@ -114,7 +114,7 @@ def rerank(
 
 
 def build_inputs(
-    view: View, candidates: Sequence[Candidate], words: Collection[str], settings: RerankStageSettings
+    view: View, candidates: Sequence[Candidate], words: Collection[str], profile: Profile
 ) -> list[RerankInput]:
     """Return each candidate as the reranker reads it."""
     ids = [candidate.node_id for candidate in candidates]
@@ -125,8 +125,8 @@ def build_inputs(
     for candidate in candidates:
         node = nodes[candidate.node_id]
         matched = find_matched_chunk(candidate, chunks[node.id], words)
-        is_language_model = settings.rerank.kind == "llm"
-        max_chars = settings.rerank.passage_chars if is_language_model else settings.final_text_chars
+        is_language_model = profile.rerank.kind == "llm"
+        max_chars = profile.rerank.passage_chars if is_language_model else profile.final_text_chars
         text = cut_passage(node, matched, max_chars)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
         inputs.append(RerankInput(titles, text))

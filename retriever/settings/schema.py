@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from pageindex.corpus import MAX_FILE_BYTES
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
 INDEX_SECTIONS = ("encoder", "chunks", "documents")  # an index, whose content they decide, remembers them
 LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most these
-
-StageSettings = TypeVar("StageSettings")
 
 
 def setting(default: Any, help: str, short_flag: str = "") -> Any:  # noqa: ANN401 - as dataclasses.field, which takes the field's own type
@@ -165,17 +163,6 @@ class RerankSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RerankStageSettings:
-    """What the reranking reads of a profile, whose fields have the same names."""
-
-    use_llm: bool
-    candidate_cap: int
-    final_text_chars: int
-    entity_boost: float
-    rerank: RerankSettings
-
-
 # What a user says about the encoder.
 
 
@@ -266,8 +253,7 @@ class Profile:
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
     refresh_seconds: Annotated[float, Bounds(0, 1e9)] = setting(
         1.0,
-        "A retriever that stays open looks at the folders at most this often; where a look takes longer than 0.1 s, as "
-        "at ten thousand files, less often by as much.",
+        "A retriever that stays open looks at the folders at most this often.",
     )
     budget: Duration = setting(
         "",
@@ -310,11 +296,6 @@ class Profile:
     llm: LlmSettings = field(default_factory=LlmSettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
-
-    def part(self, kind: type[StageSettings]) -> StageSettings:
-        """The settings that one stage reads: a dataclass with some of the profile's fields."""
-        names = (item.name for item in dataclasses.fields(kind))  # type: ignore[arg-type] # a dataclass
-        return kind(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
