@@ -136,13 +136,10 @@ class AskRequest:
     """What may be found, beside the filters in the question."""
     expansion: Expansion | None = None
     """Other wordings of the question, in place of those that a language model would write."""
-    right: Sequence[str] = ()
-    """Words that are no slips, though the documents may lack them."""
 
     def __post_init__(self) -> None:
         """Take one text for a list of it."""
-        for name in ("conversation", "right"):
-            object.__setattr__(self, name, as_tuple(getattr(self, name)))
+        object.__setattr__(self, "conversation", as_tuple(self.conversation))
 
     @classmethod
     def of(cls, asked: "AskRequest | str") -> "AskRequest":

@@ -13,7 +13,7 @@ from retriever.context.gather import AnswerInContext, gather_sections
 from retriever.errors import IndexLockedError, IndexUnusableError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.query import AskRequest
-from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Trace
+from retriever.types import Answer, Degradation, Hit, IndexState, StageName
 
 if TYPE_CHECKING:
     from retriever.context.budget import ContextSection
@@ -55,15 +55,6 @@ class SeveralRetrievers(Closing):
                 answers[name] = retriever.search(question)
             except (IndexUnusableError, UsageError) as error:  # of a scope, another index may have the folder
                 failed[name] = error
-        # A word that one of them holds is right, whatever the others lack.
-        changed = {item.wrote for answer in answers.values() for item in answer.corrections}
-        right: set[str] = set()
-        for name in answers if changed else ():
-            with self._retrievers[name].view() as view:
-                right |= {word for word in changed if view.spellings.holds(word.lower())}
-        for name, answer in answers.items():
-            if any(item.wrote in right for item in answer.corrections):
-                answers[name] = self._retrievers[name].search(replace(AskRequest.of(question), right=sorted(right)))
         if not answers:
             raise next(iter(failed.values()))
         trouble = tuple(Degradation(StageName.INDEX, f"{name}: not asked: {error}") for name, error in failed.items())
@@ -114,17 +105,20 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         trouble: of indexes that could not be asked.
 
     Returns:
-        The hits of all, each with the name of its index; the best verdict of them, and the confidence of that.
+        The hits of all, each with the name of its index; the best verdict of them, and the confidence and the trace of
+        that.
     """
     best = min(answers.values(), key=lambda answer: (VERDICT_ORDER.index(answer.verdict), -answer.confidence))
     states = tuple(answer.index for answer in answers.values())
     scopes = [answer.scope for answer in answers.values() if answer.scope is not None]
-    traces = [answer.trace for answer in answers.values()]
     return replace(
         best,
         hits=fuse_hits(answers, top_k),
         matched_words=tuple(dict.fromkeys(chain.from_iterable(answer.matched_words for answer in answers.values()))),
-        corrections=tuple(dict.fromkeys(chain.from_iterable(answer.corrections for answer in answers.values()))),
+        # A word that one of them holds is no slip.
+        corrections=tuple(
+            item for item in best.corrections if all(item in answer.corrections for answer in answers.values())
+        ),
         index=sum_states(states),
         scope=replace(
             scopes[0],
@@ -141,17 +135,6 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
             for item in answer.degraded
         )
         + trouble,
-        trace=Trace(
-            stages=tuple(chain.from_iterable(trace.stages for trace in traces)),
-            rankings=tuple(
-                replace(
-                    ranking, items=tuple(replace(item, node_id=f"{name}::{item.node_id}") for item in ranking.items)
-                )
-                for name, answer in answers.items()
-                for ranking in answer.trace.rankings
-            ),
-            signals=best.trace.signals,
-        ),
     )
 
 

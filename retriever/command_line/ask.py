@@ -88,6 +88,8 @@ def ask(
     request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope)
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
+    if explain and opening.several is not None:
+        raise click.UsageError("--explain is of one index: name it with --index")
 
     def answer_early(retriever: "Retriever") -> None:
         """Answer as soon as keyword search can."""

@@ -124,7 +124,6 @@ def correct(
     spellings: Spellings,
     is_english: Callable[[str], bool],
     documents: tuple[str, ...] = (),
-    right: Collection[str] = (),
 ) -> Mended:
     """Return the question with its slips mended and half-typed words completed; all else in it stays as it is.
 
@@ -135,7 +134,6 @@ def correct(
         is_english: whether a word in lower case is an English one: who asks for a `padlock` means no `paddock`,
             whatever the documents are about.
         documents: their languages, beside English.
-        right: words as they were typed that stay.
     """
     # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
     words = [
@@ -144,7 +142,6 @@ def correct(
         if typed[0].isalpha()
         and SHORTEST_PREFIX <= len(typed[0]) <= LONGEST
         and not any(map(str.isupper, typed[0][1:]))
-        if typed[0] not in right
     ]
     spellings.look_up(form for word in words for form in (word.lower, *find_forms(word.plain)))
     reader = Reader(

@@ -40,7 +40,7 @@ class ExpandedQuery:
     scope: Scope = field(default_factory=Scope)  # what may be found
     corrections: tuple[Correction, ...] = ()  # what was mended in it
     half_typed: str = ""  # as it was typed, where its last word may be half typed
-    right: Sequence[str] | None = None  # words that are no slips, where it is still to be mended; else None
+    mends: bool = False  # whether it is still to be mended
 
 
 def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:

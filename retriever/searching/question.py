@@ -65,7 +65,7 @@ def read_question(request: AskRequest, recorder: Recorder, *, mends: bool) -> Ex
     """
     asked = clean_question(request.question, recorder)
     text, scope = split_filters(asked)
-    return ExpandedQuery(text, asked=asked, scope=request.scope + scope, right=request.right if mends else None)
+    return ExpandedQuery(text, asked=asked, scope=request.scope + scope, mends=mends)
 
 
 def split_filters(asked: str) -> tuple[str, Scope]:
@@ -100,11 +100,11 @@ def mend_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
 
     Its filters are not in it any more: a tag is meant as it is written.
     """
-    if asked.right is None or not view.number:
+    if not asked.mends or not view.number:
         return asked
-    mended = correct(asked.question, view.spellings, is_english_word, view.lexical.read_apart, asked.right)
+    mended = correct(asked.question, view.spellings, is_english_word, view.lexical.read_apart)
     return replace(
-        asked, question=mended.text, corrections=mended.corrections, half_typed=mended.half_typed, right=None
+        asked, question=mended.text, corrections=mended.corrections, half_typed=mended.half_typed, mends=False
     )
 
 
