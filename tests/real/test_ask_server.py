@@ -74,8 +74,3 @@ def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
     for url in ("http://192.168.1.5:8470", "ftp://localhost", "localhost:8470", "http://me:secret@localhost"):
         with pytest.raises(UsageError):
             ServerClient(url)
-
-
-@pytest.mark.parametrize("flags", ["--docs docs", "--index x", "--all", "--top-k 3", "--context"])
-def test_what_only_an_index_opened_here_can_do(server: Served, cli: Cli, flags: str) -> None:
-    assert flags.split()[0] in cli(QUESTION, "--server", server.url, *flags.split(), code=2).err or "--top-k" in flags

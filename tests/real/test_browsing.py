@@ -2,16 +2,14 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pageindex.node import Node, Span
+from pageindex.node import Span
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, CommandHint, UnknownReferenceError, UsageError
-from retriever.looking.browse import load_tree
-from retriever.store.reading import OutlineNode
 from tests.shelf import CountingEncoder, Shelf, write_pages
 
 GUIDE = """\
@@ -301,30 +299,3 @@ def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path) -> None:
             retriever.similar("nowhere.md")
     with shelf.open() as retriever, pytest.raises(UsageError, match="has no text that was embedded"):
         retriever.similar("empty.md")
-
-
-def ids_of(nodes: Iterable[OutlineNode | Node]) -> list[str]:
-    return [node.id for node in nodes]
-
-
-def test_what_a_search_loads_has_the_relatives_of_the_whole_tree(tmp_path: Path) -> None:
-    contents = (
-        "# Guide\n\n[B](#b), [faq](faq.md), [A](#a), [B again](#b)\n\n## A\n\n[top](#guide)\n\n## B\n\n## C\n\n## D\n"
-    )
-    shelf = Shelf(tmp_path, {"guide.md": contents, "faq.md": "# FAQ\n\nSee [A](guide.md#a) and [C](guide.md#c).\n"})
-    shelf.update()
-    with shelf.open() as retriever, retriever.view() as view:
-        whole = load_tree(view.connection)
-        ids = [node.id for node in whole.walk() if node.span]
-        view.tree.load_nodes(ids)
-        for node_id in ids:
-            assert ids_of(view.tree.links(node_id)) == ids_of(whole.links(node_id))
-            assert set(ids_of(view.tree.backlinks(node_id))) == set(ids_of(whole.backlinks(node_id)))
-            assert ids_of(view.tree.children(node_id)) == ids_of(whole.children(node_id))
-            # Folders are no part of what a search loads.
-            parent, above = view.tree.parent(node_id), whole.parent(node_id)
-            assert parent is None or (above is not None and parent.id == above.id)
-            for count in (2, None) if parent else ():
-                assert ids_of(view.tree.siblings(node_id, count)) == ids_of(whole.siblings(node_id, count))
-        assert view.tree.read(ids) == {node_id: whole.node(node_id) for node_id in ids}
-        assert [node.title for node in view.tree.links("guide.md#guide")] == ["A", "B", "FAQ"]

@@ -113,8 +113,3 @@ def test_what_a_language_model_writes_is_inert(place: Place) -> None:
         text = place.check(question, *wishes, OLLAMA_HOST=ollama.url)
         assert ollama.asked != []
     assert "eats grass" in text
-
-
-def test_json_is_exact(place: Place) -> None:
-    passage = json.loads(place.run("read", NAME, "--index", "index", "--json"))
-    assert (passage["text"], passage["file"]) == (PAGE, NAME)

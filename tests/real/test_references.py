@@ -17,7 +17,6 @@ from retriever.api import forget_documents, index_folders, open_retriever, open_
 from retriever.command_line.options import Opening
 from retriever.command_line.serve import open_served
 from retriever.errors import UsageError
-from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
@@ -88,11 +87,6 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
     for sentence in sentences:
         expected = lines_of(sentence.folder, sentence.file, sentence.span.first, sentence.span.last)
         assert retriever.read(sentence.citation).text == expected
-
-
-def test_a_scope_names_one_of_two_folders_of_one_name(retriever: Retriever) -> None:
-    hits = retriever.search(AskRequest("otters", scope=Scope(folders=("a/docs:",)))).hits
-    assert {hit.folder.rpartition("/")[0].rpartition("/")[2] for hit in hits} == {"a"}
 
 
 def read_json(cli: Cli, reference: str, *options: str | Path) -> dict[str, Any]:
@@ -209,32 +203,6 @@ def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, in
     assert forget_documents(["a/docs:README.md"], index).forgotten == ("a/docs:README.md",)
 
 
-def test_forget_takes_a_reference_that_names_its_index(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a/docs", "b/docs"):
-        index_folders([place / name])
-    monkeypatch.chdir(place)
-    cli("forget", "a/docs::sub/README.md")
-    assert forget_documents(["a/docs::README.md"], "a/docs").forgotten == ("README.md",)
-    with pytest.raises(UsageError):
-        forget_documents(["a/docs::b/docs:README.md", "b/docs::README.md"])
-    assert forget_documents(["a/docs::README.md"], undo=True).forgotten == ("README.md",)
-    left = {name: cli("tree", "--json", "--index", name).out for name in ("a/docs", "b/docs")}
-    assert "sub/README.md" not in left["a/docs"]
-    assert all(path in left["b/docs"] for path in ('"README.md"', '"sub/README.md"'))
-
-
-def test_a_folder_alone_is_named_when_a_second_one_comes(place: Path, index: Path) -> None:
-    index_folders([place / "notes"], place / "own")
-    with open_retriever((), place / "own") as retriever:
-        assert retriever.read("README.md:1").node_id.startswith("README.md#")
-        before = retriever.search("otters").hits[0]
-        index_folders([place / "b/docs"], place / "own")
-        after = next(hit for hit in retriever.search("otters").hits if hit.text == before.text)
-        assert after.node_id == f"notes:{before.node_id}"
-        assert retriever.read(after.node_id).text == retriever.read(f"{place}/notes/{before.citation}").text
-        assert not retriever.status().broken_links
-
-
 def test_status_names_the_folder_of_each_path_that_two_folders_hold(place: Path, index: Path, cli: Cli) -> None:
     link, bad = "\n[gone](gone.md)\n", b"---\ntags: [\n---\n# Same\n"
     for name in ("a/docs", "b/docs"):
@@ -277,25 +245,3 @@ def test_an_answer_of_several_indexes_names_the_index_in_each_reference(
     assert len(printed) == 5
     for shown in printed:
         assert "ters" in read_json(cli, shown)["text"] or "of" in read_json(cli, shown)["text"]
-
-
-def test_an_agent_reads_back_what_each_tool_says_of_one_of_several_indexes(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("a/docs", "b/docs"):
-        index_folders([place / name])
-    monkeypatch.chdir(place)
-    asked: dict[str, Any] = {"question": "otters sleep in the sun"}
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("search", asked), ("search", asked | {"index": "b/docs"}),
-        ("related", {"place": "sub/README.md#otters", "index": "b/docs"}),
-        ("outline", {"depth": 9, "max_tokens": 10_000, "index": "b/docs"}),
-    ]  # fmt: skip
-    with open_served(Opening(several=("a/docs", "b/docs"), settings=WORDS_ALONE), "") as served:
-        for tool, arguments in calls:
-            found = call_text(served, tool, **arguments)
-            citations = re.findall(r"`([^`\n]+:\d+(?:-\d+)?)`|  (\S+:\d+(?:-\d+)?)$", found, re.MULTILINE)
-            assert len(citations) >= 3
-            for citation in map("".join, citations):
-                assert citation.startswith(("a/docs::", "b/docs::"))
-                assert f"`{citation}`" in call_text(served, "read", place=citation)

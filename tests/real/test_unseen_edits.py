@@ -1,14 +1,11 @@
 """Edits that keep a file's size and time are noticed; a tree whose times say nothing is not read at every ask."""
 
 import os
-import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import pageindex.corpus
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, wait_until_trusted
 
 QUESTION = "which stamp pays for the journey?"
@@ -83,26 +80,6 @@ def test_every_way_to_ask_notices_it(
         assert "Nobody pays!" in answer.hits[0].text
 
 
-def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but the content tells: the file is indexed, and saved again, before its file system's clock moves on."""
-    identify = pageindex.corpus.identify
-
-    def tick(status: os.stat_result) -> tuple[int, int, int, int]:
-        size, mtime_ns, _, inode = identify(status)
-        return size, mtime_ns, tick_ns, inode
-
-    tick_ns = time.time_ns()
-    monkeypatch.setattr("pageindex.corpus.identify", tick)
-    monkeypatch.setattr("time.time_ns", lambda: tick_ns + 10**9)
-    shelf.update()
-    edit(shelf.docs)
-    with shelf.open(**NEVER_REFRESH) as retriever:
-        assert retriever.status().changed_files == ("mail.md",)
-        assert retriever.search(QUESTION).hits[0].citation_state == "stale"
-    answer = shelf.ask("nobody pays for the journey")
-    assert (answer.index.refreshed_files, answer.hits[0].citation_state) == (1, "exact")
-
-
 @pytest.mark.parametrize("mtime_ns", [0, -DAY_NS, 18_000 * DAY_NS])
 def test_an_unchanged_tree_is_not_read_at_every_ask(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str], mtime_ns: int
@@ -120,20 +97,3 @@ def test_an_unchanged_tree_is_not_read_at_every_ask(
             assert retriever.status().changed_files == ()
     assert reads == []
     assert shelf.snapshots() == ["snapshot-1"]
-
-
-def test_a_copy_of_the_tree_is_read_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
-    """Other inodes and other ctimes, the same contents: a restored backup, or a checkout."""
-    wait_until_trusted(monkeypatch)
-    set_times(shelf.docs, 0)
-    shelf.update()
-    away = shelf.docs.rename(shelf.place / "away")
-    shutil.copytree(away, shelf.docs)
-    reads.clear()
-    with shelf.open() as retriever:
-        assert retriever.status().changed_files == ()
-    assert sorted(reads) == sorted(PAGES)
-    assert shelf.ask(QUESTION).index.refreshed_files == 0
-    reads.clear()
-    assert shelf.ask(QUESTION).index.refreshed_files == 0
-    assert (reads, shelf.snapshots()) == ([], ["snapshot-1"])

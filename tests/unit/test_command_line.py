@@ -32,11 +32,6 @@ def test_what_is_asked(library: Sample, arguments: list[str], question: str, cli
     assert library.asked == [question]
 
 
-def test_a_bare_command_name_is_the_command(library: Sample, cli: Cli) -> None:
-    assert "After the response  guide/mail.md:3-5" in cli("tree", "-q").out
-    assert library.asked == []
-
-
 def test_help_has_many_names(cli: Cli) -> None:
     page = cli("--help").out
     assert "Examples:" in page

@@ -1,17 +1,15 @@
 """What is written about the command line is true; tests/real/test_examples.py runs every example."""
 
 import re
-from pathlib import Path
 
 import pytest
-import yaml
 from click import Option
 
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
 from retriever.command_line.program import load_command
 from retriever.command_line.show import format_profile, resolve_settings
-from retriever.settings.layers import load_profile, profile_names
+from retriever.settings.layers import profile_names
 from retriever.settings.schema import list_settings
 from scripts.build_docs import write_page
 from tests.program import PROJECT, Cli
@@ -60,15 +58,6 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
         assert flag in screen
     assert "--help-all" in screen
     assert all(flag in whole and flag not in screen for flag in ("--since", "--after", "--server"))
-
-
-@pytest.mark.parametrize("name", profile_names())
-def test_a_shown_profile_is_a_profile_file(name: str, tmp_path: Path) -> None:
-    text = format_profile(name, resolve_settings(name, {}))
-    path = tmp_path / "mine.yaml"
-    path.write_text(text, encoding="utf-8")
-    assert load_profile(str(path), environment={}) == load_profile(name, environment={})
-    assert yaml.safe_load(text)["encoder"]["kind"] == "onnx"
 
 
 def test_a_shown_profile_says_where_each_value_comes_from() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from retriever.command_line.console import Console, format_json
 from retriever.command_line.render import Page, show_answer
-from retriever.display.json import dump_answer, dump_expansion, load
+from retriever.display.json import dump_answer, load
 from retriever.display.phrases import EDITOR_TEMPLATES, EDITOR_VARIABLE, find_highlights, make_editor_link
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import UsageError
@@ -167,11 +167,6 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     assert not set(sanitize_line(text)) & {"\n", "\t"}
 
 
-@pytest.mark.parametrize("sign", [*OBEYED, *HIDING], ids=ascii)
-def test_each_of_them_is_seen(sign: str) -> None:
-    assert sanitize(f"a{sign}b") == sanitize_line(f"a{sign}b") == "a\ufffdb"
-
-
 def test_ordinary_text_stays_as_it_is_and_names_that_are_no_unicode_show_their_bytes() -> None:
     family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     text = f"tab\tand\nline; \u6771\u4eac, \u05e9\u05dc\u05d5\u05dd, {family}, {persian}, caf\xe9, e\u0301"
@@ -196,11 +191,6 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
     written = stream.buffer.getvalue()
     assert json.loads(written) == content
     assert ("\u6771\u4eac".encode() in written) == (encoding == "utf-8")
-
-
-def test_what_a_model_made_up_is_shown_where_it_is_asked_for() -> None:
-    shown = dump_expansion(REPORT, hypothetical=True)
-    assert (shown["passages"], shown["dropped"][0]["text"]) == (["invented"], "wild")
 
 
 def test_an_answer_comes_back_from_its_json() -> None:
@@ -260,15 +250,6 @@ def test_a_citation_is_a_link_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("FORCE_COLOR")
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b" not in show(HIT)
-
-
-def test_a_hostile_name_is_inert_in_the_link_and_in_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(EDITOR_VARIABLE, CODE)
-    page = show(hit(file="a\x1b]8;;http://evil\x1b\\\x07\n.md"))
-    [(address, text)] = LINK.findall(page)
-    assert address == "code://open?/docs/a%1B%5D8%3B%3Bhttp%3A/evil%1B%5C%07%0A.md#12"
-    assert "a\ufffd]8;;http:/evil\ufffd\\\ufffd\\x0a.md:12-34" in text
-    assert "\x1b]8;;http" not in page
 
 
 # A short answer, and progress.

@@ -75,13 +75,6 @@ def test_what_names_no_setting_or_profile_says_so() -> None:
     assert environment_layers({"HYBRID_RETRIEVE_INDEX": "/x"}) == []
 
 
-def test_every_setting_has_help_and_one_name_in_each_place() -> None:
-    every = list(list_settings())
-    assert all(item.help.endswith((".", ")")) for item in every)
-    assert len({item.flag for item in every}) == len({item.variable for item in every}) == len(every)
-    assert {item.flag for item in every} >= {"--vector-top-n", "--encoder-kind", "--chunks-target-tokens"}
-
-
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
