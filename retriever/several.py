@@ -12,7 +12,7 @@ from retriever.context.budget import build_context, load_token_counter
 from retriever.context.gather import AnswerInContext, gather_sections
 from retriever.errors import IndexLockedError, IndexUnusableError, RetrieverError, UsageError
 from retriever.files import Closing
-from retriever.query import AskRequest
+from retriever.query import AskRequest, Correction
 from retriever.types import Answer, Degradation, Hit, IndexState, StageName
 
 if TYPE_CHECKING:
@@ -108,6 +108,12 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         The hits of all, each with the name of its index; the best verdict of them, and the confidence and the trace of
         that.
     """
+    # A word that one of them holds is no slip, and who lacks it knows less of the question.
+    slips = set[Correction].intersection(*(set(answer.corrections) for answer in answers.values()))
+    answers = {
+        name: answer if slips >= set(answer.corrections) else replace(answer, confidence=answer.confidence / 2)
+        for name, answer in answers.items()
+    }
     best = min(answers.values(), key=lambda answer: (VERDICT_ORDER.index(answer.verdict), -answer.confidence))
     states = tuple(answer.index for answer in answers.values())
     scopes = [answer.scope for answer in answers.values() if answer.scope is not None]
@@ -115,10 +121,7 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         best,
         hits=fuse_hits(answers, top_k),
         matched_words=tuple(dict.fromkeys(chain.from_iterable(answer.matched_words for answer in answers.values()))),
-        # A word that one of them holds is no slip.
-        corrections=tuple(
-            item for item in best.corrections if all(item in answer.corrections for answer in answers.values())
-        ),
+        corrections=tuple(item for item in best.corrections if item in slips),
         index=sum_states(states),
         scope=replace(
             scopes[0],
