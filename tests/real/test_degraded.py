@@ -9,11 +9,8 @@ import pytest
 import yaml
 
 from retriever.api import index_folders
-from retriever.serving.mcp_answers import write_head
 from retriever.serving.mcp_server import SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.types import Degradation, StageName
-from tests.answers import HIT, answer
 from tests.program import Cli
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
 
@@ -79,11 +76,3 @@ def test_text_json_and_agents_name_it_alike(
     assert [sentence for sentence in notes if sentence.startswith(said)]
     assert [sentence for sentence in content["degraded"] if sentence.startswith(said)]
     assert f"note: {said}" in reply
-
-
-def test_many_folders_that_are_away_leave_no_stage_unnamed() -> None:
-    first, *others = [Degradation(stage, "it failed") for stage in StageName]
-    folders = [Degradation(StageName.REFRESH, f"folder {number} is away") for number in range(20)]
-    lines = write_head(answer(HIT, degraded=(first, *folders, *others)), 2_000)
-    named = [line.split(": ")[1] for line in lines if line.startswith("note: ")]
-    assert set(StageName) <= set(named)

@@ -233,13 +233,6 @@ def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
             assert estimate_tokens(text_of(result)) <= most, (name, most)
 
 
-def test_a_path_narrows_the_hits(library: ServedIndex) -> None:
-    for path, files in (("garden", {"garden/bees.md", "garden/tomatoes.md"}), ("./mail.md", {"mail.md"})):
-        found = ask(library, "search", question="tomatoes and letters", path=path)
-        assert {citation.rpartition(":")[0] for citation in cited(found)} == files
-        assert f": `in:{path}`\n" in text_of(found)
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

@@ -11,7 +11,7 @@ from retriever.embedding.onnx import READER
 from retriever.rerank.cross_encoders import OnnxReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
-from tests.program import Cli, run_python
+from tests.program import Cli
 from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -39,14 +39,6 @@ def test_the_text_that_answers_has_the_highest_score_and_none_depends_on_another
     assert output.note == "3 candidates"
     assert tuple(opened(folder).score(QUESTION, [one]).scores[0] for one in SHOWN) == output.scores
     assert opened(folder).score(QUESTION, []).scores == ()
-
-
-def test_long_texts_are_cut_and_odd_ones_read(folder: Path) -> None:
-    one, other = (RerankInput("Mail", "stamp " * length) for length in (600, 900))
-    scores = opened(folder).score(QUESTION, [one, other]).scores
-    assert scores[0] == scores[1]
-    assert len(opened(folder).score("word " * 3000, [one]).scores) == 1
-    assert len(opened(folder).score("\ud800", [RerankInput("\ud800", "")]).scores) == 1
 
 
 def test_a_search_in_the_order_of_the_model(shelf: Shelf, folder: Path, cli: Cli) -> None:
@@ -91,21 +83,3 @@ def test_a_model_that_cannot_be_used_leaves_the_list_as_it_is(shelf: Shelf, fold
     (reason,) = map(str, answer.degraded)
     assert reason.startswith("rerank: ")
     assert message in reason
-
-
-def test_a_budget_that_is_used_up_leaves_the_list_as_it_is(shelf: Shelf, folder: Path) -> None:
-    answer = shelf.ask(QUESTION, rerank={"kind": "onnx", "model": str(folder)}, budget="1ms")
-    assert found(answer) == found(shelf.ask(QUESTION))
-    assert "rerank" in {item.stage for item in answer.degraded}
-
-
-def test_pytorch_is_not_imported(folder: Path) -> None:
-    code = f"""
-import sys
-from retriever.rerank.cross_encoders import OnnxReranker
-from retriever.rerank.stage import RerankInput
-from retriever.settings.schema import RerankSettings
-OnnxReranker(RerankSettings(kind="onnx", model={str(folder)!r})).score("a", [RerankInput("b", "c")])
-print(sorted({{"torch", "transformers", "sentence_transformers", "onnx"}} & set(sys.modules)), file=sys.stderr)
-"""
-    assert run_python(code).stderr.splitlines()[-1] == "[]"

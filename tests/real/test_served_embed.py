@@ -1,6 +1,5 @@
 """Embedding models on servers of both kinds: what is sent, what is believed of an answer, and what follows a fault."""
 
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retriever.embedding import open_encoder, remote, unread_tokens
+from retriever.embedding import open_encoder, remote
 from retriever.embedding.remote import RemoteEncoder, open_remote
 from retriever.errors import EncoderError
 from retriever.indexing.background import UNRELATED_QUESTIONS
@@ -22,9 +21,7 @@ from tests.real.scripted_server import (
     embed_words,
     hang_up,
     scripted_server,
-    silence,
     status,
-    trickle,
 )
 from tests.shelf import PAGES, write_pages
 
@@ -129,13 +126,6 @@ def test_what_may_pass_is_tried_again(
     assert pauses == [0.5, 1, 2, 0.3]
 
 
-def test_a_server_that_is_not_there(encoder: Opener) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        with pytest.raises(EncoderError, match=r"no .* answers at .*(start it with `ollama serve`|start it, or check)"):
-            encoder(url=f"http://127.0.0.1:{unused.getsockname()[1]}").encode_queries(TEXTS)
-
-
 def rows(make: Callable[[int], Sequence[Sequence[float]]]) -> Callable[[Asked], object]:
     return lambda asked: make(len(asked.body["input"]))
 
@@ -160,25 +150,6 @@ def test_what_is_no_vector_is_not_believed_and_not_asked_for_again(
     with pytest.raises(EncoderError, match=message):
         encoder().encode_documents(TEXTS[:4])
     assert len(sent(server)) == 2
-
-
-@pytest.mark.parametrize("slow", [silence(), trickle(0.02)], ids=["silent", "endless"])
-def test_an_answer_that_never_comes_or_never_ends(
-    encoder: Opener, server: ScriptedServer, slow: Fault, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote, "QUESTION_S", 0.15)
-    server.once.append(slow)
-    with pytest.raises(EncoderError, match="takes too long"):
-        encoder().encode_queries(["question"])
-
-
-def test_a_long_document_is_refused_and_a_long_question_is_cut(encoder: Opener, server: ScriptedServer) -> None:
-    small = encoder(max_tokens=16)
-    with pytest.raises(EncoderError, match="text 1 has 32 tokens and the encoder reads 16"):
-        small.encode_documents(["short", "word " * 30])
-    assert unread_tokens(small, ["word " * 30]) == [16]
-    small.encode_queries(["word " * 30])
-    assert sent(server)[-1] == [("word " * 14).strip()]
 
 
 @pytest.mark.parametrize(

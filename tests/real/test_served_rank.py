@@ -115,20 +115,6 @@ def test_a_search_in_the_order_of_the_server(server: ScriptedServer, shelf: Shel
     assert scales == {"the server's, 0 to 1"}
 
 
-def test_a_key_is_sent_and_never_shown(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RERANK_KEY", "sk-secret")
-    server.key = "sk-secret"
-    opened(server, api_key_env="RERANK_KEY", url=f"{server.v1}/rerank").score("a", SHOWN)
-    server.key = "another"
-    with pytest.raises(RerankerError, match=r"Incorrect API key provided: \(the key\)") as caught:
-        opened(server, api_key_env="RERANK_KEY").score("a", SHOWN)
-    assert "sk-secret" not in str(caught.value)
-    refused = ("", False, "name the server"), (REMOTE, False, "set rerank.allow_remote"), (REMOTE, True, "unencrypted")
-    for url, allowed, message in refused:
-        with pytest.raises(RerankerError, match=message):
-            opened(server, url=url, allow_remote=allowed, api_key_env="RERANK_KEY").score("a", SHOWN)
-
-
 def test_doctor_asks_the_server(
     server: ScriptedServer, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,15 +159,6 @@ def test_a_headline_says_how_sure_the_answer_is(seen: Seen, verdict: str) -> Non
     assert (page.locator("section.answer blockquote").count() == 0) == (verdict == "none")
 
 
-def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
-    page = seen.ask(QUESTION)
-    page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("Profile").select_option("fast")
-    page.wait_for_url("**profile=fast**")
-    page.locator(".hits article").first.wait_for()
-    assert page.get_by_label("Profile").input_value() == "fast"
-
-
 def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.get_by_label("Question").fill("and how does it travel?")
@@ -290,24 +281,6 @@ def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
     page.locator("#documents [aria-current=page]").focus()
     page.keyboard.press("Enter")
     page.locator(".document h1").wait_for()
-
-
-@pytest.mark.slow
-def test_the_first_tab_skips_to_the_results(seen: Seen) -> None:
-    page = seen.open(f"/?question={QUESTION}")
-    page.keyboard.press("Tab")
-    assert focused(page) == "Skip to the results"
-    page.keyboard.press("Enter")
-    page.wait_for_function("location.hash === '#results'")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.closest('main') !== null")
-    order = page.evaluate("[...document.querySelectorAll('header, main, nav#documents, footer')].map((e) => e.tagName)")
-    assert order == ["HEADER", "MAIN", "NAV", "FOOTER"]
-    nameless = page.evaluate(
-        "[...document.querySelectorAll('a, button, input:not([type=hidden]), select')].filter((e) => "
-        "!(e.textContent.trim() || e.ariaLabel || (e.labels && e.labels.length))).map((e) => e.outerHTML)"
-    )
-    assert nameless == []
 
 
 def test_a_hostile_document_is_text(seen: Seen) -> None:

@@ -12,11 +12,9 @@ from retriever.rerank.stage import (
     blend_orders,
     count_named,
     cut_passage,
-    rank_value,
     rescale_unread,
 )
 from retriever.searching.hits import find_matched_chunk
-from retriever.settings.schema import RerankSettings
 from retriever.store.reading import StoredChunk
 from retriever.text import cut_around
 from retriever.types import Candidate, Evidence, Source
@@ -27,10 +25,6 @@ def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
     return Candidate(
         node_id, score, tuple(Evidence(source, 1, 0.5, "cosine", score / len(sources)) for source in sources)
     )
-
-
-def test_values_of_ranks_by_hand() -> None:
-    assert [round(rank_value(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
 
 
 def test_a_blend_by_hand() -> None:
@@ -49,14 +43,6 @@ def test_a_boost_is_added_to_the_rerank_score() -> None:
     first = blend_orders(scored, 0.0, "p")[0]
     assert (first.node_id, round(first.score, 3), first.scale) == ("b", 0.55, "reranked")
     assert (first.evidence[0].rank, first.evidence[0].note) == (2, "2 entities")
-
-
-def test_the_default_blend_never_overrules_the_first_of_a_language_model() -> None:
-    """Even its last candidate, when the model puts it first and the fusion's first second."""
-    scores = [rank_value(2), *(rank_value(rank) for rank in range(3, 31)), rank_value(1)]
-    scored = [RerankScore(candidate(f"n{place}"), score) for place, score in enumerate(scores)]
-    assert blend_orders(scored, RerankSettings().blend, "p")[0].node_id == "n29"
-    assert blend_orders(scored, 0.35, "p")[0].node_id == "n0"
 
 
 SCORES = st.floats(0, 1)

@@ -6,7 +6,6 @@ The API gives the objects that the command line prints with --json.
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -30,12 +29,10 @@ from retriever.errors import (
     UnknownReferenceError,
     UsageError,
 )
-from retriever.looking.references import find_node
 from retriever.serving.pool import Arguments
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import POLICY as PICTURE_POLICY
 from retriever.serving.web.site import STATIC, AskArguments, Site, Text, read_query
-from retriever.store.reading import summaries
 from retriever.trace import Spent
 
 if TYPE_CHECKING:
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from retriever.serving.pool import ServedIndex
 
 
-MAX_NODES = 1_000  # of one part of the outline
+MAX_SIMILAR = 1_000
 
 
 class SearchArguments(AskArguments):
@@ -63,8 +60,6 @@ class TreeArguments(Arguments):
 
     reference: Text = ""
     depth: int | None = Field(None, ge=0)
-    offset: int = Field(0, ge=0)
-    limit: int = Field(200, ge=1, le=MAX_NODES)
 
 
 class NodeArguments(Arguments):
@@ -77,7 +72,7 @@ class SimilarArguments(Arguments):
     """Of /api/similar."""
 
     reference: Text
-    count: int = Field(10, ge=1, le=MAX_NODES)
+    count: int = Field(10, ge=1, le=MAX_SIMILAR)
     same_file: bool = False
 
 
@@ -100,17 +95,9 @@ def list_endpoints(site: Site) -> list[Endpoint]:
         return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
 
     def tree(given: TreeArguments) -> dict[str, Any]:
-        with library.open().view() as view:
-            outline = site.outline(view).tree
-            start = find_node(view.connection, outline, given.reference) if given.reference else None
-            nodes = list(outline.walk(start, given.depth))
-            end = given.offset + given.limit
-            shown = nodes[given.offset : end]
-            # The nodes of an outline come without summaries: those of one page are read, not those of all.
-            known = summaries(view.connection, (node.id for node in shown))
-        counts = outline.count_folders()
-        parts = [dump_node(replace(node, summary=known.get(node.id, "")), counts) for node in shown]
-        return {"nodes": parts, "total": len(nodes), "next_offset": end if end < len(nodes) else None}
+        retriever = library.open()
+        counts = retriever.count_folders()
+        return {"nodes": [dump_node(node, counts) for node in retriever.nodes(given.reference, given.depth)]}
 
     def node(given: NodeArguments) -> dict[str, Any]:
         return dict(dump(library.open().read(given.reference)))
