@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import IndexUnusableError, RetrieverError
-from retriever.indexes import find_holder, find_several, index_request, remember, split_reference
+from retriever.indexes import find_holder, find_several, index_request, split_reference
 from retriever.indexing.request import IndexReport
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE
@@ -63,13 +63,11 @@ def open_retriever(
         from retriever.indexing.update import update_index
 
         def ask_early() -> None:
-            remember(request.store)
             if on_words is not None:
                 with Retriever(request, profile) as early:
                     on_words(early)
 
         update_index(request, progress or NoProgress(), ask_early)
-        remember(request.store)
     return Retriever(request, profile)
 
 
@@ -98,9 +96,7 @@ def index_folders(
     from retriever.indexing.update import update_index
 
     request = index_request(docs, index, profile, settings, everything=everything)
-    report = update_index(replace(request, with_chroma=True), progress or NoProgress())
-    remember(request.store)
-    return report
+    return update_index(replace(request, with_chroma=True), progress or NoProgress())
 
 
 def watch_folders(

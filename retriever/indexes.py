@@ -2,7 +2,7 @@
 
 An index is found in three ways. It is named. Else it is the one that covers the folder in question: the folder to be
 indexed or, without one, the current folder. As git finds its repository, that is the innermost indexed folder at or
-above it, so a folder inside an indexed one is part of that index. Else it is the one that was used last, unless the
+above it, so a folder inside an indexed one is part of that index. Else it is the one that was indexed last, unless the
 current folder holds other documents. What is not obvious about a choice is logged.
 
 The folders of an index are known from what this user named for it (`consent`), and believed when the index says so too.
@@ -20,10 +20,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pageindex.corpus import UnreadableDocumentError, find_document, has_documents, list_files, read_file
+from pageindex.corpus import UnreadableDocumentError, find_document, has_documents, list_files
 from pageindex.ignore import CorpusError
 from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
-from retriever.files import is_folder, write_file, writing_to
+from retriever.files import is_folder, writing_to
 from retriever.indexing.consent import (
     INDEX_VARIABLE,
     check_folders,
@@ -45,8 +45,6 @@ from retriever.store.reading import StoredFolder
 from retriever.store.store import FolderStore, Store, open_store
 from retriever.text import as_tuple, suggest_among
 
-LAST_NAME = "last"
-MAX_LAST_BYTES = 4096
 MAX_LISTED = 5  # indexes that a message names
 LOOK_S = 1.0  # how long a folder without an index is looked through for documents
 
@@ -100,7 +98,7 @@ def find_index(index: str | Path | Store | None, docs: Sequence[Path] = ()) -> S
 
     Args:
         index: its name or folder; None for HYBRID_RETRIEVE_INDEX, else the one that covers `docs` (or a new one for
-            them), else the one that covers the current folder, else the one used last.
+            them), else the one that covers the current folder, else the one indexed last.
         docs: the folders to be indexed, absolute; empty where an index is to be asked.
 
     Raises:
@@ -252,29 +250,13 @@ def _find_here() -> Store:
     if last is None:
         raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
     used = next((known.where for known in list_indexes() if known.store == last), str(last))
-    log.warning("note: %s has no index: the one used last is %s", here, used)
+    log.warning("note: %s has no index: the one indexed last is %s", here, used)
     return last
 
 
-def remember(store: Store) -> None:
-    """Makes an index in the user's data folder the one that is meant when nothing is named."""
-    if not is_own(store):
-        return
-    index, last = store.folder, home_folder() / LAST_NAME
-    with writing_to(last):
-        if last.is_file() and last.read_bytes() == os.fsencode(index.name):
-            return
-        write_file(last, index.name)
-
-
 def _find_last() -> Store | None:
-    """Return the index used last, if there is one."""
-    try:
-        name = read_file(home_folder() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    store = FolderStore(home_folder() / name)
-    return store if store.exists() else None
+    """Return the index of the data folder that was brought up to date last."""
+    return max((store for store in _list_own() if store.exists()), key=lambda store: store.updated(), default=None)
 
 
 def _find_cover(folder: Path, *, reads: bool = False) -> tuple[Store, StoredFolder] | None:

@@ -138,7 +138,7 @@ def similar(
 def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read.
 
-    With -v also which links are broken, which files are duplicates, and remarks on files that are read.
+    With -v also which links are broken, and remarks on files that are read.
     """
     with opening.open(console) as retriever:
         state = retriever.status()
@@ -198,11 +198,9 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
     if status.remarks:
         yield "remarks", f"{pluralize(len(status.remarks), 'remark')} on files that are read{more}"
     if is_verbose:
-        links, remarks, same = status.broken_links, status.remarks, status.duplicates
-        yield from (("  broken", f"{file}:{line} to {target}: {why}") for file, line, target, why in links)
-        yield from (("  remark", f"{path}: {remark}") for path, remark in remarks)
-        yield "duplicates", f"{pluralize(len(same), 'text')} in more than one file"
-        yield from (("  same", ", ".join(files)) for files in same)
+        broken = status.broken_links
+        yield from (("  broken", f"{file}:{line} to {target}: {why}") for file, line, target, why in broken)
+        yield from (("  remark", f"{path}: {remark}") for path, remark in status.remarks)
 
 
 # `profiles`: the recall modes, and every setting of one, which is a profile file to begin with.

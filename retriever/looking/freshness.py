@@ -136,7 +136,6 @@ class Status:
     changed_files: tuple[str, ...]  # files that are new, different or gone since they were indexed
     skipped: tuple[tuple[str, str], ...]  # what looks like a document and is not read, and why
     broken_links: tuple[tuple[str, int, str, str], ...]  # (file, line, target as written, why it leads nowhere)
-    duplicates: tuple[tuple[str, ...], ...]  # files with the same content
     remarks: tuple[tuple[str, str], ...]  # files that are read, and what in them is not as it should be
     forgotten: tuple[tuple[str, str], ...]  # what `forget` keeps out, each with how to take it back
     prefixes: str  # what a served embedding model is given before each text; empty for other kinds
@@ -158,7 +157,6 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
         ),
         skipped=(*listing.skipped(view.connection), *problems),
         broken_links=listing.broken_links(view.connection),
-        duplicates=listing.duplicates(view.connection),
         remarks=listing.warnings(view.connection),
         forgotten=tuple(list_forgotten(view.connection)),
         prefixes=describe_prefixes(profile.encoder),

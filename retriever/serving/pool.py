@@ -19,7 +19,7 @@ from retriever.errors import (
     UsageError,
 )
 from retriever.files import Closing
-from retriever.indexes import find_index, index_request, remember
+from retriever.indexes import find_index, index_request
 from retriever.indexing.consent import read_named_folders
 from retriever.indexing.request import IndexRequest, absolute
 from retriever.indexing.update import update_index
@@ -222,7 +222,6 @@ class IndexingThread(threading.Thread):
     def run(self) -> None:
         try:
             update_index(self._request, self._progress, self.can_answer.set)
-            remember(self._request.store)
         except _StoppedError:
             pass
         except Exception as error:  # who waits raises it; later it is said in the log

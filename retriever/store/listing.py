@@ -131,15 +131,3 @@ def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...
         " WHERE problem IS NOT NULL ORDER BY documents.path, folder_key, line, position"
     )
     return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
-
-
-def duplicates(connection: Connection) -> tuple[tuple[str, ...], ...]:
-    """The paths of documents that have the same bytes, named as `cited_documents` does."""
-    copied = "SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1"
-    groups: dict[str, list[str]] = {}
-    for digest, path in connection.execute(
-        f"SELECT digest, {_name_path('documents')} FROM documents JOIN folders USING (folder_key)"
-        f" WHERE digest IN ({copied}) ORDER BY documents.path, folder_key"
-    ):
-        groups.setdefault(digest, []).append(path)
-    return tuple(map(tuple, groups.values()))

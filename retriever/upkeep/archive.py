@@ -18,7 +18,7 @@ from typing import Any
 
 from retriever.errors import ArchiveError, CommandHint, DocumentsError, IndexVersionError, RetrieverError, UsageError
 from retriever.files import check_new, require_space, sync, writing_to
-from retriever.indexes import find_index, name_index, remember, resolve_name
+from retriever.indexes import find_index, name_index, resolve_name
 from retriever.indexing.consent import INDEX_VARIABLE, check_server, forget_named, home_folder, name_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, absolute
@@ -115,7 +115,6 @@ def import_index(
         move_folders(connection, wanted)
         open_derived(store).renew(connection)
     name_folders(store, wanted)
-    remember(store)
     return str(store)
 
 

@@ -5,7 +5,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,6 @@ from retriever.errors import (
 )
 from retriever.indexes import find_index
 from retriever.indexing.derived import open_derived
-from retriever.looking.freshness import look_at_folders
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server
 from retriever.served.generator import check_llm
@@ -36,9 +35,6 @@ from retriever.upkeep.repair import repair_index
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
-
-OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
-PACKAGES = ("chromadb", "numpy", "onnxruntime", "rank-bm25", "networkx", "markdown-it-py", "ollama")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +100,11 @@ def examine(index: Store | None, models: Profile | None = None) -> Iterator[Find
         yield from examine_models(models)
 
 
-def judge_findings(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
-    """Return a finding that is well unless there is something to be done about it."""
-    return Finding(area, name, level if cure else "well", says, cure)
-
-
 def examine_software() -> Iterator[Finding]:
-    """Examine Python, SQLite, the packages and the bundled model."""
-    installed = [f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"]
-    installed.append(f"SQLite {sqlite3.sqlite_version}")
-    cure = "use a Python that comes with SQLite 3.37 or newer" if sqlite3.sqlite_version_info < OLDEST_SQLITE else ""
-    for name in PACKAGES:
-        try:
-            installed.append(f"{name} {version(name)}")  # not imported: that would take as long as a question
-        except PackageNotFoundError:
-            installed.append(f"{name} is missing")
-            cure = f"install again: {name_installer()}"
-    yield judge_findings("environment", "software", ", ".join(installed), cure)
+    """Examine what is installed, and the bundled model."""
+    engines = f"SQLite {sqlite3.sqlite_version}, ChromaDB {version('chromadb')}, ONNX Runtime {version('onnxruntime')}"
+    python = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
+    yield Finding("environment", "software", "well", f"{python}, {engines}")
     try:
         ModelCard.read(BUNDLED_MODEL).verify(BUNDLED_MODEL)
         yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksums")
@@ -163,7 +147,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
 
 
 def examine_index(index: Store) -> Iterator[Finding]:
-    """Examine the database, the snapshot, the folders, and who uses the index."""
+    """Examine the database and the snapshot."""
     repair = CommandHint(f"doctor --repair --index {index}").render()
     try:
         with index.read() as connection:
@@ -174,7 +158,6 @@ def examine_index(index: Store) -> Iterator[Finding]:
             else:
                 yield from examine_rows(connection, index)
                 yield from examine_derived(connection, index, repair)
-                yield from examine_folders(connection, index)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
     except IndexUnusableError as error:  # one of another version says itself what to do
@@ -210,16 +193,4 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     for name, problem, says in open_derived(index).examine(connection):
-        yield judge_findings("index", name, problem or says, repair if problem else "")
-
-
-def examine_folders(connection: Connection, index: Store) -> Iterator[Finding]:
-    """Examine each indexed folder: whether it may be looked at, whether it is there, and what changed in it."""
-    settings = collect_settings(DEFAULT_PROFILE, None, reading.index_settings(connection)).profile().documents
-    for folder, diff, trouble in look_at_folders(connection, index, settings):
-        if diff is None:
-            yield Finding("index", "folder", "note", f"{trouble}; its documents are kept as they were")
-        else:
-            says = f"{folder.path}: {pluralize(len(diff), 'file')} changed since it was indexed"
-            cure = CommandHint(f"index {folder.path}").render() if diff else ""
-            yield judge_findings("index", "folder", says, cure, "note")
+        yield Finding("index", name, "problem" if problem else "well", problem or says, repair if problem else "")

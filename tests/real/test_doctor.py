@@ -55,7 +55,7 @@ def test_a_whole_index_has_neither_problems_nor_notes(shelf: Shelf) -> None:
     found = examined(shelf)
     assert (problems(found), notes(found)) == ([], {})
     names = {item.name for item in found.findings}
-    assert names >= {"software", "bundled model", "rows", "vectors", "words", "vectors in ChromaDB", "folder"}
+    assert names >= {"software", "bundled model", "rows", "vectors", "words", "vectors in ChromaDB"}
     assert examined(shelf, repair=True).repairs == ()
 
 
@@ -225,16 +225,12 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
     shelf.write("a.md", "# A\n\n[gone](gone.md)\n")
     shelf.update(index=tmp_path / "other")
     shelf.index = tmp_path / "other"
-    shelf.write("new.md", "# New\n\nword\n")
     found = examined(shelf)
     assert problems(found) == []
-    assert notes(found).keys() == {"folder", "documents"}
+    assert notes(found).keys() == {"documents"}
     (broken,) = (item for item in found.findings if item.name == "documents")
     assert (broken.says, broken.cure) == ("1 broken link", "to see which, run: python -m retriever status -v")
-    assert "1 file changed" in notes(found)["folder"]
     assert all(item.cure for item in found.findings if item.level == "note")
-    shutil.rmtree(shelf.docs)
-    assert "kept as they were" in notes(examined(shelf))["folder"]
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
 def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path) -> None:
     run("notes", "index", ".")
     run("work", "index", ".")
-    assert "has no index: the one used last is work" in run("empty", "--json", "keys")[2]
+    assert "has no index: the one indexed last is work" in run("empty", "--json", "keys")[2]
     code, out, err = run("empty", "--all", "keys")
     assert code == 0
     assert "../notes/keys.md:1-3  notes\n" in out

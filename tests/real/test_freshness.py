@@ -172,4 +172,3 @@ def test_only_what_is_not_read_counts_as_skipped(shelf: Shelf) -> None:
     assert status.index.skipped_files == 2
     assert [path for path, _ in status.remarks] == ["copy.md", "latin.md"]
     assert ("latin.md", 3, "nothing.md", "no such document") in status.broken_links
-    assert status.duplicates == (("copy.md", "latin.md"),)

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import NoIndexError, UsageError
-from retriever.indexes import LAST_NAME, find_index, remember
+from retriever.indexes import find_index
 from retriever.indexing.request import absolute
-from retriever.store.store import FolderStore
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +32,6 @@ def test_what_is_named_wins_then_the_variable_then_the_folders_then_the_last(
     assert default.name.startswith("notes-")
     default.mkdir(parents=True)
     (default / "index.sqlite").touch()
-    remember(FolderStore(default))
     assert choose([], None) == default
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", "/by/variable")
     assert choose(docs, None) == choose([], None) == Path("/by/variable")
@@ -58,25 +56,18 @@ def test_the_name_of_an_index_is_a_file_name(home: Path, name: str) -> None:
     assert len(os.fsencode(place.name)) < 255
 
 
-def test_nothing_yet(home: Path) -> None:
+def test_nothing_yet() -> None:
     with pytest.raises(NoIndexError, match=r"nothing has been indexed yet; run: python -m retriever index"):
         choose([], None)
-    home.mkdir(parents=True)
-    (home / LAST_NAME).write_bytes(b"\xff\xfe")
-    with pytest.raises(NoIndexError):
-        choose([], None)
 
 
-def test_only_indexes_in_the_data_folder_are_remembered(home: Path, tmp_path: Path) -> None:
-    remember(FolderStore(tmp_path / "elsewhere"))
-    assert not home.exists()
-    home.mkdir(parents=True)
-    for name in ("one", "other"):
-        (home / name).mkdir()
-        (home / name / "index.sqlite").touch()
-        remember(FolderStore(home / name))
-        assert choose([], None) == home / name
-    assert {path.name for path in home.iterdir()} == {"one", "other", LAST_NAME}
+def test_the_index_that_changed_last_is_meant(home: Path) -> None:
+    for age, name in enumerate(("one", "other", "empty")):
+        (home / name).mkdir(parents=True)
+        if name != "empty":
+            (home / name / "index.sqlite").touch()
+            os.utime(home / name / "index.sqlite", (100 - age, 100 - age))
+    assert choose([], None) == home / "one"
 
 
 def test_a_data_folder_below_the_current_one_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
