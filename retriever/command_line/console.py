@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -62,10 +62,6 @@ def terminal_columns() -> int:
     return shutil.get_terminal_size().columns
 
 
-def is_unicode(stream: TextIO) -> bool:
-    return (stream.encoding or "ascii").lower().replace("_", "-").startswith("utf")
-
-
 def shorten_path(folder: str, file: str) -> str:
     """The file's path as an editor started here opens it: relative or absolute, whichever is shorter."""
     absolute = os.path.normpath(f"{folder}/{file}")
@@ -101,7 +97,8 @@ def print_json(content: dict[str, Any]) -> None:
 
 def format_json(content: dict[str, Any]) -> str:
     """The object as text that this standard output can hold."""
-    return json.dumps(content, ensure_ascii=not is_unicode(sys.stdout), allow_nan=False)
+    is_unicode = (sys.stdout.encoding or "ascii").lower().startswith("utf")
+    return json.dumps(content, ensure_ascii=not is_unicode, allow_nan=False)
 
 
 # Notes and progress.

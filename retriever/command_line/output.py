@@ -50,7 +50,7 @@ class Printer:
             for line in ("", "Now that everything is embedded, by meaning as well:", ""):
                 print_line(line)
         if self.as_json:
-            print_json(dump_answer(answer, spent, full=self.full, explain=self.explain, hypothetical=self.explain))
+            print_json(dump_answer(answer, spent, full=self.full, explain=self.explain))
         else:
             from retriever.command_line.render import Page, show_answer, show_explanation  # rich
 

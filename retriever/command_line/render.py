@@ -12,7 +12,7 @@ from pageindex.markdown import BlockKind
 from pageindex.node import Span
 from pageindex.plain import plain_lines
 from pageindex.units import read_unit_blocks
-from retriever.command_line.console import is_unicode, shorten_citation, terminal_columns
+from retriever.command_line.console import shorten_citation, terminal_columns
 from retriever.display.phrases import (
     CLOSEST_PASSAGES,
     CLOSEST_SENTENCES,
@@ -40,6 +40,8 @@ TABLE_RULE = re.compile(r"[|:\s-]+")
 FENCE = re.compile(r"\s*(```|~~~)")
 INDENT = 4
 
+CRUMB = " \u203a "  # between two titles of a breadcrumb
+BAR = "\u2502 "  # before each line of a quoted text
 CITED = "bold cyan"
 MATCHED = "bold yellow"
 QUIET = "dim"
@@ -58,8 +60,6 @@ class Page:
 
     console: Console
     width: int  # columns to wrap at, on a terminal
-    crumb: str  # between two titles of a breadcrumb
-    bar: str  # before each line of a quoted text
     has_links: bool = False  # whether citations open in an editor
 
     @classmethod
@@ -68,8 +68,7 @@ class Page:
         width = max(MIN_WIDTH, terminal_columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
-        signs = (" \u203a ", "\u2502 ") if is_unicode(stream) else (" > ", "| ")
-        return cls(console, min(width, MAX_WIDTH), *signs, stream.isatty() and os.environ.get("TERM") != "dumb")
+        return cls(console, min(width, MAX_WIDTH), stream.isatty() and os.environ.get("TERM") != "dumb")
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
         """Prose; elsewhere than on a terminal it stays one line, so that tools find what stands in it."""
@@ -93,7 +92,7 @@ class Page:
     def quotation(self, text: Text, indent: int = 0) -> None:
         """Lines of a document as they stand there, behind a bar."""
         for row in text.split("\n"):
-            self.line(Text.assemble((self.bar, QUIET), row), indent)
+            self.line(Text.assemble((BAR, QUIET), row), indent)
 
     def blank(self) -> None:
         self.console.print()
@@ -118,7 +117,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
         marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
         cited = page.cite(item, item.span)
         page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
-        page.paragraph(Text(page.crumb.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
+        page.paragraph(Text(CRUMB.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
         if item.summary:
             page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
@@ -129,14 +128,14 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
-    page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
+    page.paragraph(Text(CRUMB.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:
         page.quotation(mark_words(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
         if hit.text_cut:
             command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif rows := find_rows(hit, stems):
-        width = page.width - INDENT - len(page.bar) if page.console.is_terminal else max(map(len, rows))
+        width = page.width - INDENT - len(BAR) if page.console.is_terminal else max(map(len, rows))
         text = "\n".join(row if len(row) <= width else f"{row[: width - 1]}\u2026" for row in rows)
         page.quotation(mark_words(sanitize(text), stems), INDENT)
     elif hit.snippet:  # a heading alone has none

@@ -3,12 +3,12 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,8 +19,8 @@ from retriever.display.json import dump, dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.indexes import find_holder, split_reference
 from retriever.looking.references import refuse_two_files
-from retriever.settings.layers import collect_settings, profile_names, profile_summary, sets_key
-from retriever.settings.schema import Setting, list_settings
+from retriever.settings.layers import load_profile, profile_names, profile_summary
+from retriever.settings.schema import Profile, list_settings
 from retriever.store.store import open_store
 
 if TYPE_CHECKING:
@@ -206,17 +206,10 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
 # `profiles`: the recall modes, and every setting of one, which is a profile file to begin with.
 
 
-@dataclass(frozen=True, slots=True)
-class SettingValue:
-    setting: Setting
-    value: Any
-    origin: str  # where the value comes from: `default`, a profile file, or an environment variable
-
-
 @options.command("profiles", "profiles recall", "profiles recall > mine.yaml")
 @click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
 def profiles(console: Console, name: str | None) -> ExitCode:
-    """List the profiles, or show every setting of one: value, origin, meaning, flag, variable.
+    """List the profiles, or show every setting of one: value, meaning, flag, variable.
 
     The output for one profile is a profile file itself. Precedence: defaults, then the profile, then
     HYBRID_RETRIEVE_* variables, then flags.
@@ -227,31 +220,19 @@ def profiles(console: Console, name: str | None) -> ExitCode:
         for known, text in summaries.items():
             print_line(f"{known:<{width}}  {text}")
     else:
-        print_text(format_profile(name, resolve_settings(name, os.environ)))
+        print_text(format_profile(name, load_profile(name)))
     return ExitCode.OK
 
 
-def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingValue]:
-    """Every setting as a command with this profile would use it, in the order of declaration."""
-    given = collect_settings(name, environment=environment)
-    profile = given.profile()
-    values = []
-    for item in list_settings():
-        origins = [name for name, layer in given.layers if sets_key(layer, item.path)]  # the last one counts
-        values.append(SettingValue(item, reduce(getattr, item.path, profile), ["default", *origins][-1]))
-    return values
-
-
-def format_profile(name: str, values: Sequence[SettingValue]) -> str:
+def format_profile(name: str, profile: Profile) -> str:
     """The settings as a profile file, each below its meaning, its flag and its variable."""
-    lines = [f"# Profile {name}: every setting, its value and where that comes from."]
-    for section, items in groupby(values, key=lambda item: item.setting.path[:-1]):
+    lines = [f"# Profile {name}: every setting and its value."]
+    for section, items in groupby(list_settings(), key=lambda item: item.path[:-1]):
         indent = "  " * len(section)
         lines += ["", *(f"{'  ' * depth}{key}:" for depth, key in enumerate(section))] if section else []
         for item in items:
-            setting = item.setting
-            lines += ["", f"{indent}# {setting.help}", f"{indent}# {setting.flag}  {setting.variable}"]
-            lines.append(f"{indent}{setting.path[-1]}: {format_yaml(item.value)}  # {item.origin}")
+            lines += ["", f"{indent}# {item.help}", f"{indent}# {item.flag}  {item.variable}"]
+            lines.append(f"{indent}{item.path[-1]}: {format_yaml(reduce(getattr, item.path, profile))}")
     return "\n".join(lines)
 
 

@@ -132,28 +132,19 @@ def add_version(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **content}
 
 
-def dump_answer(
-    answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False, hypothetical: bool = False
-) -> dict[str, Any]:
-    """An answer; with each hit's text if `full`, with the trace if `explain`, with made-up texts if `hypothetical`."""
+def dump_answer(answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False) -> dict[str, Any]:
+    """An answer; with each hit's text if `full`, with the trace and what a model made up to search if `explain`."""
     content: dict[str, Any] = dump(answer, *(() if explain else ("trace",)))
     content["hits"] = [dump(hit, *(() if full else ("text", "text_cut"))) for hit in answer.hits]
-    if answer.expansion is not None:
-        content["expansion"] = dump_expansion(answer.expansion, hypothetical=hypothetical)
+    if answer.expansion is not None and not explain:  # so that nothing quotes what no document says
+        content["expansion"] = dump(answer.expansion, "passages")
+        content["expansion"]["dropped"] = [dump(item, "text") for item in answer.expansion.dropped]
     return content | {"timings_ms": sum_timings(answer, spent)}
 
 
 def dump_short_answer(short: "ShortAnswer", spent: Spent) -> dict[str, Any]:
     """The answer as `dump_answer` has it, and its sentences."""
     return dump_answer(short.answer, spent) | {"answer": dump(short, "answer")}
-
-
-def dump_expansion(report: ExpansionReport, *, hypothetical: bool) -> dict[str, Any]:
-    """What a language model added to a question; what it made up only if `hypothetical`, so that nothing quotes it."""
-    content: dict[str, Any] = dump(report, *(() if hypothetical else ("passages",)))
-    if not hypothetical:
-        content["dropped"] = [dump(item, "text") for item in report.dropped]
-    return content
 
 
 def dump_node(node: Node, counts: Mapping[str, tuple[int, int]]) -> dict[str, Any]:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
-from retriever.errors import UnknownReferenceError, UsageError
+from retriever.errors import UsageError
 from retriever.indexing.consent import FolderAccess
 from retriever.looking.references import (
-    LINES,
     check_lines,
     find_document_holder,
-    find_exactly,
     find_in_documents,
     find_last_line,
     find_node,
+    find_place,
 )
 from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
@@ -67,14 +66,7 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
     Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
     absolute, or relative to an indexed folder or to the current one. What else it may be, `references` tells.
     """
-    match = LINES.fullmatch(reference) if find_exactly(connection, reference) is None else None
-    try:
-        key, node_id = find_in_documents(connection, match["path"] if match else reference)
-        lines = (int(match["first"]), int(match["last"] or match["first"])) if match else None
-    except UnknownReferenceError:
-        if match is None:
-            raise
-        key, node_id = find_in_documents(connection, reference)  # a name that ends like lines
+    key, node_id, lines = find_place(connection, reference)
     stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
     file, anchors = stored[0].node, Anchors(connection, [key], access)
     state, now = anchors.look_at(key)

@@ -48,25 +48,36 @@ def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
         yield [folder.prefix + inside + sign + slugs]
 
 
-def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]:
-    """The document (its key) and the id of the file or section that a reference names: of lines, what holds the first.
+def find_place(connection: Connection, reference: str) -> tuple[int, str, tuple[int, int] | None]:
+    """The document (its key), the id of the file or section that a reference names, and the lines that it ends in.
 
     Raises:
         UnknownReferenceError: there is no such file or section; it says which are called nearly so.
-        UsageError: there are several, or the file has no such line.
+        UsageError: there are several.
     """
     if found := find_exactly(connection, reference):
-        return found
+        return *found, None
     if not _is_name(reference):
         raise UnknownReferenceError(reference)
     if match := LINES.fullmatch(reference):
         with contextlib.suppress(UnknownReferenceError):  # then it is a name that ends like lines
-            key, _ = find_in_documents(connection, match["path"])
-            stored = list(reading.nodes_of_documents(connection, [key]))
-            first = int(match["first"])
-            check_lines(stored[0].node, find_last_line(stored), (first, first))
-            return key, find_document_holder(stored, first).id
-    return find_by_name(connection, reference)
+            key, node_id, _ = find_place(connection, match["path"])
+            return key, node_id, (int(match["first"]), int(match["last"] or match["first"]))
+    return *find_by_name(connection, reference), None
+
+
+def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]:
+    """As `find_place`, without the lines: of them, the section that holds the first.
+
+    Raises:
+        UsageError: also where the file has no such line.
+    """
+    key, node_id, lines = find_place(connection, reference)
+    if lines is None:
+        return key, node_id
+    stored = list(reading.nodes_of_documents(connection, [key]))
+    check_lines(stored[0].node, find_last_line(stored), (lines[0], lines[0]))
+    return key, find_document_holder(stored, lines[0]).id
 
 
 def refuse_two_files(connection: Connection, path: str) -> None:

@@ -75,7 +75,6 @@ class ServerClient:
             "where": scope.where,
             "full": "true" if self._full else "",
             "explain": "true",  # all that a page of text may show
-            "hypothetical": "true",
         }
         query = urlencode({key: value for key, value in given.items() if value}, doseq=True, errors="surrogateescape")
         status, content = self._get(f"/api/search?{query}")

@@ -164,7 +164,7 @@ def test_asking_on_the_command_line_and_in_a_variable(
     monkeypatch.setenv("HYBRID_RETRIEVE_HYDE_VARIANTS", "1")
     cli("ask", QUESTION, *given)
     assert len(ollama.asked) == 2
-    assert "because hyde_variants is set" in cli("profiles", "balanced").out
+    assert "\nuse_llm: true" in cli("profiles", "balanced").out
     monkeypatch.setenv("HYBRID_RETRIEVE_USE_LLM", "false")
     cli("ask", f"{QUESTION} once more", *given)
     assert len(ollama.asked) == 2

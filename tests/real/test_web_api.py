@@ -130,7 +130,7 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: str | Pa
     written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
     asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
     ollama.answer = lambda _: written
-    pages = [("/api/search", asked), ("/api/search", asked | {"hypothetical": "true"}), ("/", asked)]
+    pages = [("/api/search", asked), ("/api/search", asked | {"explain": "true"}), ("/", asked)]
     with (
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
         TestClient(make_web_app(library)) as app,

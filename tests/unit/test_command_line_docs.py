@@ -8,7 +8,6 @@ from click import Option
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
 from retriever.command_line.program import load_command
-from retriever.command_line.show import format_profile, resolve_settings
 from retriever.settings.layers import profile_names
 from retriever.settings.schema import list_settings
 from scripts.build_docs import write_page
@@ -58,20 +57,6 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
         assert flag in screen
     assert "--help-all" in screen
     assert all(flag in whole and flag not in screen for flag in ("--since", "--after", "--server"))
-
-
-def test_a_shown_profile_says_where_each_value_comes_from() -> None:
-    shown = {
-        item.setting.key: item
-        for item in resolve_settings("recall", {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_VECTOR_TOP_N": "9"})
-    }
-    assert (shown["top_k"].value, shown["top_k"].origin) == (8, "HYBRID_RETRIEVE_TOP_K")
-    assert (shown["candidate_cap"].value, shown["candidate_cap"].origin) == (50, "recall.yaml")
-    assert (shown["vector_top_n"].value, shown["vector_top_n"].origin) == (9, "HYBRID_RETRIEVE_VECTOR_TOP_N")
-    assert (shown["rrf_k"].value, shown["rrf_k"].origin) == (60, "default")
-    text = format_profile("recall", list(shown.values()))
-    assert "top_k: 8  # HYBRID_RETRIEVE_TOP_K" in text
-    assert "# --top-k  HYBRID_RETRIEVE_TOP_K" in text
 
 
 def test_profiles_lists_each_with_a_line(cli: Cli) -> None:

@@ -195,9 +195,9 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
 
 def test_an_answer_comes_back_from_its_json() -> None:
     given = replace(answer(HIT), expansion=REPORT)
-    content = dump_answer(given, SPENT, full=True, explain=True, hypothetical=True)
+    content = dump_answer(given, SPENT, full=True, explain=True)
     back = load(Answer, json.loads(json.dumps(content)))
-    assert dump_answer(back, SPENT, full=True, explain=True, hypothetical=True) == content
+    assert dump_answer(back, SPENT, full=True, explain=True) == content
     assert (back.hits, back.index, back.trace) == (given.hits, given.index, given.trace)
 
 

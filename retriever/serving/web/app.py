@@ -50,9 +50,7 @@ class SearchArguments(AskArguments):
     full: bool = False
     """Whether each hit has its section's text."""
     explain: bool = False
-    """Whether the answer has its trace: every stage and every ranking."""
-    hypothetical: bool = False
-    """Whether the answer has the texts that a language model made up to search with."""
+    """Whether the answer has its trace, and the texts that a language model made up to search with."""
 
 
 class TreeArguments(Arguments):
@@ -87,7 +85,7 @@ def list_endpoints(site: Site) -> list[Endpoint]:
         begun = time.perf_counter()
         answer = library.open(given.profile).search(given.request)
         spent = Spent.since(begun, answer.trace.stages)
-        return dump_answer(answer, spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical)
+        return dump_answer(answer, spent, full=given.full, explain=given.explain)
 
     def answer(given: AskArguments) -> dict[str, Any]:
         begun = time.perf_counter()
