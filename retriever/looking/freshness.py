@@ -1,7 +1,6 @@
 """Whether the folders are still what the index knows, the little that is done about it before an answer; `status`."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -147,14 +146,11 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
 
     model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
     diffs, problems = watch.find_changes(view)
-    held = Counter(path for diff in diffs for path in {*diff.paths, *(file.path for file in diff.listing.files)})
     return Status(
         index=describe_state(view, Freshness(0, sum(map(len, diffs)), len(problems))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=view.store.size_bytes(),
-        changed_files=tuple(
-            f"{diff.folder.prefix if held[path] > 1 else ''}{path}" for diff in diffs for path in diff.paths
-        ),
+        changed_files=tuple(diff.folder.prefix + path for diff in diffs for path in diff.paths),
         skipped=(*listing.skipped(view.connection), *problems),
         broken_links=listing.broken_links(view.connection),
         remarks=listing.warnings(view.connection),

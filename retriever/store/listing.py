@@ -61,16 +61,6 @@ _CITED = (
 )
 
 
-def _name_path(table: str) -> str:
-    """Return SQL for the path of a row, after the name of its folder where another folder holds that path, too."""
-    held = (
-        f"EXISTS (SELECT 1 FROM {other} AS one WHERE one.folder_key = every.folder_key AND one.path = {table}.path)"
-        for other in ("documents", "skipped")
-    )
-    count = f"SELECT count(*) FROM folders AS every WHERE {' OR '.join(held)}"
-    return f"CASE WHEN ({count}) > 1 THEN prefix ELSE '' END || {table}.path"
-
-
 def document_names(connection: Connection) -> list[DocumentName]:
     """What each document is called, by folder and path."""
     rows = connection.execute(
@@ -108,25 +98,22 @@ def cited_documents(connection: Connection, document_keys: Iterable[int]) -> Ite
 
 
 def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """What was left out, named as `cited_documents` does, and why."""
-    query = f"SELECT {_name_path('skipped')}, reason FROM skipped JOIN folders USING (folder_key)"
+    """What was left out, as ids are written, and why."""
+    query = "SELECT prefix || skipped.path, reason FROM skipped JOIN folders USING (folder_key)"
     return tuple(connection.execute(f"{query} ORDER BY folder_key, skipped.path"))
 
 
 def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """Documents, named as `cited_documents` does, and what of each is not as it should be."""
-    query = f"SELECT {_name_path('documents')}, warnings FROM documents JOIN folders USING (folder_key)"
+    """Ids of documents, and what of each is not as it should be."""
+    query = "SELECT prefix || documents.path, warnings FROM documents JOIN folders USING (folder_key)"
     rows = connection.execute(f"{query} WHERE warnings <> '[]' ORDER BY folder_key, documents.path")
     return tuple((path, warning) for path, warnings in rows for warning in json.loads(warnings))
 
 
 def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...]:
-    """(path, line, target as written, why) of each link that leads nowhere, by path and line.
-
-    Paths are named as `cited_documents` does.
-    """
+    """(id of the document, line, target as written, why) of each link that leads nowhere, by path and line."""
     rows = connection.execute(
-        f"SELECT {_name_path('documents')}, line, target_path, target_anchor, problem FROM links"
+        "SELECT prefix || documents.path, line, target_path, target_anchor, problem FROM links"
         " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) JOIN folders USING (folder_key)"
         " WHERE problem IS NOT NULL ORDER BY documents.path, folder_key, line, position"
     )

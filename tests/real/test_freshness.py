@@ -83,7 +83,9 @@ def test_a_folder_that_is_away_still_answers_and_is_named(shelf: Shelf, tmp_path
     assert (answer.index.refreshed_files, answer.hits[0].text) == (1, "# Owls\n\nAn owl sleeps.\n")
     report = shelf.update(other.docs)
     assert report.documents == 5
-    assert report.skipped == ((".", f"the folder is kept as it was: {shelf.docs}: no such file or directory"),)
+    assert report.skipped == (
+        (f"{shelf.place.name}/docs:.", f"the folder is kept as it was: {shelf.docs}: no such file or directory"),
+    )
     with shelf.open() as retriever:
         assert (str(shelf.docs), f"{shelf.docs}: no such file or directory") in retriever.status().skipped
     with pytest.raises(DocumentsError, match=r"no such file or directory; bring it back, or make another index"):

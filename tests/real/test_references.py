@@ -206,7 +206,7 @@ def test_forget_names_both_files_of_one_name_and_forgets_neither(place: Path, in
 def test_status_names_the_folder_of_each_path_that_two_folders_hold(place: Path, index: Path, cli: Cli) -> None:
     link, bad = "\n[gone](gone.md)\n", b"---\ntags: [\n---\n# Same\n"
     for name in ("a/docs", "b/docs"):
-        write_pages(place / name, {"links.md": f"# Links of {name}\n{link}", "same.md": "# The same\n"})
+        write_pages(place / name, {"links.md": f"# Links of {name}\n{link}"})
         (place / name / "bad.md").write_bytes(bad)
         (place / name / "binary.md").write_bytes(b"\0\1\2" * 99)
     index_folders([place / name for name in FOLDERS], index)
@@ -214,7 +214,7 @@ def test_status_names_the_folder_of_each_path_that_two_folders_hold(place: Path,
         write_pages(place / name, {"README.md": "# Changed\n"})
     state = json.loads(cli("status", "--json", "--index", index).out)
     told = json.dumps(state)
-    for path in ("links.md", "same.md", "bad.md", "binary.md"):
+    for path in ("links.md", "bad.md", "binary.md"):
         assert all(f'"{name}:{path}"' in told for name in ("a/docs", "b/docs")), path
         assert f'"{path}"' not in told
     assert {"a/docs:README.md", "notes:README.md"} <= set(state["changed_files"])
