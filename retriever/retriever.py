@@ -16,9 +16,8 @@ from retriever.indexes import split_reference
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest
-from retriever.looking.browse import load_tree, load_tree_at, read_excerpt
+from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt
 from retriever.looking.freshness import Freshness, Watch, describe_state, read_status
-from retriever.looking.similar import find_similar
 from retriever.models import OpenModels
 from retriever.query import AskRequest
 from retriever.search import Found, search

@@ -30,6 +30,7 @@ from retriever.evaluation.questions import QuestionSet, Sections, read_bytes
 from retriever.protocols import Progress
 from retriever.query import AskRequest, Expansion
 from retriever.settings.schema import merge
+from retriever.trace import NoProgress
 from retriever.types import StageName
 
 DEPTH = 30  # sections that are asked for: the largest k of any measure
@@ -89,8 +90,8 @@ def ask_all(system: System, asked: EvaluationInput, progress: Progress | None = 
         sections = Sections(retriever.nodes())
         sections.check(questions)
         retriever.search(questions[0].question)  # before the clock runs: the first one opens the model and the index
-        if progress is not None:
-            progress.start(system.name, len(questions), "questions")
+        progress = progress or NoProgress()
+        progress.start(system.name, len(questions), "questions")
         outcomes = {}
         for number, question in enumerate(questions, start=1):
             begun = time.perf_counter()
@@ -102,10 +103,8 @@ def ask_all(system: System, asked: EvaluationInput, progress: Progress | None = 
                 milliseconds=1000 * (time.perf_counter() - begun),
                 failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             )
-            if progress is not None:
-                progress.advance(system.name, number)
-        if progress is not None:
-            progress.finish(system.name)
+            progress.advance(system.name, number)
+        progress.finish(system.name)
     return Run(system, outcomes, sections)
 
 

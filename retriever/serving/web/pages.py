@@ -22,9 +22,8 @@ from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
-from retriever.looking.browse import Excerpt, read_excerpt
+from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.overview import read_overview
-from retriever.looking.similar import find_similar
 from retriever.searching.open_index import View
 from retriever.serving.pool import Arguments
 from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section
