@@ -9,7 +9,7 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from retriever.display.phrases import pluralize
@@ -127,43 +127,26 @@ def replace_database(index: Path) -> str:
 
 def salvage(damaged: Path, target: sqlite3.Connection) -> str:
     """Fill an empty database with what can be read of a damaged one; return how much that was, a sentence."""
-    saved, broken = {}, []
+    saved, version = {}, 0
     with closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source:
         source.execute("PRAGMA writable_schema = ON")  # passes over a table whose definition is damaged
-        version = 0
-        try:
+        with suppress(*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
             (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
             collect_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
             target.execute("INSERT INTO meta VALUES ('settings', ?)", (settings,))
             (version,) = source.execute("PRAGMA user_version").fetchone()
-        except (*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
-            broken.append("settings")
         for table, name in SAVED.items():
             if table == "vectors" and version != INDEX_FORMAT:  # other numbers
                 continue
+            columns = [column for _, column, *_ in target.execute(f"PRAGMA table_info({table})")]
+            listed, marks = ", ".join(columns), ", ".join("?" * len(columns))
             before = target.total_changes
-            if not copy_table(source, target, table):
-                broken.append(f"{name}s")
+            target.execute("BEGIN")
+            with suppress(*UNREADABLE):  # up to the first row that cannot be read, or is not as it should be
+                rows = source.execute(f"SELECT {listed} FROM {table}")
+                target.executemany(f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({marks})", rows)
+            target.execute("COMMIT")
             saved[name] = target.total_changes - before
     target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
     counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
-    lost = f"; not all could be read of: {', '.join(broken)}" if broken else ""
-    return f"saved of the old database: {counts}{lost}"
-
-
-def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> bool:
-    """Copy the rows that can be read and verified; return whether that was all of them."""
-    columns = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})")]
-    insert = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-    is_whole = True
-    target.execute("BEGIN")
-    try:
-        for row in source.execute(f"SELECT {', '.join(columns)} FROM {table}"):
-            try:
-                target.execute(insert, row)
-            except sqlite3.IntegrityError:  # a value of another type than the table's
-                is_whole = False
-    except UNREADABLE:
-        is_whole = False
-    target.execute("COMMIT")
-    return is_whole
+    return f"saved of the old database: {counts}"

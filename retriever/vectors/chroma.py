@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from pageindex.corpus import read_file, require_regular
+from pageindex.corpus import read_file
 from retriever.errors import RetrieverError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
 from retriever.store.own_files import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_sizes, measure_files
@@ -76,17 +76,6 @@ class VectorsManifest:
         with writing_to(folder):
             content = asdict(self) | {"files": measure_files(folder, list_vector_files(folder))}
             (folder / MANIFEST_NAME).write_text(json.dumps(content), encoding="utf-8")
-
-    def check(self, folder: Path) -> None:
-        """Raise SnapshotError where a vector file is missing or cut: ChromaDB reads that as "no vectors", silently."""
-        try:
-            require_regular(folder / DATABASE_NAME)
-            names = {file.relative_to(folder).as_posix() for file in list_vector_files(folder)}
-        except OSError as error:
-            raise SnapshotError(f"{folder} cannot be read ({error.strerror}); index the documents again") from error
-        if names != self.files.keys():
-            raise SnapshotError(f"{folder}: a file is missing, or one too many; index the documents again")
-        check_sizes(folder, self.files)
 
 
 def list_vector_files(folder: Path) -> list[Path]:
@@ -165,7 +154,7 @@ class VectorIndex:
         self._manifest = manifest = VectorsManifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
-        manifest.check(folder)
+        check_sizes(folder, manifest.files)  # ChromaDB would take a missing file for no vectors
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)
@@ -252,7 +241,7 @@ def patch_vectors(
     older = VectorsManifest.read(source)
     if older.fingerprint != manifest.fingerprint:
         raise SnapshotError(f"{source}: the vectors are of another model")
-    older.check(source)
+    check_sizes(source, older.files)
     with writing_to(folder):
         for name in older.files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
