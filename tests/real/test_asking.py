@@ -17,7 +17,6 @@ from tests.shelf import (
     NEVER_REFRESH,
     PAGES,
     QUESTIONS,
-    CountingEncoder,
     Interrupting,
     Shelf,
     WrongEncoder,
@@ -47,14 +46,6 @@ def test_without_a_vector_the_words_answer_and_it_is_said(
     (sentence,) = map(str, answer.degraded)
     assert sentence.startswith("semantic: ")
     assert reason in sentence
-
-
-def test_an_index_of_another_model_is_searched_by_words_and_says_so(shelf: Shelf) -> None:
-    answer = shelf.ask("stamp for a letter", encoder=CountingEncoder(fingerprint="0f" * 8))
-    assert answer.hits[0].node_id == "mail.md#mail/stamps"
-    assert tuple(map(str, answer.degraded)) == (
-        "semantic: the index was made with another embedding model; index the documents again",
-    )
 
 
 def test_an_index_without_vectors(tmp_path: Path) -> None:

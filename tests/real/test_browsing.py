@@ -107,22 +107,24 @@ def test_paths_as_the_current_folder_sees_them(
     assert retriever.tree("only/here.md") == "Here  only/here.md\n└── Here  only/here.md:1-3"
 
 
-@pytest.mark.parametrize("lines", ["0", "21", "0-3", "3-2", "5-21", "999999999", "1-999999999"])
-def test_lines_that_are_not_there(retriever: Retriever, lines: str) -> None:
-    with pytest.raises(UsageError, match=r"guide.md has the lines 1-20, not "):
-        retriever.read(f"guide.md:{lines}")
+NO_LINES = ("0", "21", "0-3", "3-2", "5-21", "999999999", "1-999999999")
+NOTHING = (
+    "", "guide.md#nothing", "guide.md:", "guide.md:x", "guide.md:1-", "guide.md:-1", "guide.md:1234567890",
+    "a\0b", "\udcff.md", "x" * 10_000, "~nobody-of-this-name/guide.md", "garden/",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "reference",
+    ("reference", "says"),
     [
-        "", "guide.md#nothing", "guide.md:", "guide.md:x", "guide.md:1-", "guide.md:-1", "guide.md:1234567890",
-        "a\0b", "\udcff.md", "x" * 10_000, "~nobody-of-this-name/guide.md", "garden/",
+        *((f"guide.md:{lines}", "guide.md has the lines 1-20, not ") for lines in NO_LINES),
+        *((reference, r"is not in the index|is no folder") for reference in NOTHING),
+        *((reference, "empty.md is empty") for reference in ("empty.md", "empty.md:1")),
     ],
-    ids=lambda reference: ascii(reference)[:20],
-)  # fmt: skip
-def test_references_to_nothing(retriever: Retriever, reference: str) -> None:
-    with pytest.raises(UsageError, match=r"is not in the index|is no folder"):
+    ids=lambda value: ascii(value)[:20],
+)
+def test_what_cannot_be_read_is_said(retriever: Retriever, reference: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
         retriever.read(reference)
 
 
@@ -227,12 +229,6 @@ def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
     for use in uses:
         with pytest.raises(ClosedError, match=r"is closed; open another one"):
             use()
-
-
-def test_an_empty_file_has_nothing_to_read(retriever: Retriever) -> None:
-    for reference in ("empty.md", "empty.md:1"):
-        with pytest.raises(UsageError, match=r"empty.md is empty"):
-            retriever.read(reference)
 
 
 def test_the_tree_below_a_reference(retriever: Retriever) -> None:
