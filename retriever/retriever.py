@@ -148,17 +148,6 @@ class Retriever(Closing):
             languages = view.lexical.read_apart
         return writer.write(answer, plan, pieces, languages, on_sentence)
 
-    def warm_up(self) -> None:
-        """Loads what every question needs, so that the first one does not wait for it.
-
-        Raises:
-            EncoderError: the embedding model cannot be loaded, or its server does not answer.
-        """
-        with self.view() as view:
-            encoder = self._models.encoder_for(view, Recorder())
-            if encoder is not None:
-                encoder.encode_queries(["ready"])
-
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
 

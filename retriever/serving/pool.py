@@ -156,11 +156,11 @@ class ServedIndex(Closing):
         for part in self._parts.values():
             part.begin()
         if not self._parts:
-            threading.Thread(target=self._warm_up, daemon=True).start()
+            threading.Thread(target=self._open_early, daemon=True).start()
 
-    def _warm_up(self) -> None:
+    def _open_early(self) -> None:
         try:
-            self.open().warm_up()
+            self.open()
         except RetrieverError as error:
             log.info("not opened yet: %s", error)
 
