@@ -122,22 +122,6 @@ def test_nothing_is_replaced(shelf: Shelf, archive: Path, tmp_path: Path, monkey
         import_index(archive)
 
 
-def test_every_damaged_byte_is_noticed(archive: Path, tmp_path: Path) -> None:
-    data = archive.read_bytes()
-    damaged = [data[:length] for length in (0, 1, len(data) // 2, len(data) - 1)]
-    for place in range(0, len(data), len(data) // 20):
-        damaged.append(data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
-    for number, content in enumerate(damaged):
-        path = tmp_path / "damaged.zip"
-        path.write_bytes(content)
-        try:
-            brought(path, tmp_path / f"new-{number}")
-        except RetrieverError:
-            assert not (tmp_path / f"new-{number}").exists()
-        else:  # a byte of the ZIP that says nothing, such as a date: what it holds is whole
-            assert (tmp_path / f"new-{number}" / INDEX).is_file()
-
-
 def test_what_is_no_archive_is_refused(tmp_path: Path, archive: Path) -> None:
     with zipfile.ZipFile(archive) as members:
         database = members.read(INDEX)

@@ -13,7 +13,6 @@ from retriever.indexing.update import TEXTS_AT_ONCE
 from retriever.retriever import Retriever
 from retriever.types import Answer
 from tests.program import PROGRAM, command, environment, in_terminal, run_command
-from tests.real.mcp_messages import Stdio, call
 from tests.scenarios import chapter_pages
 from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits, write_pages
 
@@ -134,25 +133,3 @@ def test_the_first_command_answers_and_the_next_goes_on(notes: Path, tmp_path: P
     whole = run_command(command("--json", *place, CATS), env=environment())
     assert '"embedded_share": 1.0' in whole.stdout
     assert '"degraded": []' in whole.stdout
-
-
-def test_an_agent_is_answered_by_words(notes: Path, tmp_path: Path) -> None:
-    words = command("mcp", "--docs", notes, "--index", tmp_path / "index")
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
-    ) as process:
-        server = Stdio(process)
-        server.begin()
-        server.send(call(1, "search", question=CATS))
-        result = server.answer()["result"]
-        assert not result.get("isError"), result
-        assert "\n1. `lighthouse.md:" in result["content"][0]["text"]
-        assert "embedded so far" in result["content"][0]["text"]
-        for number in range(2, 100):
-            server.send(call(number, "search", question=CATS))
-            text = server.answer()["result"]["content"][0]["text"]
-            if "embedded so far" not in text:
-                break
-            time.sleep(0.5)
-        assert "note: " not in text
-        process.kill()

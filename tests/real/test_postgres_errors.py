@@ -130,13 +130,6 @@ def test_a_password_is_taken_from_the_address_and_never_printed(
             connection.execute("DROP ROLE guarded")
 
 
-def test_a_statement_that_takes_too_long(index: str) -> None:
-    with closing(psycopg.connect(index)) as connection:
-        connection.execute("LOCK TABLE hybrid_retrieve.meta IN ACCESS EXCLUSIVE MODE")
-        said = fail(StorageError, f"{index}?options=-cstatement_timeout%3D200")
-    assert "took too long" in said
-
-
 def test_a_second_writer(index: str) -> None:
     first, second = open_store(index), open_store(index)
     with first.write(0.0), pytest.raises(IndexLockedError, match="try again"), second.write(0.1):

@@ -213,25 +213,6 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
         cli("postgres", *words, "--index", shared.index, code=2)
 
 
-def test_what_is_forgotten_leaves_the_queue(shared: Shared, cli: Cli) -> None:
-    (shared.docs / "open" / "gone.md").write_text("# Gone\n\nA dodo.\n", encoding="utf-8")
-    index_folders([shared.docs / "open"], shared.index)
-    execute(
-        shared.index,
-        "INSERT INTO hybrid_retrieve.queue (folder_key, path, content)"
-        " SELECT 1, name, 'dodo' FROM unnest(ARRAY['gone.md', 'new/a.md', 'stays.md']) AS name",
-    )
-    said = cli("forget", "gone.md", "new/", "--index", shared.index)
-    assert "PostgreSQL keeps what was deleted in its log (WAL)" in said.err
-    with closing(psycopg.connect(shared.index)) as connection:
-        waiting = connection.execute("SELECT path FROM hybrid_retrieve.queue").fetchall()
-        dump = [_read(connection, table) for table in ("nodes", "chunks", "words", "postings", "names")]
-    assert waiting == [("stays.md",)]
-    assert "dodo" not in repr(dump)
-    assert "backups" in json.loads(cli("forget", "gone.md", "--index", shared.index, "--json").out)["kept"]
-    execute(shared.index, "DELETE FROM hybrid_retrieve.queue", "DELETE FROM hybrid_retrieve.forgotten")
-
-
 # Over HTTP: who asks is what the proxy says.
 
 

@@ -18,7 +18,7 @@ from retriever.store.database import INDEX_FORMAT
 from retriever.store.store import open_store
 from retriever.store.tables import make_tables
 from tests.postgres import Server
-from tests.program import Cli, command, environment
+from tests.program import command, environment
 from tests.real.served import PAGES, Served, served
 from tests.shelf import write_pages
 
@@ -100,20 +100,16 @@ def test_two_versions_of_the_program_at_once(team: Team) -> None:
         connection.close()
 
 
-def test_a_change_is_seen_by_each_server(team: Team, cli: Cli, tmp_path: Path) -> None:
+def test_a_change_is_seen_by_each_server(team: Team, tmp_path: Path) -> None:
     write_pages(team.docs, {"zebra.md": "# Zebra\n\nA zebra has stripes.\n"})
     index_folders([], team.index)
     assert [files[0] for files in team.ask_each("zebra stripes")] == ["zebra.md"] * 2
-    # Another index in its place: made anew from nothing, and brought by an import.
-    cli("export", tmp_path / "zebra.zip", "--index", team.index)
     with closing(psycopg.connect(team.index, autocommit=True)) as connection:
         connection.execute("DROP SCHEMA hybrid_retrieve CASCADE")
-    make_tables(open_store(team.index).url)
+    make_tables(open_store(team.index).url)  # another index in its place
     lions = write_pages(tmp_path / "lions", {"lion.md": "# Lion\n\nA lion has no stripes.\n"})
     index_folders([lions], team.index)
     assert team.ask_each("stripes") == [["lion.md"]] * 2
-    cli("import", tmp_path / "zebra.zip", "--index", team.index, "--force")
-    assert [files[0] for files in team.ask_each("zebra stripes")] == ["zebra.md"] * 2
 
 
 def test_a_server_that_is_told_to_end_answers_what_is_in_flight(team: Team) -> None:

@@ -194,17 +194,6 @@ def test_a_second_writer_waits_and_then_names_the_first(shelf: Shelf) -> None:
         assert shelf.update().added == 1
 
 
-def test_files_that_changed_while_a_writer_waited_are_not_lost(shelf: Shelf) -> None:
-    """What a writer saw of the folder before it waited for another is old by then."""
-    with writer_lock(shelf.index, 0):
-        thread = threading.Thread(target=shelf.update, kwargs={"wait_s": 20})
-        thread.start()
-        threading.Event().wait(0.3)
-        shelf.write("new.md", "# New\n\nword\n")
-    thread.join()
-    assert shelf.ask("word", **NEVER_REFRESH).index.documents == 5
-
-
 def test_a_read_only_index_answers(shelf: Shelf) -> None:
     truth = answers(shelf)
     with read_only(shelf.index):

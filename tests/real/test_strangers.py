@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from retriever.served import speed
 from retriever.upkeep.archive import export_index
 from tests.program import Cli
 from tests.shelf import PAGES, write_pages
@@ -108,29 +107,6 @@ def test_inside_a_snapshot(tmp_path: Path, cli: Cli, strangers: Strangers) -> No
     assert not (index / "index.sqlite").exists()
 
 
-def test_of_a_snapshot_whose_folder_is_somebody_elses(place: Path, cli: Cli, strangers: Strangers) -> None:
-    index = place / "idx"
-    (index / "snapshot-1").rename(place / "away")
-    strangers.file(index / "snapshot-1" / "manifest.json")
-    cli("ask", "bread", "--index", index, *ALONE)
-    cli("index", place / "docs", "--index", index, *ALONE)
-
-
-def test_a_file_or_a_link_in_the_place_of_a_token(place: Path, cli: Cli, strangers: Strangers) -> None:
-    nowhere = place / "nowhere"
-    nowhere.symlink_to(place / "not there")
-    for path in (
-        strangers.file(place / "token"),
-        strangers.link(place / "linked", folder=False),
-        strangers.folder(place / "folder"),
-        nowhere,
-    ):
-        served = ("serve", "--http", "--port", "0", "--token-file", path, "--index", place / "idx")
-        assert "Traceback" not in cli(*served, code=range(1, 3)).err
-    assert nowhere.is_symlink()
-    assert not (place / "not there").exists()
-
-
 def test_a_folder_of_somebody_with_our_names_in_it(place: Path, cli: Cli, strangers: Strangers) -> None:
     strangers.file(place / "of-lock" / "writer.lock")
     assert "remove" in cli("index", place / "docs", "--index", place / "of-lock", *ALONE, code=1).err
@@ -186,10 +162,3 @@ def test_a_file_or_a_link_in_the_place_of_what_a_command_writes(
     strangers.file(place / "new" / f".{name}.partial")
     cli(*command, place / "new" / name)
     assert (place / "new" / name).is_file()
-
-
-def test_in_the_place_of_measured_speeds(tmp_path: Path, strangers: Strangers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "find_cache_file", lambda name: tmp_path / name)
-    strangers.file(tmp_path / speed.FILE_NAME)
-    speed.write_speed("model", speed.Speed(1.0, 1.0))
-    assert speed.read_speed("model") is None

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import product
@@ -13,7 +12,7 @@ import pytest
 
 from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.types import FloatMatrix
-from retriever.vectors.chroma import VectorIndex, VectorsManifest, chroma_errors, write_vectors
+from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
 from retriever.vectors.exact import ExactIndex
 from tests.damage import A_FOLDER, damage
 
@@ -66,17 +65,6 @@ def test_it_finds_what_the_exact_scan_finds(made: Path) -> None:
         assert holds(index, range(1200))
         with pytest.raises(EncoderError, match="not finite for the question"):
             index.search(questions * np.float32(np.nan), 3)
-
-
-@pytest.mark.slow
-def test_recall_at_5462_vectors_which_is_more_than_chroma_takes_at_once(tmp_path: Path) -> None:
-    write(tmp_path / "chroma", range(5462))
-    questions = vectors(range(9000, 9200))
-    with opened(tmp_path / "chroma") as index:
-        found = index.search(questions, 10)
-    truth = ExactIndex(range(5462), vectors(range(5462))).search(questions, 10)
-    common = sum(len(dict(some).keys() & dict(all_).keys()) for some, all_ in zip(found, truth, strict=True))
-    assert common / 2000 >= 0.99
 
 
 @pytest.mark.parametrize("search", ["chroma", "exact"])
@@ -140,16 +128,6 @@ def test_a_vector_that_the_index_lacks_is_noticed(tmp_path: Path) -> None:
         VectorIndex(tmp_path / "chroma", ENCODER)
 
 
-@pytest.mark.parametrize("count", [1, 99])
-def test_no_reader_writes_a_vector_file(tmp_path: Path, count: int) -> None:
-    """ChromaDB would make them of the memory of its process, where the question stands."""
-    write(tmp_path / "chroma", range(count))
-    files = {file: file.read_bytes() for file in (tmp_path / "chroma").glob("*/*")}
-    with opened(tmp_path / "chroma") as index:
-        index.search(vectors(range(3)), 5)
-    assert files == {file: file.read_bytes() for file in (tmp_path / "chroma").glob("*/*")} != {}
-
-
 NAMES = ["manifest.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
 
 
@@ -185,28 +163,3 @@ def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path, monke
     with pytest.raises(StorageError, match=r"needs 4 MB, the disk has 2 MB free"):
         write(tmp_path / "chroma", range(500))
     assert not (tmp_path / "chroma").exists()
-
-
-def test_what_chroma_raises_becomes_an_error_of_ours(tmp_path: Path) -> None:
-    panic = type("PanicException", (BaseException,), {})  # of the Rust code
-    for error in (panic("range end index 5"), RuntimeError("range end index 5"), sqlite3.OperationalError("range end")):
-        with pytest.raises(SnapshotError, match="range end"), chroma_errors(tmp_path):
-            raise error
-        with pytest.raises(StorageError, match=r"range end.*free some space"), chroma_errors(tmp_path, writing=True):
-            raise error
-    with pytest.raises(KeyboardInterrupt), chroma_errors(tmp_path):
-        raise KeyboardInterrupt
-
-
-def test_folders_of_one_name_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for count in (3, 5):
-        write(tmp_path / str(count) / "chroma", range(count))
-    monkeypatch.chdir(tmp_path / "3")
-    with opened(Path("chroma")) as three, opened(tmp_path / "3" / "chroma") as again:
-        monkeypatch.chdir(tmp_path / "5")
-        with opened(Path("chroma")) as five:
-            assert [len(index.search(vectors([1]), 9)[0]) for index in (three, again, five)] == [3, 3, 5]
-    shutil.rmtree(tmp_path / "5" / "chroma")
-    write(tmp_path / "5" / "chroma", range(4))
-    with opened(Path("chroma")) as four:
-        assert len(four.search(vectors([1]), 9)[0]) == 4
