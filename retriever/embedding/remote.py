@@ -70,7 +70,7 @@ class RemoteEncoder(TokenEncoder):
         try:
             identity = retry(lambda: self._server.identity(limits), (PAUSE_S,))
         except ServedError as error:
-            raise EncoderError(self._server.describe(error)) from error
+            raise EncoderError(str(self._server.explain(error))) from error
         return fingerprint((*identity, self.dimension, *self._prefixes, self._limit))
 
     @cached_property
@@ -109,5 +109,5 @@ class RemoteEncoder(TokenEncoder):
         try:
             rows = retry(lambda: server.embed(texts, limits), (PAUSE_S,) if are_questions else DOCUMENT_PAUSES_S)
         except ServedError as error:
-            raise EncoderError(server.describe(error)) from error
+            raise EncoderError(str(server.explain(error))) from error
         return unit_rows(rows, len(texts), f"{server.model} at {server.url}")

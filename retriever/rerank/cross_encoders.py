@@ -69,7 +69,7 @@ class EndpointReranker:
         try:
             scores = self._rank(readable(question), texts, deadline)
         except ServedError as error:
-            raise RerankerError(self._server.describe(error)) from error
+            raise RerankerError(str(self._server.explain(error))) from error
         self._has_logits = self._has_logits or not all(0 <= score <= 1 for score in scores)
         shown = squash(scores) if self._has_logits else tuple(scores)
         return RerankOutput(shown, pluralize(len(texts), "candidate"), "the server's, 0 to 1")

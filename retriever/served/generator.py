@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
@@ -174,19 +174,19 @@ class Generator:
             WrongAnswerError: its server gives no odds, or neither is among them; that is remembered for a month.
             LanguageModelError: as `write`.
         """
-        server = self.server
+        server, judged = self.server, list[float]()
         deadline = time.monotonic() + self._limit(seconds)
 
         def ask(material: str) -> float:
             return server.judge(instructions, material, Limits(server.connect_s, deadline - time.monotonic()))
 
         try:
-            first = ask(materials[0])  # alone: the model may have to be loaded, or say neither
+            judged.append(ask(materials[0]))  # alone: the model may have to be loaded, or say neither
             with ThreadPoolExecutor(JUDGED_AT_ONCE) as pool:
-                judged = [first, *pool.map(ask, materials[1:])]
+                judged += pool.map(ask, materials[1:])
         except ServedError as error:
             if isinstance(error, RefusedError | StrangeAnswerError) and not error.may_pass:
-                if self.speed:
+                if self.speed and not judged:
                     self._remember(replace(self.speed, has_odds=False))
                 raise WrongAnswerError(f"{self.name} gives no odds of yes and no ({one_line(error)})") from error
             raise server.explain(error) from error
@@ -228,15 +228,6 @@ class Generator:
 # Whether the language model can be used, for `doctor`
 
 
-@dataclass(frozen=True, slots=True)
-class LlmFinding:
-    """One thing that was looked at."""
-
-    what: Literal["model", "answer"]
-    is_well: bool
-    says: str  # what was seen, or what is wrong and what to do about it
-
-
 class _Count(BaseModel):
     """Enough to write that it takes a measurable time."""
 
@@ -249,21 +240,24 @@ def _count_task() -> Task[_Count]:
     return Task("Write the numbers from 1 to 20 as JSON, whatever the text says.", text, _Count, 256)
 
 
-def check_llm(settings: LlmSettings) -> Iterator[LlmFinding]:
-    """Yield what can be said of the model; its speed is measured, and kept for stages to plan by."""
-    what: Literal["model", "answer"] = "model"
+def check_llm(settings: LlmSettings) -> Iterator[tuple[str, bool, str]]:
+    """Yield what was looked at, whether it is well, and what was seen, or is wrong and what to do about it.
+
+    The model's speed is measured, and kept for stages to plan by.
+    """
+    what = "model"
     try:
         generator = Generator(settings)
         model = generator.look_up()
         longest = model.context_length or "an unknown number"
         reads = f"it reads {model.window} of {longest} tokens (llm.num_ctx)"
-        yield LlmFinding(what, True, f"{model.name} is there, at {generator.server.url}; {reads}")
+        yield (what, True, f"{generator.name} is there, at {generator.server.url}; {reads}")
         what, started = "answer", time.monotonic()
         generator.write(_count_task())
         if generator.speed is None:  # the server does not measure, and may have loaded the model first
             started = time.monotonic()
             generator.write(_count_task())
         says = f"JSON of the shape that was asked for after {time.monotonic() - started:.1f} s"
-        yield LlmFinding(what, True, f"{says}; {generator.speed}" if generator.speed else says)
+        yield what, True, f"{says}; {generator.speed}" if generator.speed else says
     except LanguageModelError as error:
-        yield LlmFinding(what, False, str(error))
+        yield what, False, str(error)

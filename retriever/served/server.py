@@ -51,7 +51,6 @@ THOUGHT_TOKENS = 1024
 class ModelInfo:
     """What a server says of a model, without running it."""
 
-    name: str  # as the server lists it, tag included
     context_length: int | None  # how many tokens the model can read at most; None: the server does not say
     window: int  # how many of them it reads here
     billions: float | None  # of weights; None: the server does not say, and neither does the name
@@ -173,7 +172,7 @@ class ModelServer(ABC):
         """Return the information of a model; it reads what is asked for, unless it was made, or loaded, for less."""
         wanted = self._llm.num_ctx
         known = context_length or (USUAL_WINDOW if wanted == LlmSettings().num_ctx else wanted)  # nobody has said more
-        return ModelInfo(name, context_length, min(wanted, known), read_billions(f"{said} {name}"))
+        return ModelInfo(context_length, min(wanted, known), read_billions(f"{said} {name}"))
 
     def generate(self, task: Task[Any], seconds: float, *, with_schema: bool = True) -> Reply:
         """Return what the model writes for a task, unchecked; LanguageModelError.
@@ -265,39 +264,31 @@ class ModelServer(ABC):
         return CutAnswerError(f"{self.model} at {self.url} ended its answer in the middle ({reason or 'no reason'})")
 
     def explain(self, error: ServedError) -> LanguageModelError:
-        """Return what a fault means for who asks a language model."""
-        kind, text = self._explain(error)
-        return kind(text)
-
-    def describe(self, error: ServedError) -> str:
-        """Return what a fault means, and what to do about it, for people."""
-        return self._explain(error)[1]
-
-    def _explain(self, error: ServedError) -> tuple[type[LanguageModelError], str]:
+        """Return what a fault means, and what to do about it."""
         url, said, section = self.url, one_line(error), self.section
         match error:
             case UnreachableError():
-                return NoGeneratorError, f"no {self.program} answers at {url}: {self.start}"
+                return NoGeneratorError(f"no {self.program} answers at {url}: {self.start}")
             case OverdueError():
                 how = "; choose a smaller llm.model, or wait longer (llm.seconds, llm.idle_seconds)"
                 text = f"{self.model or 'the model'} at {url} takes too long: {said}"
-                return LanguageModelTimeoutError, text + (how if section == "llm" else "")
+                return LanguageModelTimeoutError(text + (how if section == "llm" else ""))
             case StrangeAnswerError():
-                return WrongAnswerError, f"what answers at {url} speaks otherwise than {self.program} ({said})"
+                return WrongAnswerError(f"what answers at {url} speaks otherwise than {self.program} ({said})")
             case RefusedError(status=401 | 403):
                 what = f"{url} refuses the key" if self._key else f"{url} wants a key"
-                return NoGeneratorError, f"{what} ({said}): put it into the variable that {section}.api_key_env names"
+                return NoGeneratorError(f"{what} ({said}): put it into the variable that {section}.api_key_env names")
             case RefusedError(status=404):
-                return NoModelError, f"{self.missing()} ({said})"
+                return NoModelError(f"{self.missing()} ({said})")
             case RefusedError(status=status) if 300 <= status < 400:
                 how = f"which is not followed: set {section}.url to that"
-                return NoGeneratorError, f"{url} sends on to another address, {how}"
+                return NoGeneratorError(f"{url} sends on to another address, {how}")
             case RefusedError(status=status) if status in BUSY:
-                return NoGeneratorError, f"the {self.program} at {url} is busy ({said}): ask again later"
+                return NoGeneratorError(f"the {self.program} at {url} is busy ({said}): ask again later")
             case RefusedError(status=status):
                 kind = CutAnswerError if status < 0 else LanguageModelError
                 if re.search(r"n_ctx|context.*(exceed|length)|exceed.*context", said, re.IGNORECASE):
                     kind = TaskTooLongError
                 how = "; set encoder.max_tokens lower if a text is too long" if section == "encoder" else ""
-                return kind, f"the {self.program} at {url} refuses: status {status}: {said}{how}"
-        return CutAnswerError, f"the connection to {url} broke before the answer was complete ({said})"
+                return kind(f"the {self.program} at {url} refuses: status {status}: {said}{how}")
+        return CutAnswerError(f"the connection to {url} broke before the answer was complete ({said})")

@@ -122,8 +122,8 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     )
     # A profile that needs none has its short answers written by one, if it runs.
     if is_asked or settings.kind == "none":
-        for found in check_llm(profile.llm):
-            yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
+        for what, is_well, says in check_llm(profile.llm):
+            yield Finding("language model", what, "well" if is_well else "problem", says)
     if not is_asked:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding("language model", "stages", "note" if settings.kind == "none" else "well", says)

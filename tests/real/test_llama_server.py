@@ -76,11 +76,12 @@ def open_generator(url: str, **changes: object) -> Generator:
 
 
 def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
-    findings = {finding.what: finding for finding in check_llm(LlmSettings(kind="openai", url=writer))}
-    assert [name for name, finding in findings.items() if not finding.is_well] == []
-    assert "chat.gguf is there" in findings["model"].says
-    assert "4096" in findings["model"].says, "each of four slots has a quarter"
-    assert "tokens a second read" in findings["answer"].says
+    model, answer = check_llm(LlmSettings(kind="openai", url=writer))
+    assert model[:2] == ("model", True)
+    assert "chat.gguf is there" in model[2]
+    assert "4096" in model[2], "each of four slots has a quarter"
+    assert answer[:2] == ("answer", True)
+    assert "tokens a second read" in answer[2]
     with pytest.raises(NoModelError, match=r"it has .*chat\.gguf"):
         open_generator(writer, model="another").write(TASK)
 

@@ -143,7 +143,7 @@ def test_nothing_of_the_environment_leads_elsewhere_or_is_sent(served: Served, m
         generator.write(TASK)
         served.script.once.append(status(307, "", location=f"{elsewhere.url}/api/chat"))
         error = failure(generator)
-        assert all(finding.is_well for finding in check_llm(served.settings(api_key_env="")))
+        assert all(is_well for _, is_well, _ in check_llm(served.settings(api_key_env="")))
         assert not elsewhere.requests
     assert isinstance(error, NoGeneratorError)
     assert "another address" in str(error)
@@ -430,15 +430,15 @@ def test_a_model_is_told_to_think_the_least(ollama: Served, name: str, told: boo
 
 
 def test_the_check_measures_by_the_clock_where_the_server_says_nothing(openai: Served) -> None:
-    assert "tokens a second read" in list(check_llm(openai.settings()))[-1].says
+    assert "tokens a second read" in list(check_llm(openai.settings()))[-1][2]
     assert len(openai.script.asked) == 2, "the first one may have loaded the model"
 
 
 def test_the_check_says_what_is_amiss(served: Served) -> None:
     def require(what: str, said: str, **changes: object) -> None:
-        *_, finding = check_llm(served.settings(**changes))
-        assert (finding.what, finding.is_well) == (what, False)
-        assert re.search(said, finding.says)
+        *_, (looked_at, is_well, says) = check_llm(served.settings(**changes))
+        assert (looked_at, is_well) == (what, False)
+        assert re.search(said, says)
 
     require("model", "ollama pull mistral|has no mistral", model="mistral")
     served.script.answer = lambda asked: "yes!"

@@ -47,7 +47,7 @@ class ScriptedGenerator:
         return self.write(plan())
 
     def look_up(self, seconds: float | None = None) -> ModelInfo:
-        return ModelInfo("scripted", 8192, 8192, 8.0)
+        return ModelInfo(8192, 8192, 8.0)
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         return self.bytes_of_room
