@@ -84,19 +84,11 @@ class TokenEncoder(ABC):
 
     @cached_property
     def max_tokens(self) -> int:
-        """Return how many tokens of a text are read, special ones included, the prefix not.
-
-        Raises:
-            EncoderError: the prefixes leave hardly any.
-        """
+        """Return how many tokens of a text are read, special ones included, the prefix not; at least 1."""
         if not any(self._prefixes):
             return self._limit
         alone, *lengths = self._tokens.count(["", *self._prefixes])
-        room = self._limit - (max(lengths) - alone)
-        if room < self._limit // 2:
-            taken = f"{self._limit - room} of its {self._limit} tokens"
-            raise EncoderError(f"the encoder's prefixes take {taken}: shorten them")
-        return room
+        return max(1, self._limit - (max(lengths) - alone))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the length of each text in tokens, special ones included, without any cut."""

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -244,11 +243,7 @@ def keep_written(key: str, written: BaseModel) -> None:
         write_file(folder / f"{key}.json", written.model_dump_json())
         files = [path for path in folder.iterdir() if _FILE_NAME.fullmatch(path.name)]
         if len(files) > MAX_ENTRIES:
-            for path in sorted(files, key=_modified_at)[:-MAX_ENTRIES]:
+            for path in sorted(files, key=lambda path: path.lstat().st_mtime)[:-MAX_ENTRIES]:
                 path.unlink(missing_ok=True)
     except OSError as error:
         log.info("%s: %s", folder, error)
-
-
-def _modified_at(path: Path) -> float:
-    return path.lstat().st_mtime

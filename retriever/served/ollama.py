@@ -36,10 +36,7 @@ class OllamaServer(ModelServer):
 
     program = "Ollama"
     start = "start it with `ollama serve`"
-
-    def missing(self) -> str:
-        """As `ModelServer.missing`."""
-        return f"Ollama at {self.url} has no {self.model}: run: ollama pull {self.model}"
+    missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
 
     @property
     def _is_gpt_oss(self) -> bool:  # it cannot be told not to think, only how much

@@ -78,13 +78,9 @@ class OpenAIServer(ModelServer):
 
     program = "OpenAI-compatible server"
     start = "start it, or check the address"
+    missing = "{url} has no {model}: see {section}.model, and whether {section}.url has the whole path, such as /v1"
     thought_tokens = THOUGHT_TOKENS  # some servers have no way to tell a model not to think
     _is_plain = False  # whether the server knows the standard fields of a request alone
-
-    def missing(self) -> str:
-        """As `ModelServer.missing`."""
-        advice = f"see {self.section}.model, and whether {self.section}.url has the whole path, such as /v1"
-        return f"{self.url} has no {self.model or 'such path'}: {advice}"
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """Return the kind and the model's name: such servers tell nothing of the weights."""
@@ -118,7 +114,10 @@ class OpenAIServer(ModelServer):
 
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what the server says of the model; a model that nobody named is the only one that it has."""
-        models, name = self._list_models(limits), self._llm.model
+        name, listed = self._llm.model, request_json(f"{self.url}/models", limits, key=self._key).get("data")
+        if not isinstance(listed, list) or not all(isinstance(model, dict) for model in listed):
+            raise StrangeAnswerError("no list of models")
+        models = [model for model in listed if isinstance(model.get("id"), str)]
         found = next((model for model in models if model["id"] == name or model["id"].endswith(f"/{name}")), None)
         if found is None and len(models) == 1 and name == LlmSettings().model:
             found = models[0]
@@ -129,12 +128,6 @@ class OpenAIServer(ModelServer):
         lengths = (said.get("max_model_len"), said.get("context_length"))  # vLLM, OpenRouter
         length = next((item for item in lengths if isinstance(item, int)), None) or self.ask_window(limits)
         return self._make_info(self.model, length)
-
-    def _list_models(self, limits: Limits) -> list[dict[str, Any]]:
-        models = request_json(f"{self.url}/models", limits, key=self._key).get("data")
-        if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-            raise StrangeAnswerError("no list of models")
-        return [model for model in models if isinstance(model.get("id"), str)]
 
     def ask_window(self, limits: Limits) -> int | None:
         """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""

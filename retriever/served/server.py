@@ -119,6 +119,7 @@ class ModelServer(ABC):
 
     program: ClassVar[str]  # what is called busy, missing or failing in a message
     start: ClassVar[str]  # what to do where nothing answers
+    missing: ClassVar[str]  # that there is no such model, and what to do, of `section`, `model` and `url`
 
     def __init__(self, section: str, model: str, url: str, key: str = "", llm: LlmSettings | None = None) -> None:
         """Name the server, which is not asked yet.
@@ -163,10 +164,6 @@ class ModelServer(ABC):
     @abstractmethod
     def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
         """Yield the answer to one request."""
-
-    @abstractmethod
-    def missing(self) -> str:
-        """Return that the server has no such model, and what to do."""
 
     def _make_info(self, name: str, context_length: int | None, said: str = "") -> ModelInfo:
         """Return the information of a model; it reads what is asked for, unless it was made, or loaded, for less."""
@@ -279,7 +276,7 @@ class ModelServer(ABC):
                 what = f"{url} refuses the key" if self._key else f"{url} wants a key"
                 return NoGeneratorError(f"{what} ({said}): put it into the variable that {section}.api_key_env names")
             case RefusedError(status=404):
-                return NoModelError(f"{self.missing()} ({said})")
+                return NoModelError(f"{self.missing.format(section=section, model=self.model, url=url)} ({said})")
             case RefusedError(status=status) if 300 <= status < 400:
                 how = f"which is not followed: set {section}.url to that"
                 return NoGeneratorError(f"{url} sends on to another address, {how}")

@@ -68,7 +68,7 @@ class RequestGuard:
 
     def __init__(self, app: "ASGIApp", address: ServerAddress) -> None:
         self._app = app
-        self._token = address.token
+        self._token = address.token.encode()
         self._named = TrustedHostMiddleware(self._check, address.names, www_redirect=False)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -78,9 +78,10 @@ class RequestGuard:
 
     async def _check(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         headers, app = Headers(scope=scope), self._app
+        scheme, _, given = headers.get("authorization", "").partition(" ")
         if is_from_elsewhere(scope["method"], headers):
             app = JSONResponse({"error": "requests from pages of other places are not answered"}, 403)
-        elif self._token and not has_token(headers, self._token):
+        elif self._token and not (scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), self._token)):
             message = "a bearer token is needed: Authorization: Bearer TOKEN"
             app = JSONResponse({"error": message}, 401, {"WWW-Authenticate": "Bearer"})
         await app(scope, receive, send)
@@ -93,12 +94,6 @@ def is_from_elsewhere(method: str, headers: Headers) -> bool:
         return site not in ("same-origin", "none") and how != ("GET", "navigate", "document")
     origin = headers.get("origin")
     return origin is not None and urlsplit(origin).netloc != headers.get("host")
-
-
-def has_token(headers: Headers, token: str) -> bool:
-    """Return whether a request carries the bearer token."""
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())
 
 
 def bracket(host: str) -> str:
@@ -208,11 +203,6 @@ def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None
     # for a database, and would keep the process. SIGTERM is how a server is ended, and no failure.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    make_server(app, address).run(sockets=[listener])
-
-
-def make_server(app: "ASGIApp", address: ServerAddress) -> uvicorn.Server:
-    """Return a server of the application behind the guard, within the limits above."""
     config = uvicorn.Config(
         RequestGuard(app, address),
         http="h11",  # the stricter parser; ChromaDB brings another one along
@@ -224,4 +214,4 @@ def make_server(app: "ASGIApp", address: ServerAddress) -> uvicorn.Server:
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    return uvicorn.Server(config)
+    uvicorn.Server(config).run(sockets=[listener])

@@ -6,6 +6,7 @@ The API gives the objects that the command line prints with --json.
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -29,16 +30,14 @@ from retriever.errors import (
     UnknownReferenceError,
     UsageError,
 )
-from retriever.serving.pool import Arguments
+from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import POLICY as PICTURE_POLICY
-from retriever.serving.web.site import STATIC, AskArguments, Site, Text, read_query
+from retriever.serving.web.site import AskArguments, Text, read_query
 from retriever.trace import Spent
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from retriever.serving.pool import ServedIndex
 
 
 MAX_SIMILAR = 1_000
@@ -77,9 +76,8 @@ class SimilarArguments(Arguments):
 Endpoint = tuple[str, type[Any], Callable[[Any], dict[str, Any]]]
 
 
-def list_endpoints(site: Site) -> list[Endpoint]:
+def list_endpoints(library: ServedIndex) -> list[Endpoint]:
     """Return each address, the arguments that it takes, and what answers it: called in a thread, or RetrieverError."""
-    library = site.library
 
     def search(given: SearchArguments) -> dict[str, Any]:
         begun = time.perf_counter()
@@ -134,10 +132,9 @@ HEADERS = {
 NO_SUCH_PAGE = "there is no such page; / asks a question"
 
 
-def make_web_app(library: "ServedIndex") -> Starlette:
+def make_web_app(library: ServedIndex) -> Starlette:
     """Return the application of one index: its pages, its JSON API, and the pictures of its documents."""
-    site = Site(library)
-    pages, searches = Pages(site), CapacityLimiter(SEARCHES_AT_ONCE)
+    pages, searches = Pages(library), CapacityLimiter(SEARCHES_AT_ONCE)
 
     async def run(work: Callable[..., Result], *arguments: object) -> Result:
         return await to_thread.run_sync(work, *arguments, limiter=searches)
@@ -174,8 +171,8 @@ def make_web_app(library: "ServedIndex") -> Starlette:
         route_page("/", pages.ask),
         route_page("/read", pages.read),
         Route("/answer", answer_in_pieces),
-        *(route_json(*endpoint) for endpoint in list_endpoints(site)),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        *(route_json(*endpoint) for endpoint in list_endpoints(library)),
+        Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         Route("/picture", answer_picture),
     ]
     return Starlette(routes=routes, exception_handlers=failures, middleware=[Middleware(_WithHeaders)])

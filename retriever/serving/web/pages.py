@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from markupsafe import Markup
 from pydantic import BeforeValidator, SkipValidation
@@ -24,22 +24,32 @@ from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.overview import read_overview
+from retriever.retriever import Retriever
 from retriever.searching.open_index import View
-from retriever.serving.pool import Arguments
-from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section
+from retriever.searching.scope import Choices, list_choices
+from retriever.serving.pool import Arguments, ServedIndex
+from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section, read_outline
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.pictures import locate_picture, read_picture
 from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
-from retriever.serving.web.site import Site, Text, Visit, address, link_editor, read_query
+from retriever.serving.web.site import (
+    BEGINNINGS,
+    MAX_READ,
+    Text,
+    Visit,
+    address,
+    link_editor,
+    read_query,
+    suggest_questions,
+)
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import listing, reading
-from retriever.store.reading import link_ids, link_sources
+from retriever.store.reading import StoredState, link_ids, link_sources
+from retriever.store.store import Store
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit
 
-if TYPE_CHECKING:
-    from retriever.retriever import Retriever
-
+PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
 MAX_SHOWN_CHARS = 60_000  # of a document in one page; a link leads to the rest
 MAX_LISTED = 1_000  # of what a folder holds
 MAX_SHOWN_LINKS = 30
@@ -81,10 +91,14 @@ class PictureArguments(Arguments):
 
 
 class Pages:
-    """The pages of one site; every method raises RetrieverError: ParametersError for a wrong query."""
+    """The pages of one index; every method raises RetrieverError: ParametersError for a wrong query."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, library: ServedIndex) -> None:
+        self._library = library
+        # The outline of the state of the index that was read last, replaced as a whole: threads share it.
+        self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
+        self._choices = Choices()  # of the same state
+        self._examples: tuple[str, ...] = ()
         known = profile_names()
         self._templates = open_templates(Path(__file__).parent / "templates")
         self._templates.filters["line"] = sanitize_line
@@ -93,9 +107,10 @@ class Pages:
             pluralize=phrases.pluralize,
             link_editor=link_editor,
             program=name_program().rpartition(os.sep)[2],  # others may read it
-            profile=site.library.profile,
+            profile=library.profile,
             profiles={
-                name: profile_summary(name) if name in known else "A file of your own." for name in site.profiles
+                name: profile_summary(name) if name in known else "A file of your own."
+                for name in dict.fromkeys((library.profile, *known))
             },
             no_title=NO_TITLE,
             stages=phrases.STAGES,
@@ -103,17 +118,31 @@ class Pages:
             max_files=MAX_NAMED_FILES,
         )
 
+    def _open(self, profile: str, settings: Mapping[str, Any] | None = None) -> Retriever:
+        """Return the retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
+        return self._library.open(profile, settings, PAGE_WAIT_S)
+
+    def _read_outline(self, view: View) -> Outline:
+        """Return the outline of a state of the index, read once."""
+        wanted = view.store, view.state
+        known = self._outline
+        if known is None or known[0] != wanted:
+            known = self._outline = wanted, read_outline(view.connection)
+            self._choices = list_choices(view.documents, view.fields)
+            self._examples = suggest_questions(view.connection.execute(BEGINNINGS, (MAX_READ,)).fetchall())
+        return known[1]
+
     def ask(self, query: bytes) -> str:
         """Return the page without a question, or the answer to one: quoted, for that takes no time."""
         visit = read_query(query, AskVisit)
         if not visit.question.strip():
             return self._home(visit)
         begun = time.perf_counter()
-        retriever = self._site.open(visit.profile)
+        retriever = self._open(visit.profile)
         if visit.typing:
             # The question may not be whole yet; the rest of the page stays as it is, so the list alone is sent.
             if retriever.profile.use_llm or retriever.profile.rerank.kind != "none":
-                retriever = self._site.open(visit.profile, WHILE_TYPING)
+                retriever = self._open(visit.profile, WHILE_TYPING)
             answer = retriever.search(visit.request)
             words = frozenset(answer.matched_words)
             return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=words))
@@ -125,7 +154,7 @@ class Pages:
         """Yield the answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
         visit = read_query(query, Visit)
         begun = time.perf_counter()
-        retriever = self._site.open(visit.profile)
+        retriever = self._open(visit.profile)
         # The search and the model run beside the page, which begins as soon as the sections are known.
         events: SimpleQueue[Answer | CitedSentence | None] = SimpleQueue()
         worker = ThreadPoolExecutor(1)
@@ -142,7 +171,7 @@ class Pages:
 
     def _show_answer(
         self,
-        retriever: "Retriever",
+        retriever: Retriever,
         answer: Answer,
         visit: Visit,
         begun: float,
@@ -171,7 +200,7 @@ class Pages:
             excerpts = {
                 hit.node_id: show(hit, hit.passage, f"{hit.rank}-") for hit in answer.hits if hit.node_id not in quoted
             }
-            tree = draw_tree(self._site.outline(view), {hit.node_id: hit.rank for hit in answer.hits})
+            tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
         return {
             "answer": answer,
             "milliseconds": milliseconds_since(begun),
@@ -185,22 +214,20 @@ class Pages:
         }
 
     def _home(self, visit: Visit) -> str:
-        retriever = self._site.open(visit.profile)
+        retriever = self._open(visit.profile)
         status = retriever.status()
         with retriever.view() as view:
-            self._site.outline(view)  # what may be chosen as a filter, and asked for example
+            self._read_outline(view)  # what may be chosen as a filter, and asked for example
             overview = read_overview(view.connection)
         changed = [(path, "") for path in status.changed_files]
-        return self._render(
-            "home.html", visit, status=status, changed=changed, overview=overview, asked=self._site.questions
-        )
+        return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=self._examples)
 
     def read(self, query: bytes) -> str:
         """Return what a node id, a path or a name stands for: its text, or a list of what is below it."""
         visit = read_query(query, ReadVisit)
-        retriever = self._site.open(visit.profile)
+        retriever = self._open(visit.profile)
         with retriever.view() as view:
-            outline = self._site.outline(view)
+            outline = self._read_outline(view)
             named = outline.find(visit.node)
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
@@ -257,7 +284,7 @@ class Pages:
     def picture(self, query: bytes) -> tuple[bytes, str]:
         """Return a picture of a document, and its media type."""
         given = read_query(query, PictureArguments)
-        retriever = self._site.open("")
+        retriever = self._open("")
         with retriever.view() as view:
             folders = reading.folders(view.connection)
         return read_picture(folders, given.name, retriever.access)
@@ -269,13 +296,13 @@ class Pages:
 
     def waiting(self, query: bytes) -> str:
         """Say how far the first reading of the documents is: the page that was wanted takes its place by itself."""
-        return self._render("waiting.html", Visit.repeat(query), title="Reading", last=self._site.library.progress)
+        return self._render("waiting.html", Visit.repeat(query), title="Reading", last=self._library.progress)
 
     def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render(self._context(visit, **values))
 
     def _context(self, visit: Visit, **values: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
-        return {"visit": visit, "title": "", "tree": [], "choices": self._site.choices, **values}
+        return {"visit": visit, "title": "", "tree": [], "choices": self._choices, **values}
 
 
 def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:

@@ -175,13 +175,10 @@ def _make_callout(token: Token, kind: str, title: str, fold: str) -> list[Token]
     token.tag = "details" if fold else "div"
     token.attrs = {"class": f"callout {_STYLES.get(kind.lower(), 'note')}"}
     token.attrs |= {"open": ""} if fold == "+" else {} if fold else {"role": "note"}
-    return _make_title(title.strip() or kind.capitalize(), "summary" if fold else "p", token.level + 1)
-
-
-def _make_title(title: str, tag: str, level: int) -> list[Token]:
+    shown, tag, level = title.strip() or kind.capitalize(), "summary" if fold else "p", token.level + 1
     return [
         Token("paragraph_open", tag, 1, attrs={"class": "title"}, block=True, level=level),
-        Token("inline", "", 0, content=title, children=[], block=True, level=level + 1),
+        Token("inline", "", 0, content=shown, children=[], block=True, level=level + 1),
         Token("paragraph_close", tag, -1, block=True, level=level),
     ]
 

@@ -1,8 +1,7 @@
-"""What the pages and the API share: one library, what a question may be given, addresses, and example questions."""
+"""What the pages and the API share: what a question may be given, addresses, and questions to begin with."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -12,19 +11,8 @@ from retriever.display.phrases import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt
 from retriever.query import AskRequest, Scope
-from retriever.retriever import Retriever
-from retriever.searching.open_index import View
-from retriever.searching.scope import Choices, list_choices
-from retriever.serving.pool import Arguments, Model, ServedIndex, read_arguments
-from retriever.serving.web.drawn_tree import Outline, read_outline
-from retriever.settings.layers import profile_names
-from retriever.store.reading import StoredState
-from retriever.store.store import Store
+from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.types import CitedSentence, Hit
-
-PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
-STATIC = Path(__file__).parent / "static"
-
 
 # A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
 Text: TypeAlias = SkipValidation[str]
@@ -129,33 +117,6 @@ def parse_query(query: bytes, model: type[Arguments]) -> dict[str, Any]:
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
         given[name] = (*given.get(name, ()), value) if name in several else value
     return given
-
-
-class Site:
-    """A library, and the outline of the state of its index that was read last; shared by threads."""
-
-    def __init__(self, library: ServedIndex) -> None:
-        self.library = library
-        self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
-        # Replaced as a whole: retrievers of two profiles may ask at once.
-        self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
-        # Of the state whose outline was read last.
-        self.choices = Choices()
-        self.questions: tuple[str, ...] = ()
-
-    def open(self, profile: str, settings: Mapping[str, Any] | None = None) -> Retriever:
-        """Return the retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
-        return self.library.open(profile, settings, PAGE_WAIT_S)
-
-    def outline(self, view: View) -> Outline:
-        """Return the outline of a state of the index, read once."""
-        wanted = view.store, view.state
-        known = self._outline
-        if known is None or known[0] != wanted:
-            known = self._outline = wanted, read_outline(view.connection)
-            self.choices = list_choices(view.documents, view.fields)
-            self.questions = suggest_questions(view.connection.execute(BEGINNINGS, (MAX_READ,)).fetchall())
-        return known[1]
 
 
 # Questions that the documents answer, for the page without a question: made of their own headings. A heading that asks
