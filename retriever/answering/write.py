@@ -73,7 +73,6 @@ class AnswerPlan:
 
     sentences: int
     readable: int  # bytes of blocks
-    seconds: float
 
     @property
     def context_tokens(self) -> int:
@@ -90,7 +89,7 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
         room = generator.room(instructions, max_tokens(count), seconds) - asked
         readable = min(room, speed.bytes_in(seconds, max_tokens(count)) - size(instructions) - asked)
         if readable >= least:
-            return AnswerPlan(count, readable, seconds)
+            return AnswerPlan(count, readable)
     raise LanguageModelTimeoutError(
         f"{generator.name} could not finish in {seconds:.3g} s at {speed}: give it longer (answer.seconds)"
     )
@@ -102,7 +101,7 @@ def max_tokens(sentences: int) -> int:
 
 
 def build_answer_task(
-    question: str, pieces: "Sequence[Piece]", plan: AnswerPlan
+    question: str, pieces: "Sequence[Piece]", plan: AnswerPlan, seconds: float
 ) -> "tuple[Task[WrittenAnswer], Sequence[Piece]]":
     """Return what the model is to write, and the blocks that it is given: as many of the first as it can read."""
     nonce = new_nonce()
@@ -118,7 +117,7 @@ def build_answer_task(
         material=fence_lines(lines, nonce),
         answer=WrittenAnswer,
         max_tokens=max_tokens(plan.sentences),
-        seconds=plan.seconds,
+        seconds=seconds,
         example=_EXAMPLE,
         keeps_cut=False,  # what is whole was checked as it came
     )
@@ -133,7 +132,7 @@ class Checker:
     hits: Sequence[Hit]
     languages: tuple[str, ...]
     on_sentence: Callable[[CitedSentence], None]
-    most: int
+    most: int = 0  # sentences
     blocks: "Sequence[Piece]" = ()  # that the model was given
     kept: list[CitedSentence] = field(default_factory=list)
     dropped: list[DroppedSentence] = field(default_factory=list)
@@ -227,16 +226,15 @@ class AnswerWriter:
         tell = on_sentence or (lambda sentence: None)
         searched = answer.scope or answer.follow_up  # without filters, and as it stands alone
         question = searched.question if searched else answer.question
-        checker = Checker(question, answer.hits, languages, tell, plan.sentences if plan else 0)
+        checker = Checker(question, answer.hits, languages, tell)
         writer = ""
         with self._recorder.stage(StageName.ANSWER) as note:
             if plan is not None and pieces and answer.verdict != "none":
                 try:
-                    self._ask(checker, pieces, plan)
+                    self._ask(checker, pieces)
                 except (LanguageModelError, OutOfTimeError) as error:
-                    self._fail(
-                        error, f"cut off after {pluralize(len(checker.kept), 'sentence')}" if checker.kept else ""
-                    )
+                    kept = len(checker.kept)
+                    self._fail(error, f"cut off after {pluralize(kept, 'sentence')}" if kept else "")
                 writer = self._open_generator().name if checker.kept else ""
             sentences = tuple(checker.kept)
             if not sentences and answer.verdict != "none":
@@ -252,14 +250,14 @@ class AnswerWriter:
         )
         return ShortAnswer(answer, sentences, tuple(checker.dropped), writer, note.text)
 
-    def _ask(self, checker: Checker, pieces: "Sequence[Piece]", plan: AnswerPlan) -> None:
+    def _ask(self, checker: Checker, pieces: "Sequence[Piece]") -> None:
         """Let the model write into the checker; LanguageModelError where nothing of it holds, OutOfTimeError."""
-        generator, left = self._open_generator(), self._seconds_left()
+        generator, seconds = self._open_generator(), self._seconds_left()
 
-        def plan_task() -> Task[WrittenAnswer]:
-            room = plan_answer(checker.question, generator, plan.seconds).readable
-            fitting = replace(plan, seconds=min(plan.seconds, left), readable=min(plan.readable, room))
-            task, checker.blocks = build_answer_task(checker.question, pieces, fitting)
+        def plan_task() -> Task[WrittenAnswer]:  # planned anew: the search took its time
+            plan = plan_answer(checker.question, generator, seconds)
+            checker.most = plan.sentences
+            task, checker.blocks = build_answer_task(checker.question, pieces, plan, seconds)
             return replace(task, on_text=checker.read)
 
         for item in generator.write_planned(plan_task).sentences:
