@@ -46,12 +46,6 @@ class FolderChanges:
     unchanged: int = 0
     # Files that turned out to be unreadable (`read_changes`), with what they look like, and the reason.
     unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
-    units: tuple[int, ...] = ()  # of the queue, which a worker has in hand; empty for a folder that was looked at
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the folder could be looked at."""
-        return bool(self.listing.files or self.gone)
 
     @property
     def paths(self) -> list[str]:

@@ -78,13 +78,11 @@ def update_index(
         if (has_changed or not was_whole) and not is_anew and is_other_model(connection, encoder):
             raise EncoderError("another embedding model is behind that name by now; index the documents again")
         with transaction(connection):
+            note_folders(connection, changes)
             if has_changed or not derived.is_whole(connection):
                 read = read_changes(changes, request.profile.documents.max_file_bytes, progress)
                 index_changes(connection, request, changes, read, encoder, progress, is_anew=is_anew)
-            else:
-                note_folders(connection, changes)
-                note_skipped(connection, changes)
-                clear_queue(connection, changes)
+            note_skipped(connection, changes)
             remember_settings(connection, request)
         embedded = 0
         if encoder and (was_whole or not request.leaves_pending):
@@ -181,24 +179,17 @@ def index_changes(
     *,
     is_anew: bool,
 ) -> None:
-    """Replace the rows of what changed by what is `read`, and make the next snapshot of them, inside a transaction.
-
-    Raises:
-        TakenError: another process has indexed, or forgotten, what a worker had in hand.
-    """
+    """Replace the rows of what changed by what is `read`, and make the next snapshot of them, inside a transaction."""
     # Their keys are needed after the rows are gone: the postings are patched by them.
     replaced = [key for change in changes for key in change.replaced]
     removed = reading.rankable_keys(connection, replaced)
     derived = open_derived(request.store)
     can_patch = not is_anew and derived.is_whole(connection)
     writing.remove_documents(connection, replaced)
-    clear_queue(connection, changes)
-    note_folders(connection, changes)
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
     new = write_documents(connection, read, encoder, request.profile.chunks)
-    note_skipped(connection, changes)
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
         writing.set_link_targets(connection, change.folder)
@@ -241,40 +232,24 @@ def parse_file(folder: StoredFolder, path: str, text: DocumentText) -> Document:
 
 
 def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:
-    """Keep the folders, new ones under a key that the changes have from here on, and new times of known documents."""
+    """Keep the folders, new ones under a key that the changes have from here on, and new times of known documents.
+
+    What waits for workers in a folder that could be looked at was seen before.
+    """
     for change in changes:
         if not change.folder.key:
             change.folder = writing.add_folder(connection, change.folder)
         writing.set_place(connection, change.folder)
         writing.set_stat(connection, change.touched)
+        if change.listing.files or change.gone:
+            writing.remove_queued(connection, change.folder.key, lambda _: True)
 
 
 def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> None:
     """Keep what cannot be read, and what could not be read before and looks as it did."""
     for change in changes:
-        if change.units:
-            continue
         same = {file.path for file in change.listing.files} - change.differing
         writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
-
-
-class TakenError(Exception):
-    """Another process was first; nothing is written."""
-
-
-def clear_queue(connection: Connection, changes: Sequence[FolderChanges]) -> None:
-    """Take out what waits for workers in the folders that were looked at, as it was seen before; or what a worker did.
-
-    Raises:
-        TakenError: another process has indexed, or forgotten, what the worker had in hand.
-    """
-    for change in changes:
-        if change.units:
-            done = connection.executemany("DELETE FROM queue WHERE unit = ?", ((unit,) for unit in change.units))
-            if done.rowcount < len(change.units):
-                raise TakenError
-        elif change.is_listed:
-            writing.remove_queued(connection, change.folder.key, lambda _: True)
 
 
 def remember_settings(connection: Connection, request: IndexRequest) -> None:

@@ -19,8 +19,6 @@ from retriever.indexing.consent import name_folders
 from retriever.indexing.derived import NO_PROGRESS, open_derived
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import (
-    TakenError,
-    clear_queue,
     cut_chunks,
     embed_texts,
     find_changes,
@@ -62,6 +60,10 @@ class Queue:
     """Paths as the index names them, and why."""
 
 
+class TakenError(Exception):
+    """Another process has indexed, or forgotten, what a worker had in hand; nothing is written."""
+
+
 def read_queue(connection: Connection) -> Queue:
     """Read the figures of a queue."""
     units = connection.execute(
@@ -93,7 +95,6 @@ def enqueue(request: IndexRequest, progress: Progress | None = None) -> int:
             encoder = open_encoder(request.profile.encoder)
             open_derived(store).build(connection, encoder.fingerprint if encoder else "", None)
         remember_settings(connection, request)
-        clear_queue(connection, changes)
         note_folders(connection, changes)
         read = read_changes(changes, request.profile.documents.max_file_bytes, progress or NO_PROGRESS)
         found: list[tuple[int, StoredDocument, DocumentText | None]]
@@ -157,6 +158,9 @@ def try_units(
             if encoder is not None:  # which takes long: before others have to wait for the transaction
                 embed_ahead(connection, request, encoder, read)
             with transaction(connection):
+                done = connection.executemany("DELETE FROM queue WHERE unit = ?", ((unit,) for unit, *_ in units))
+                if done.rowcount < len(units):
+                    raise TakenError
                 index_changes(connection, request, [*changes.values()], read, encoder, NO_PROGRESS, is_anew=False)
         return [""] * len(units)
     except (StorageError, IndexLockedError):
@@ -175,10 +179,9 @@ def try_units(
 
 def read_unit(connection: Connection, change: FolderChanges, row: tuple[Any, ...]) -> ReadDocument | None:
     """Add a unit to the changes of its folder; return its document as it was read, None for one that is gone."""
-    unit, folder_key, path, content = row
+    _, folder_key, path, content = row
     stat, text = json.loads(content)  # without a text the document is gone
     document = StoredDocument(*stat)
-    change.units += (unit,)
     query = "SELECT document_key FROM documents WHERE folder_key = ? AND path = ?"
     change.gone += [document._replace(key=key) for (key,) in connection.execute(query, (folder_key, path))]
     return text and (change, document, DocumentText(**{**text, "warnings": tuple(text["warnings"])}))
