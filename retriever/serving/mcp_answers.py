@@ -81,9 +81,7 @@ def write_head(answer: "Answer", max_tokens: int) -> list[str]:
         lines.append(f"{explain_corrections(answer.corrections)}; double quotes keep a word as it is written")
     if answer.expansion:
         lines.append(f"expansion {'used' if answer.expansion.used else 'not used'}: {answer.expansion.note}")
-    # The first note of each stage comes first: many folders that are away hide no other stage.
-    first = {item.stage: item for item in reversed(answer.degraded)}.values()
-    notes = [*map(str, reversed(first)), *(str(item) for item in answer.degraded if item not in first), *answer.notes]
+    notes = [*map(str, answer.degraded), *answer.notes]
     if answer.index.stale_files:
         notes.append(f"{pluralize(answer.index.stale_files, 'file')} changed since they were indexed")
     lines = [cut(line, 2 * LINE_CHARS) for line in (*lines, *(f"note: {note}" for note in notes))]

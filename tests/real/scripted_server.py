@@ -128,44 +128,31 @@ def embed_words(asked: Asked) -> Sequence[Sequence[float]]:
 class ScriptedServer:
     """What the server does, and what it was asked."""
 
-    answer: Answer
-    """To every request for text, once `once` is empty."""
-    embed: Answer = embed_words
-    """To every request for vectors: their rows, or a `Fault`."""
-    rank: Answer = rank_evenly
-    """To every request for an order: its JSON, or a `Fault`."""
+    answer: Answer  # to every request for text, once `once` is empty
+    embed: Answer = embed_words  # to every request for vectors: their rows, or a `Fault`
+    rank: Answer = rank_evenly  # to every request for an order: its JSON, or a `Fault`
     judge: Answer = lambda asked: None
     """To every request for odds: how likely `yes` is beside `no`; None: it says nothing of odds."""
-    once: deque[Answer | Fault] = field(default_factory=deque)
-    """To the next requests of these three kinds."""
+    once: deque[Answer | Fault] = field(default_factory=deque)  # to the next requests of these three kinds
     models: dict[str, Model] = field(
         default_factory=lambda: {"llama3.2:latest": Model(), "nomic-embed-text:latest": Model(("embedding",), 2048)}
     )
     """As Ollama has them."""
     listed: list[Any] = field(default_factory=lambda: [{"id": "llama3.2", "object": "model", "max_model_len": 131_072}])
     """The models of OpenAI's API."""
-    described: dict[str, Any] = field(default_factory=dict)
-    """What it says of itself besides, by path."""
-    key: str = ""
-    """What it wants to see; empty: nothing."""
-    refuses: Sequence[str] = ()
-    """Fields of a request that it does not know, as strict servers say."""
-    timings: Mapping[str, float] | None = None
-    """As llama.cpp measures."""
-    reads: float = 0.0
-    """Tokens a second, as Ollama says of its answers; 0: it says nothing of its speed."""
+    described: dict[str, Any] = field(default_factory=dict)  # what it says of itself besides, by path
+    key: str = ""  # what it wants to see; empty: nothing
+    refuses: Sequence[str] = ()  # fields of a request that it does not know, as strict servers say
+    timings: Mapping[str, float] | None = None  # as llama.cpp measures
+    reads: float = 0.0  # tokens a second, as Ollama says of its answers; 0: it says nothing of its speed
     writes: float = 0.0
-    waits: bool = False
-    """Whether it takes as long as it says."""
-    longest: int = 10**6
-    """Of a longer text no vector is made: it says 400, as Ollama does with truncate=false."""
-    health: Fault | None = None
-    """What happens to every question about the server and its models; None: it is answered."""
+    waits: bool = False  # whether it takes as long as it says
+    longest: int = 10**6  # of a longer text no vector is made: it says 400, as Ollama does with truncate=false
+    health: Fault | None = None  # what happens to every question about the server and its models; None: it is answered
     requests: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = field(default_factory=list)
     """Path, body and headers (lower case) of all that was asked, in order."""
     server: LoopbackServer | None = None
-    ended: threading.Event = field(default_factory=threading.Event)
-    """Set when the test is over: nothing waits longer."""
+    ended: threading.Event = field(default_factory=threading.Event)  # set when the test is over: nothing waits longer
 
     @property
     def url(self) -> str:

@@ -434,23 +434,6 @@ def test_the_check_measures_by_the_clock_where_the_server_says_nothing(openai: S
     assert len(openai.script.asked) == 2, "the first one may have loaded the model"
 
 
-def test_the_check_says_what_is_amiss(served: Served) -> None:
-    def require(what: str, said: str, **changes: object) -> None:
-        *_, (looked_at, is_well, says) = check_llm(served.settings(**changes))
-        assert (looked_at, is_well) == (what, False)
-        assert re.search(said, says)
-
-    require("model", "ollama pull mistral|has no mistral", model="mistral")
-    served.script.answer = lambda asked: "yes!"
-    require("answer", "wrote no JSON object")
-    served.script.answer = lambda asked: silence()
-    require("answer", "llm.seconds", seconds=SECONDS, load_seconds=0.01)
-    served.script.health = status(200, "<html>a router</html>")
-    require("model", "llm.url")
-    served.script.kill()
-    require("model", "start it")
-
-
 # Keys and addresses
 
 

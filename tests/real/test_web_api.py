@@ -116,35 +116,13 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
 
 def test_no_language_model_is_asked_while_somebody_types(index: str | Path, ollama: ScriptedServer) -> None:
     with (
-        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
+        ServedIndex(index=str(index), settings={"use_llm": True, "llm": {"url": ollama.url}}) as library,
         TestClient(make_web_app(library)) as app,
     ):
         page = app.get("/", params={"question": QUESTION, "typing": "true"})
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
     assert ollama.requests == []
-
-
-def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: str | Path, ollama: ScriptedServer) -> None:
-    invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
-    written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
-    asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
-    ollama.answer = lambda _: written
-    pages = [("/api/search", asked), ("/api/search", asked | {"explain": "true"}), ("/", asked)]
-    with (
-        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
-        TestClient(make_web_app(library)) as app,
-    ):
-        plain, shown, page = [app.get(path, params=params) for path, params in pages]
-    report = plain.json()["expansion"]
-    assert report["used_hyde"] is True, report
-    assert report["milliseconds"] > 0
-    assert invented not in plain.text + page.text
-    assert shown.json()["expansion"]["passages"] == [invented]
-    assert shown.json()["expansion"]["cached"] is True
-
-
-LLM = {"use_llm": True, "hyde": "always"}
 
 
 def test_sentences_come_while_the_model_writes(index: str | Path, ollama: ScriptedServer) -> None:
