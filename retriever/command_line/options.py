@@ -2,8 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -171,9 +170,8 @@ class Opening:
             raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
 
-    @contextmanager
-    def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Iterator[Retriever]":
-        """The open retriever; a person at a terminal in a folder without an index is asked whether to make one.
+    def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Retriever":
+        """Return the open retriever; a person at a terminal whose folder has no index is asked whether to make one.
 
         Args:
             console: is told how far indexing is, where it is needed.
@@ -185,25 +183,19 @@ class Opening:
                 return api.open_retriever(docs, *self.arguments[1:], progress, on_words=on_words)
 
         try:
-            opened = open_these(self.docs)
+            return open_these(self.docs)
         except NoIndexError as error:
             if not (error.folder and console.can_ask and confirm(f"{error.folder} has no index yet. Index it now?")):
                 raise
-            opened = open_these([error.folder])
-        with opened as retriever:
-            yield retriever
+            return open_these([error.folder])
 
-    @contextmanager
     def open_each(
         self, console: Console, on_words: "Callable[[Retriever], object] | None" = None
-    ) -> "Iterator[Retriever | SeveralRetrievers]":
-        """The open index, or the indexes of `--index a --index b` and --all, asked as one."""
+    ) -> "Retriever | SeveralRetrievers":
+        """Return the open index, or the indexes of `--index a --index b` and --all, asked as one."""
         if self.several is None:
-            with self.open(console, on_words) as retriever:
-                yield retriever
-            return
-        with api.open_several(self.several, self.profile, self.settings) as retrievers:
-            yield retrievers
+            return self.open(console, on_words)
+        return api.open_several(self.several, self.profile, self.settings)
 
 
 def confirm(question: str, *, default: bool = True) -> bool:
