@@ -121,17 +121,27 @@ class LlmReranker:
     ) -> RerankOutput:
         """Return the values of the ranks that the model gives those of the shown ones that it can read."""
         planned: Sequence[RerankInput] = ()
+        generator = self._generator
+
+        def cost(plan: Sequence[RerankInput]) -> tuple[int, int]:
+            read = sum(size(line) + 1 for line in list_lines(question, plan))
+            return size(_INSTRUCTIONS) + read, 8 + 3 * len(plan)
 
         def plan_task() -> Task[Order]:
             nonlocal planned
             instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
             max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
-            room = self._generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
-            planned = self._plan(question, shown, room, seconds)
+            room = generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
+            speed, limit = generator.speed or USUAL, _limit(generator, seconds)
+            planned = choose_plan(_list_plans(shown), cost, speed, limit, size(_INSTRUCTIONS) + room) or ()
+            if not planned:
+                raise TaskTooLongError(
+                    "the context has no room for the candidates beside the question; raise llm.num_ctx"
+                )
             material = fence_lines(list_lines(question, planned), nonce)
             return Task(instructions, material, order_of(len(planned)), max_tokens, seconds=seconds, example=_EXAMPLE)
 
-        order = self._generator.write_planned(plan_task)
+        order = generator.write_planned(plan_task)
         places = [number - 1 for number in order.best_first if 1 <= number <= len(planned)]
         if not places:
             raise WrongAnswerError("the model named none of the candidates")
@@ -142,24 +152,6 @@ class LlmReranker:
         note = f"{_count(planned, candidates)}, 1 call"
         note += f", {pluralize(shortened, 'passage')} shortened to fit" if shortened else ""
         return RerankOutput(tuple(scores[place] for place in range(len(candidates))), note, SCALE)
-
-    def _plan(
-        self, question: str, shown: Sequence[RerankInput], room: int, seconds: float | None
-    ) -> Sequence[RerankInput]:
-        """Return as many of the first candidates, with as much of their passages, as the model can read in its time.
-
-        `room` is for them and the question, in bytes; TaskTooLongError where it is too small.
-        """
-
-        def cost(planned: Sequence[RerankInput]) -> tuple[int, int]:
-            read = sum(size(line) + 1 for line in list_lines(question, planned))
-            return size(_INSTRUCTIONS) + read, 8 + 3 * len(planned)
-
-        speed, limit = self._generator.speed or USUAL, _limit(self._generator, seconds)
-        chosen = choose_plan(_list_plans(shown), cost, speed, limit, size(_INSTRUCTIONS) + room)
-        if chosen is None:
-            raise TaskTooLongError("the context has no room for the candidates beside the question; raise llm.num_ctx")
-        return chosen
 
 
 def _list_plans(shown: Sequence[RerankInput]) -> list[list[RerankInput]]:

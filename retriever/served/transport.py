@@ -12,7 +12,7 @@ Whatever goes wrong is a ServedError, so that no error of httpx leaves this modu
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -137,16 +137,8 @@ class _MeteredBackend(httpcore.SyncBackend):
         self._limits = limits
         self._deadline = time.monotonic() + limits.total_s
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.NetworkStream:
-        stream = super().connect_tcp(host, port, timeout, local_address, socket_options)
-        return _MeteredStream(stream, self._limits, self._deadline)
+    def connect_tcp(self, *arguments: Any, **named: Any) -> httpcore.NetworkStream:  # noqa: ANN401 - as httpcore has it
+        return _MeteredStream(super().connect_tcp(*arguments, **named), self._limits, self._deadline)
 
 
 class _MeteredTransport(httpx.HTTPTransport):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from retriever.query import AskRequest
 from retriever.served.speed import Speed, write_speed
-from retriever.types import Answer, CitedSentence, ShortAnswer
+from retriever.types import ShortAnswer
 from tests.program import Cli
 from tests.real import scripted_server as scripted
 from tests.real.scripted_server import Asked, ScriptedServer
@@ -139,46 +138,6 @@ def test_what_was_whole_when_it_was_cut_off_stays(shelf: Shelf, ollama: Scripted
     assert found.writer == "llama3.2"
     (reason,) = map(str, found.answer.degraded)
     assert reason.startswith("answer: cut off after 1 sentence; ")
-
-
-def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: ScriptedServer) -> None:
-    """The first one before the second is written, and nothing that does not hold, in no case twice."""
-    second = {"block": 1, "quote": "How letters leave the house", "text": "Mail says how letters leave the house."}
-    lie = {**STAMP, "text": "A stamp of 99 pays for the journey."}
-    told: list[tuple[str, int]] = []
-    heard = threading.Semaphore(0)
-    written = 0
-
-    def count(asked: Asked) -> object:
-        number = block_of(asked, "leave the house")
-        whole = json.dumps(writing({**STAMP, "block": block_of(asked, "stamp")}, lie, {**second, "block": number}))
-
-        @scripted.fault
-        def slowly(handler: scripted.ModelHandler, asked: Asked) -> None:
-            nonlocal written
-            handler.begin(asked)
-            for piece in (whole[:-40], whole[-40:]):
-                handler.piece(asked, piece)
-                heard.acquire(timeout=30)
-                written += 1
-            handler.complete(asked, "stop")
-
-        return slowly()
-
-    def hear(sentence: CitedSentence) -> None:
-        told.append((sentence.text, written))
-        heard.release()
-
-    ollama.answer = count
-    found: list[Answer] = []
-    with shelf.open(llm={"url": ollama.url}) as retriever:
-        short = retriever.answer(QUESTION, on_found=found.append, on_sentence=hear)
-    assert told == [(STAMP["text"], 0), (second["text"], 1)]
-    assert [sentence.text for sentence in short.sentences] == [text for text, _ in told]
-    assert [(item.text, item.reason) for item in short.dropped] == [
-        (lie["text"], "mail.md:7 does not say so: the number 99")
-    ]
-    assert [answer.hits for answer in found] == [short.answer.hits]
 
 
 ORDERS = (

@@ -96,17 +96,9 @@ def test_recorded_expansions_are_replayed_through_full_without_a_server(shelf: S
     gold = {"file": "mail.md", "start_line": 5, "end_line": 7}
     questions.write_text(json.dumps({"id": "1", "question": QUESTION, "gold": [gold]}), encoding="utf-8")
     recorded.write_text(json.dumps({"id": "1", **HELPFUL}), encoding="utf-8")
-    given: list[str | Path] = [
-        "--expansions",
-        recorded,
-        "--profiles",
-        "full",
-        "--index",
-        shelf.index,
-        "--encoder-kind",
-        "none",
-    ]
-    printed = cli("eval", questions, *given, "--llm-url", "http://127.0.0.1:9", "--rerank-kind", "none", "--json")
+    profile = ("--profiles", "full", "--llm-url", "http://127.0.0.1:9", "--rerank-kind", "none")
+    place = ("--index", shelf.index, "--encoder-kind", "none", "--json")
+    printed = cli("eval", questions, "--expansions", recorded, *profile, *place)
     (system,) = json.loads(printed.out)["systems"]
     assert system["failures"] == {}
 

@@ -143,13 +143,6 @@ def test_a_damaged_file_is_no_expansion_and_is_replaced(folder: Path, content: b
     assert expand.read_cached("a" * 64, WrittenExpansion) == written
 
 
-def test_a_cache_that_cannot_be_written_is_no_failure(folder: Path) -> None:
-    folder.parent.mkdir()
-    folder.write_text("a file")
-    expand.keep_written("a" * 64, WrittenExpansion())
-    assert expand.read_cached("a" * 64, WrittenExpansion) is None
-
-
 def test_the_key_knows_model_question_and_grounding() -> None:
     def key(question: str = QUESTION, model: str = "m", rewordings: int = 3) -> str:
         task = build_expansion_task(question, Grounding(), replace(SETTINGS, rewordings=rewordings))
