@@ -201,7 +201,7 @@ class Retriever(Closing):
     def status(self) -> "Status":
         """What is indexed, which files changed since, and what is not as it should be."""
         with self.view() as view:
-            return read_status(view, self._watch, self.profile)
+            return read_status(view, self.profile)
 
     @property
     def access(self) -> FolderAccess:

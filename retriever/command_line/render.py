@@ -233,21 +233,14 @@ def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
         page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
     page.line(Text.assemble(f"{trace.signals.form:>9}  {'form':<9}  ", ("what the question is made of", QUIET)))
 
-    parts = {
-        (item.source, hit.node_id): f"{item.share:.5f} of hit {hit.rank}"
-        for hit in answer.hits
-        for item in hit.evidence
-    }
     for ranking in trace.rankings:
         page.blank()
         found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}"
-        page.heading(ranking.source, f"{found}; rank, score, part in the answer")
+        page.heading(ranking.source, f"{found}; rank, score")
         for rank, item in enumerate(ranking.items[:FIRST_RANKS], start=1):
-            part = parts.get((ranking.source, item.node_id), "-")
-            node_id = (sanitize_line(item.node_id), CITED)
-            page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  {part:<16}  ", node_id))
+            page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  ", (sanitize_line(item.node_id), CITED)))
             if item.matched or item.via:
-                page.line(Text(f"{'':36}{sanitize_line(str(item.matched or item.via))}", QUIET))
+                page.line(Text(f"{'':16}{sanitize_line(str(item.matched or item.via))}", QUIET))
 
     page.blank()
     page.heading("fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")

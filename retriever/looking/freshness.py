@@ -1,7 +1,6 @@
 """Whether the folders are still what the index knows, the little that is done about it before an answer; `status`."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from retriever.embedding import BUNDLED_MODEL
@@ -13,9 +12,6 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.searching.open_index import OpenIndex, View
 from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import listing, reading
-from retriever.store.database import Connection
-from retriever.store.reading import StoredFolder
-from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
@@ -52,7 +48,7 @@ class Watch:
 
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
-            diffs, problems = self.find_changes(view)
+            diffs, problems = look_at_folders(view, self._profile.documents)
             can_index, number = matches_config(view.connection, self._request), view.number
         changed = sum(map(len, diffs))
         reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
@@ -76,35 +72,24 @@ class Watch:
             return replace(found, stale=0, degraded=(*found.degraded, trouble))
         return replace(found, refreshed=refreshed, stale=0)
 
-    def find_changes(self, view: View) -> tuple[list[FolderChanges], list[tuple[str, str]]]:
-        """Return what changed in each folder; and the folders that cannot be looked at, each with the reason."""
-        diffs, problems = [], []
-        looked = look_at_folders(view.connection, view.store, self._profile.documents)
-        for folder, diff, trouble in looked:
-            if diff is None:
-                problems.append((folder.path, trouble))
-            else:
-                diffs.append(diff)
-        return diffs, problems
 
-
-def look_at_folders(
-    connection: Connection, store: Store, settings: DocumentSettings
-) -> Iterator[tuple[StoredFolder, FolderChanges | None, str]]:
-    """Yield each folder of an index with what changed in it; None, and why, where it cannot be looked at."""
-    named = read_named_folders(store)
-    for folder in reading.folders(connection):
+def look_at_folders(view: View, settings: DocumentSettings) -> tuple[list[FolderChanges], list[tuple[str, str]]]:
+    """Return what changed in each folder; and the folders that cannot be looked at, each with the reason."""
+    named = read_named_folders(view.store)
+    diffs, problems = list[FolderChanges](), list[tuple[str, str]]()
+    for folder in reading.folders(view.connection):
         # An index from elsewhere may name any folder here: only those that this user named are looked at.
         if folder.path not in named:
-            yield folder, None, explain_refusal(folder.path)
+            problems.append((folder.path, explain_refusal(folder.path)))
             continue
-        known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
+        known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
         try:
             listing = list_known_folder(folder, known, settings)
         except DocumentsError as error:
-            yield folder, None, str(error)
+            problems.append((folder.path, str(error)))
         else:
-            yield folder, detect_changes(folder, known, listing, settings.max_file_bytes), ""
+            diffs.append(detect_changes(folder, known, listing, settings.max_file_bytes))
+    return diffs, problems
 
 
 def describe_state(view: View, freshness: Freshness) -> IndexState:
@@ -140,12 +125,12 @@ class Status:
     prefixes: str  # what a served embedding model is given before each text; empty for other kinds
 
 
-def read_status(view: View, watch: Watch, profile: Profile) -> Status:
+def read_status(view: View, profile: Profile) -> Status:
     """Return the status of an open index; the folders are looked at now, and not with the last question."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
     model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
-    diffs, problems = watch.find_changes(view)
+    diffs, problems = look_at_folders(view, profile.documents)
     return Status(
         index=describe_state(view, Freshness(0, sum(map(len, diffs)), len(problems))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),

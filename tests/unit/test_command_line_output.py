@@ -113,8 +113,7 @@ def test_explain_takes_the_answer_apart(library: Sample, cli: Cli) -> None:
     assert "      4.2  semantic  40 chunks of 23 sections" in lines
     assert "verdict  answered, confidence 0.88" in lines
     assert "     6.50  margin     deviations of the nearest passage above what unrelated questions find" in lines
-    assert "   1    0.7134  0.01640 of hit 1  guide/mail.md#mail/after-the-response" in lines
-    assert "   2       0.5  -                 other.md" in lines
+    assert "   1    0.7134  guide/mail.md#mail/after-the-response" in lines
     assert "   1   0.03120 = 0.01640 semantic + 0.01480 keyword  guide/mail.md:12-34" in lines
     assert lines[-2:] == ["  searched with  invented", "  dropped        wild (far)"]
     library.answers = [answer()]
