@@ -168,9 +168,9 @@ def show_kinds(page: Page, summary: Summary) -> None:
 def show_costs(page: Page, summary: Summary) -> None:
     rows = []
     for item in summary.systems:
-        shares = (format_share(share) for share in (item.abstention, item.false_abstention, item.auroc))
+        shares = (format_share(share) for share in (item.abstention, item.false_abstention))
         rows.append([item.system, f"{item.p50_ms:.1f}", f"{item.p95_ms:.1f}", *shares])
-    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly", "AUROC"], rows)
+    show_table(page, ["", "p50 ms", "p95 ms", "abstains", "wrongly"], rows)
 
 
 def format_interval(value: Estimate | None) -> str:

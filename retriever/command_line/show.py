@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -149,16 +149,12 @@ def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
         with store.read() as connection:
             queue = read_queue(connection)
     if as_json:
-        more = {"queue": dump_queue(queue)} if queue else {}
+        more = {"queue": dump(queue)} if queue else {}
         print_json(dump(state) | more)
         return ExitCode.OK
     for name, fact in (*list_facts(state, opening.index, is_verbose=console.verbose), *list_queue(queue)):
         print_line(f"{name:<13} {fact}")
     return ExitCode.OK
-
-
-def dump_queue(queue: "Queue") -> dict[str, object]:
-    return asdict(queue) | {"failed": [{"file": path, "reason": reason} for path, reason in queue.failed]}
 
 
 def list_queue(queue: "Queue | None") -> "Iterator[tuple[str, str]]":

@@ -38,6 +38,7 @@ ROWS = {
     "skipped": ("file", "reason"),
     "remarks": ("file", "reason"),
     "forgotten": ("file", "reason"),
+    "failed": ("file", "reason"),
     "broken_links": ("file", "line", "target", "reason"),
 }
 TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits

@@ -104,15 +104,6 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
 
 
-def auroc(higher: Sequence[float], lower: Sequence[float]) -> float:
-    """Return how often a value of the first kind is above one of the second, ties half (Mann and Whitney, 1947).
-
-    1 tells the two kinds apart, .5 is a coin; each kind has at least one value.
-    """
-    first, second = np.asarray(higher, np.float64)[:, np.newaxis], np.asarray(lower, np.float64)
-    return float(np.mean((first > second) + 0.5 * (first == second)))
-
-
 def find_interval(means: FloatArray) -> tuple[float, float]:
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(means, [tail, 100 - tail])

@@ -20,7 +20,6 @@ from retriever.evaluation.measures import (
     Estimate,
     MeanDifference,
     Values,
-    auroc,
     difference,
     estimate,
     measure_ranking,
@@ -69,7 +68,6 @@ class Outcome:
 
     found: tuple[str, ...]  # node ids, best first, each once
     abstained: bool  # whether it said that the documents hold no answer
-    confidence: float  # how sure it was that they do, 0 to 1
     milliseconds: float  # from the question to the answer, models and index open
     # Stages that failed: what was found then says nothing of the ranking, and is not measured.
     failures: tuple[str, ...] = ()
@@ -99,7 +97,6 @@ def ask_all(system: System, asked: EvaluationInput, progress: Progress | None = 
             outcomes[question.id] = Outcome(
                 found=tuple(hit.node_id for hit in answer.hits),
                 abstained=answer.verdict == "none" or not answer.hits,
-                confidence=answer.confidence,
                 milliseconds=1000 * (time.perf_counter() - begun),
                 failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             )
@@ -125,7 +122,6 @@ class SystemSummary:
     # The share of the unanswerable questions for which nothing was claimed; None without such questions.
     abstention: float | None
     false_abstention: float | None  # the same of the answerable ones, where it is wrong
-    auroc: float | None  # how well its confidence tells answerable questions from the others; None without both kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +162,8 @@ def summarize_run(questions: QuestionSet, run: Run) -> SystemSummary:
     }
     times = [item.milliseconds for item in run.outcomes.values()]
     abstained: dict[bool, list[bool]] = {True: [], False: []}  # by whether the documents hold an answer
-    confidence: dict[bool, list[float]] = {True: [], False: []}
     for question in whole:
-        outcome = run.outcomes[question.id]
-        abstained[question.is_answerable].append(outcome.abstained)
-        confidence[question.is_answerable].append(outcome.confidence)
+        abstained[question.is_answerable].append(run.outcomes[question.id].abstained)
     return SystemSummary(
         system=run.system.name,
         profile=run.system.profile,
@@ -186,7 +179,6 @@ def summarize_run(questions: QuestionSet, run: Run) -> SystemSummary:
         p95_ms=percentile(times, 95),
         abstention=fmean(abstained[False]) if abstained[False] else None,
         false_abstention=fmean(abstained[True]) if abstained[True] else None,
-        auroc=auroc(confidence[True], confidence[False]) if all(confidence.values()) else None,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.evaluation.measures import Values, auroc, difference, estimate, measure_ranking, percentile
+from retriever.evaluation.measures import Values, difference, estimate, measure_ranking, percentile
 
 
 def measured(ranking: list[str], right: set[str]) -> Values:
@@ -69,8 +69,6 @@ def test_estimates_are_the_same_every_time_and_hold_their_mean(values: list[floa
     assert found.mean - 1e-12 <= found.high <= max(values)
 
 
-def test_percentiles_and_auroc() -> None:
+def test_percentiles() -> None:
     assert percentile([5.0, 1.0, 3.0], 50) == 3.0
     assert percentile([float(number) for number in range(1, 101)], 95) == 95.0
-    assert auroc([0.9, 0.8], [0.1, 0.2]) == 1.0
-    assert auroc([0.9, 0.1], [0.5, 0.1]) == pytest.approx((2 + 0.5) / 4)
