@@ -89,8 +89,8 @@ class Derived(ABC):
         """Return the files that may still hold what was deleted, because another process reads them."""
         return []
 
-    def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
-        """Compare it with the rows; yield what was looked at, what is wrong with it, if anything, and what it holds."""
+    def examine(self, connection: Connection) -> Iterator[tuple[str, str]]:
+        """Compare it with the rows; yield what was looked at, and what is wrong with it, if anything."""
         yield from ()
 
 

@@ -23,7 +23,6 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 from pageindex.corpus import read_file
-from retriever.display.phrases import pluralize
 from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.indexing.derived import NO_PROGRESS, Derived, Difference, read_texts, tokenize_texts
@@ -242,35 +241,31 @@ class DerivedFiles(Derived):
             if older != locate_snapshot(self._folder, current) and not is_read(older):
                 shutil.rmtree(older, ignore_errors=True)
 
-    def examine(self, connection: Connection) -> Iterator[tuple[str, str, str]]:
+    def examine(self, connection: Connection) -> Iterator[tuple[str, str]]:
         """Compare the snapshot in force with its manifest and with the rows."""
         number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+        fingerprint, chroma = reading.meta(connection, "fingerprint"), locate_snapshot(self._folder, number) / CHROMA
         try:
             with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
-                sections, found = reading.counts(connection).sections, len(snapshot.lexical)
-                if found != sections:
-                    raise SnapshotError(f"{snapshot.folder / 'lexical'} has {found} of {sections} sections")
-            yield "words", "", f"{pluralize(sections, 'section')}"
+                _check_count(snapshot.folder / "lexical", len(snapshot.lexical), reading.counts(connection).sections)
         except SnapshotError as error:
-            yield "words", str(error), ""
+            yield "words", str(error)
             return
-        try:
-            yield "vectors in ChromaDB", "", self._examine_chroma(connection, number, manifest_hash)
+        yield "words", ""
+        problem = ""
+        try:  # one of an older snapshot is made anew by the next `index`
+            if fingerprint and chroma.exists() and VectorsManifest.read(chroma).snapshot == manifest_hash:
+                with contextlib.closing(VectorIndex(chroma, fingerprint, manifest_hash)) as vectors:
+                    _check_count(chroma, len(vectors), len(text_vectors.distinct_keys(connection, fingerprint)))
         except SnapshotError as error:
-            yield "vectors in ChromaDB", str(error), ""
-
-    def _examine_chroma(self, connection: Connection, number: int, manifest_hash: str) -> str:
-        folder, fingerprint = locate_snapshot(self._folder, number) / CHROMA, reading.meta(connection, "fingerprint")
-        if not fingerprint:
-            return "none were made"
-        if not folder.exists() or VectorsManifest.read(folder).snapshot != manifest_hash:
-            return "not up to date; the next `index` sees to that"
-        with contextlib.closing(VectorIndex(folder, fingerprint, manifest_hash)) as vectors:
-            found, wanted = len(vectors), len(text_vectors.distinct_keys(connection, fingerprint))
-        if found != wanted:
-            raise SnapshotError(f"{folder} has {found} of {pluralize(wanted, 'vector')}")
-        return f"{pluralize(found, 'vector')}"
+            problem = str(error)
+        yield "vectors in ChromaDB", problem
 
     def list_old(self, current: int) -> list[str]:
         """Return the folders of the other snapshots."""
         return [str(path) for path in list_snapshots(self._folder) if path.name != f"snapshot-{current}"]
+
+
+def _check_count(part: Path, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise SnapshotError(f"{part} has {found:,} of {wanted:,}")

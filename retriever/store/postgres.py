@@ -8,6 +8,7 @@ import contextlib
 import select
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -124,8 +125,11 @@ class PostgresConnection:
         self._own.close()
 
 
+@dataclass(frozen=True)
 class DatabaseStore(Store):
     """An index in a database; readers see one state of it, and one process writes at a time."""
+
+    place: DatabaseUrl
 
     is_shared: ClassVar[bool] = True
     kept_elsewhere: ClassVar[str] = (
@@ -133,14 +137,10 @@ class DatabaseStore(Store):
         " freed pages of its files until they are used again; VACUUM FULL by the owner empties the pages"
     )
 
-    def __init__(self, url: DatabaseUrl) -> None:
-        super().__init__(url)
-        self._url = url
-
     @property
     def url(self) -> DatabaseUrl:
         """The address, without its password in its text."""
-        return self._url
+        return self.place
 
     @property
     def folder(self) -> Path:

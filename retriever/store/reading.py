@@ -337,11 +337,6 @@ def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> It
     return select(connection, _LINK_TARGETS % f"node_id {GIVEN}", node_ids)
 
 
-def chunks(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
-    rows = select(connection, _CHUNKS % f"chunk_key {GIVEN}", chunk_keys)
-    return {row[0]: read_chunk(row) for row in rows}
-
-
 def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
     """All chunks of these nodes, in the order of the text."""
     return map(
@@ -411,11 +406,6 @@ def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, 
         (document_key,),
     )
     return {(kind, path, anchor): target for kind, path, anchor, target in rows}
-
-
-def summaries(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
-    """Node ids -> summaries; ids that are not there are left out."""
-    return dict(select(connection, f"SELECT node_id, summary FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
 # What documents say of themselves before a question is asked, by the nodes that a search found.

@@ -82,6 +82,7 @@ def read_url(text: str) -> DatabaseUrl | None:
     return DatabaseUrl(plain, password or None)
 
 
+@dataclass(frozen=True)
 class Store(ABC):
     """An index in its place; two stores of one place are equal, and its text is what --index takes.
 
@@ -93,20 +94,10 @@ class Store(ABC):
     kept_elsewhere: ClassVar[str]
     """Where else deleted texts may be, a sentence; empty where nothing else has them."""
 
-    def __init__(self, place: Path | DatabaseUrl) -> None:
-        self.place = place
+    place: Path | DatabaseUrl
 
     def __str__(self) -> str:
         return str(self.place)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Store) and self.place == other.place
-
-    def __hash__(self) -> int:
-        return hash(self.place)
 
     @property
     @abstractmethod
@@ -169,20 +160,19 @@ class Store(ABC):
         """
 
 
+@dataclass(frozen=True)
 class FolderStore(Store):
     """An index in a folder: `index.sqlite`, and snapshots beside it."""
+
+    place: Path
 
     is_shared: ClassVar[bool] = False
     kept_elsewhere: ClassVar[str] = ""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._folder = folder
-
     @property
     def folder(self) -> Path:
         """The index's folder."""
-        return self._folder
+        return self.place
 
     def exists(self) -> bool:
         """Return whether there is an `index.sqlite`."""

@@ -16,8 +16,6 @@ from retriever.types import FloatMatrix, WholeMatrix
 LARGEST = 127
 HASHES_AT_ONCE = 500
 
-WANTED = f"WITH wanted AS (SELECT node_key, node_id FROM nodes WHERE node_id {GIVEN})"
-
 
 class PackedVector(bytes):
     """A vector as `pack_vectors` writes it."""

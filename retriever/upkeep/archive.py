@@ -151,8 +151,6 @@ def unpack(file: Path, target: Path) -> None:
             require_space(target.parent, info.file_size)  # of which no more is unpacked
             with archive.open(FILE_NAME) as source, target.open("xb") as out:
                 copyfileobj(source, out)
-    except FileNotFoundError as error:
-        raise ArchiveError(f"{file} is not there") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ArchiveError(f"{file} is no exported index, or a damaged one: {str(error) or 'it is cut'}") from error
     except OSError as error:

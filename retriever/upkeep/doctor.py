@@ -85,19 +85,15 @@ def check_up(
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    models = collect_settings(profile, settings).profile() if llm else None
-    return CheckUp(tuple(examine(place, models)), repairs)
-
-
-def examine(index: Store | None, models: Profile | None = None) -> Iterator[Finding]:
-    """Examine everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
-    yield from examine_software()
-    if index is None:
-        yield Finding("index", "index", "note", "nothing has been indexed yet", CommandHint("index FOLDER").render())
+    found = [*examine_software()]
+    if place is None:
+        cure = CommandHint("index FOLDER").render()
+        found.append(Finding("index", "index", "note", "nothing has been indexed yet", cure))
     else:
-        yield from examine_index(index)
-    if models is not None:
-        yield from examine_models(models)
+        found += examine_index(place)
+    if llm:
+        found += examine_models(collect_settings(profile, settings).profile())
+    return CheckUp(tuple(found), repairs)
 
 
 def examine_software() -> Iterator[Finding]:
@@ -192,5 +188,6 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
         cure = CommandHint("index FOLDER").render()
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
-    for name, problem, says in open_derived(index).examine(connection):
-        yield Finding("index", name, "problem" if problem else "well", problem or says, repair if problem else "")
+    for name, problem in open_derived(index).examine(connection):
+        level: Level = "problem" if problem else "well"
+        yield Finding("index", name, level, problem or "as in the database", repair if problem else "")

@@ -92,7 +92,7 @@ def repair_derived(store: Store) -> Iterator[str]:
     derived = open_derived(store)
     with store.write(WAIT_FOR_WRITER_S) as connection:
         number = reading.snapshot_number(connection)
-        if any(problem for _, problem, _ in derived.examine(connection)):
+        if any(problem for _, problem in derived.examine(connection)):
             with transaction(connection):
                 number = derived.renew(connection)
             yield f"snapshot {number} was made anew from the database; nothing was embedded"
