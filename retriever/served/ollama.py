@@ -92,16 +92,16 @@ class OllamaServer(ModelServer):
         return self._make_info(name, context_length, size or "")
 
     def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
-        llm, temperature = self._llm, self._temperature(task)
+        llm = self._llm
         max_tokens = task.max_tokens + self.thought_tokens
         with self._client(limits) as client:
             stream = client.chat(
                 self.model,
-                self._write_messages(task, with_schema=with_schema),
+                make_messages(task.instructions, task.material),
                 stream=True,
                 think="low" if self._is_gpt_oss else False,
                 format=task.answer.model_json_schema() if with_schema else None,
-                options={"num_ctx": llm.num_ctx, "num_predict": max_tokens, "temperature": temperature, "seed": 7},
+                options={"num_ctx": llm.num_ctx, "num_predict": max_tokens, "temperature": task.temperature, "seed": 7},
                 keep_alive=llm.keep_alive_seconds,
             )
             with closing(cast("Generator[ChatResponse]", stream)) as parts:

@@ -146,7 +146,7 @@ class OpenAIServer(ModelServer):
         max_tokens = task.max_tokens + self.thought_tokens
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": self._write_messages(task, with_schema=with_schema),
+            "messages": make_messages(task.instructions, task.material),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
@@ -156,7 +156,7 @@ class OpenAIServer(ModelServer):
         usual: dict[str, Any] = {
             **UNTHINKING,
             "seed": 7,
-            "temperature": self._temperature(task),
+            "temperature": task.temperature,
             "max_tokens": max_tokens,
         }
         # Hosted models refuse some of these, and have another name for `max_tokens`.

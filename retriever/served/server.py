@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from threading import Event
 from typing import Any, ClassVar
@@ -177,8 +177,16 @@ class ModelServer(ABC):
         A connection that breaks is tried once more in the same time. Without a schema the shape of the answer and an
         example stand in the prompt.
         """
-        deadline = time.monotonic() + seconds
-        has_schema = with_schema and "gpt-oss" not in self.model.lower()  # it writes nothing under one
+        deadline, model = time.monotonic() + seconds, self.model.lower()
+        least = (least for family, least in LEAST_TEMPERATURES if family in model)
+        task = replace(task, temperature=max(task.temperature, next(least, 0.0)))
+        has_schema = with_schema and "gpt-oss" not in model  # it writes nothing under one
+        if not has_schema:
+            shape = json.dumps(task.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+            example = f" For another question it could be: {task.example}\n" if task.example else ""
+            how = "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, no code fence."
+            in_words = f"{how}{example} It must match this JSON schema: {shape}"
+            task = replace(task, instructions=task.instructions + in_words)
 
         def ask() -> Reply:
             begun = Event()
@@ -190,22 +198,6 @@ class ModelServer(ABC):
             return retry(ask, (PAUSE_S,))
         except ServedError as error:
             raise self.explain(error) from error
-
-    def _temperature(self, task: Task[Any]) -> float:
-        least = (least for family, least in LEAST_TEMPERATURES if family in self.model.lower())
-        return max(task.temperature, next(least, 0.0))
-
-    @staticmethod
-    def _write_messages(task: Task[Any], *, with_schema: bool) -> list[dict[str, str]]:
-        instructions = task.instructions
-        if not with_schema:
-            shape = json.dumps(task.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
-            example = f" For another question it could be: {task.example}\n" if task.example else ""
-            instructions += (
-                "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, "
-                f"no code fence.{example} It must match this JSON schema: {shape}"
-            )
-        return make_messages(instructions, task.material)
 
     def _collect(self, pieces: Iterable[StreamPiece], task: Task[Any], begun: Event) -> Reply:
         """Return the answer of a stream; one that comes to no end is left, one that is late is given as far as it is.
