@@ -6,7 +6,7 @@ runs or loads, also where somebody opens it by itself.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -72,20 +72,15 @@ def locate_picture(folder: str, document: str, source: str, *, by_name: bool) ->
     """
     if not source.lower().endswith(PICTURE_SUFFIXES) or "\0" in source or "\\" in source:
         return ""
-    for path in _places(document, source, by_name=by_name):
+    above = document.split("/")[:-1]
+    places = [([], source)] if source.startswith("/") else [(above, source)]
+    if by_name and not source.startswith(
+        "/"
+    ):  # as Obsidian finds it: in the folder for attachments nearest to the note
+        nearest_first = [above[:depth] for depth in range(len(above), -1, -1)]
+        places += [(folders, f"{name}/{source}") for folders in nearest_first for name in EMBED_FOLDERS]
+    for folders, name in places:
+        path = join_path(folders, name)
         if path and os.path.isfile(os.path.join(folder, path)):  # noqa: PTH113, PTH118 - up to thirty for one picture
             return path
     return ""
-
-
-def _places(document: str, source: str, *, by_name: bool) -> Iterator[str | None]:
-    above = document.split("/")[:-1]
-    if source.startswith("/"):
-        yield join_path([], source)
-        return
-    yield join_path(above, source)
-    # As Obsidian finds it: in the folder for attachments nearest to the note.
-    if by_name:
-        for depth in range(len(above), -1, -1):
-            for name in EMBED_FOLDERS:
-                yield join_path(above[:depth], f"{name}/{source}")
