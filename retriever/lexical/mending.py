@@ -26,13 +26,12 @@ from retriever.lexical.tokens import remove_accents, stem_word
 from retriever.query import Correction
 
 SHORTEST_PREFIX, MOST_COMPLETED = 3, 3  # letters of a half-typed word; words that it may be the beginning of
-FREQUENT = 5  # sections that hold a word of which a word of another language is taken for the beginning
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 
 # What a slip may weigh that is likelier than a word of a language that nothing else speaks for, by the least letters:
 # short words of two languages are often alike, long ones mean the same where they are.
-LIKELY = ((12, inf), (9, 1.0), (0, 0.7))
+LIKELY = ((12, inf), (9, 1.0), (6, 0.7), (0, 0.0))
 
 _TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
 
@@ -90,19 +89,17 @@ class Reader:
             return [], True
         is_own = is_held or self.is_english(word.plain) or any(is_common(word.lower, name) for name in self.own)
         is_foreign = not is_own and any(is_common(word.lower, name) for name in self.others)
-        least = FREQUENT if is_foreign and not self.writes_compounds else 1
-        longer = self.spellings.complete(word.plain, as_part=self.writes_compounds, least=least)
-        if is_own:
+        longer = self.spellings.complete(word.plain, as_part=self.writes_compounds)
+        if is_own or is_foreign:
             # Beside it, what it may be a part of (`Kartoffel` of `Kartoffelgratin`) or is made of.
             if not is_last:
                 longer = [
                     other for other in longer if self.writes_compounds and len(other) >= len(word.plain) + SHORTEST
                 ]
-            if not longer and not is_held and self.writes_compounds:
+            if not longer and is_own and not is_held and self.writes_compounds:
                 longer = self.spellings.split(word.plain)
-            return longer[:MOST_COMPLETED], True
-        if longer:
-            return longer[:MOST_COMPLETED], False
+        if longer or is_own:
+            return longer[:MOST_COMPLETED], is_own or is_foreign
         # A right word that the documents have in another form is no slip: to change it would answer another question.
         if any(self.spellings.holds(form) or self.is_english(form) for form in find_forms(word.plain)):
             return [], True

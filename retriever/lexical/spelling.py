@@ -96,7 +96,7 @@ class Spellings:
                 best = found if best is None else min(best, found)
         return best[2] if best else None
 
-    def complete(self, word: str, *, as_part: bool, least: int = 1) -> list[str]:
+    def complete(self, word: str, *, as_part: bool) -> list[str]:
         """Return words of the documents that begin with this one, one of each stem, those of most sections first.
 
         Its own forms (`packages` of `package`), and words of fewer sections than hold it, are left out.
@@ -104,10 +104,9 @@ class Spellings:
         Args:
             word: in lower case, without accents.
             as_part: whether words that end with it, as compounds do, are returned as well.
-            least: how many sections hold each.
         """
         longer = self._find_longer(word, as_part and len(word) >= SHORTEST)
-        found = sorted((-sections, other) for other, sections in longer if sections >= least)
+        found = sorted((-sections, other) for other, sections in longer)
         by_stem = {stem_word(word, "english"): ""}
         for _, other in takewhile(lambda item: item[1] != word, found):
             if len(other) > len(word) + 1:

@@ -22,6 +22,7 @@ QUESTIONS = f"{PROJECT}/tests/eval_corpus/larder.jsonl:{PROJECT}/tests/eval_corp
         ("rerank.py", QUESTIONS),
         ("hostile.py", "--scale", "0.002"),
         ("languages.py", "th"),
+        ("words.py",),
     ],
     ids=lambda command: " ".join(word for word in command if ":" not in word),
 )
