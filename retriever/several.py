@@ -1,23 +1,18 @@
 """One question to several indexes, and what they find as one list."""
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pageindex.node import Span
-from retriever.context.budget import build_context, load_token_counter
-from retriever.context.gather import AnswerInContext, gather_sections
-from retriever.errors import IndexLockedError, IndexUnusableError, RetrieverError, UsageError
+from retriever.errors import IndexUnusableError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.query import AskRequest, Correction
 from retriever.types import Answer, Degradation, Hit, IndexState, StageName
 
 if TYPE_CHECKING:
-    from retriever.context.budget import ContextSection
-    from retriever.context.gather import AnswerInContext
     from retriever.retriever import Retriever
 
 # Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
@@ -61,30 +56,9 @@ class SeveralRetrievers(Closing):
         top_k = max(retriever.profile.top_k for retriever in self._retrievers.values())
         return fuse_answers(answers, top_k, trouble)
 
-    def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
-        """As `Retriever.context`, of what `search` finds; references begin with the name of their index and two colons.
-
-        Raises:
-            UsageError: `max_tokens` has no room for any section.
-            IndexLockedError: an index changed between the search and the reading of its texts.
-            RetrieverError: as `search`.
-        """
-        answer = self.search(question)
-        snapshots = {state.path: state.snapshot for state in answer.indexes}
-        sections: list[ContextSection] = []
-        for name, retriever in self._retrievers.items():
-            hits = tuple(
-                replace(hit, node_id=hit.node_id.removeprefix(f"{name}::")) for hit in answer.hits if hit.index == name
-            )
-            with retriever.view() as view:
-                if hits and view.number != snapshots[str(retriever.store)]:
-                    raise IndexLockedError(f"{name} changed while it was read; try again when indexing has finished")
-                for section in gather_sections(view, replace(answer, hits=hits), retriever.access):
-                    node_id, cited_as = f"{name}::{section.node_id}", f"{name}::{section.cited_as}"
-                    sections.append(replace(section, node_id=node_id, cited_as=cited_as))
-        sections.sort(key=lambda section: section.rank or math.inf)  # then those that complete a family
-        most = max_tokens or max(retriever.profile.context_tokens for retriever in self._retrievers.values())
-        return AnswerInContext(answer, build_context(sections, answer.verdict, most, load_token_counter()))
+    def context(self, question: AskRequest | str) -> NoReturn:
+        """Refuse: a context is of one index."""
+        raise UsageError("--context is of one index: name it with --index")
 
     def close(self) -> None:
         """Closes all retrievers."""

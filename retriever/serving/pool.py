@@ -173,7 +173,7 @@ class ServedIndex(Closing):
         for part in self._parts.values():
             part.check_ready()
         if not self._parts:
-            self.open(wait_s=0).store.check()
+            self.open(wait_s=0).store.open().close()
 
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""

@@ -117,10 +117,6 @@ class Store(ABC):
         """Raise UsageError where the place holds something else than an index of ours."""
         return
 
-    def check(self) -> None:
-        """Ask now whether it would answer."""
-        self.open().close()
-
     @abstractmethod
     def open(self) -> Connection:
         """Open a connection for a reader, of a read-only folder too; NoIndexError where there is no index."""

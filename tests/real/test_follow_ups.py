@@ -105,11 +105,11 @@ def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: Sc
     assert found(answer) == found(shelf.ask(question))
 
 
-def test_several_indexes_and_contexts_know_the_conversation(shelf: Shelf) -> None:
+def test_several_indexes_know_the_conversation(shelf: Shelf) -> None:
     with SeveralRetrievers({"one": shelf.open()}, {}) as several:
-        found = several.context(AskRequest(QUESTION, [Turn(BEFORE[0], "blight")]))
-    assert found.answer.follow_up is not None
-    assert found.answer.hits[0].node_id == f"one::{BLIGHT}"
+        answer = several.search(AskRequest(QUESTION, [Turn(BEFORE[0], "blight")]))
+    assert answer.follow_up is not None
+    assert answer.hits[0].node_id == f"one::{BLIGHT}"
 
 
 def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
