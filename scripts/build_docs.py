@@ -1,7 +1,8 @@
 """Build the documentation as a site: `uv run --group docs scripts/build_docs.py`, or `... build_docs.py serve`.
 
-Two things are told once, and written from there before Zensical runs: docs/reference/cli.md from the commands and
-settings, and the navigation from the links of docs/index.md (site.toml: zensical.toml with that). Git ignores both.
+Two things are told once, and written from there before Zensical runs: the page of commands (reference/cli.md) from the
+commands and settings, and the navigation from the links of docs/index.md (site.toml: zensical.toml with that). Git
+ignores both.
 """
 
 import json

@@ -193,15 +193,7 @@ def find_similar(
     same_file: bool = False,
     how: VectorChoice = "exact",
 ) -> SimilarSections:
-    """The sections that are nearest in meaning to the section (with all below it) or file that a reference names.
-
-    Args:
-        view: the index.
-        reference: a node id or a path.
-        access: which of the folders may be looked at, and which of their files are documents.
-        count: how many at most.
-        same_file: whether other sections of the same file count, which are marked.
-        how: as `vector_search` of the profile.
+    """The sections that are nearest in meaning, as `Retriever.similar` has them; `access` and `how` are of its profile.
 
     Raises:
         UsageError: there is no such section or file, it has no text, or the index has no vectors.
@@ -212,27 +204,14 @@ def find_similar(
     tree.load([key])
     asked = tree.read([node_id])[node_id]
     if not view.fingerprint:
-        raise UsageError(
-            "this index has no vectors, so nothing can be said of what is similar", hint=CommandHint("index FOLDER")
-        )
+        raise UsageError("nothing can be said of what is similar without vectors", hint=CommandHint("index FOLDER"))
     own = {node_id, *list_below(view, node_id)}
     _, _, matrix = vectors_of_nodes(view.connection, view.fingerprint, own)
     if not len(matrix):
         yet = " yet; ask again when more is" if view.embedded_share < 1 else ""
         raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
-    mean = average(matrix)
-
-    # The nearest chunks may be those that are left out, but these are not more than the file has.
     left_out = own if same_file else own | {section.id for section in tree.sections(key)}
-    more = len(vectors_of_nodes(view.connection, view.fingerprint, left_out)[1])
-    nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, how)
-    candidates = {chunk.node_id for text in nearest for chunk in text.chunks} - left_out
-    _, owners, matrix = vectors_of_nodes(view.connection, view.fingerprint, candidates)
-    names = np.array(owners)
-    scores = {
-        near: round(float(np.dot(average(matrix[names == near])[0].astype(np.float64), mean[0])), 6)
-        for near in candidates.intersection(owners)
-    }
+    scores = score_near(view, average(matrix), left_out, count, how)
 
     tree.load_nodes(scores)
     nodes = tree.read(scores)
@@ -262,6 +241,20 @@ def find_similar(
         )
     title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
     return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
+
+
+def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int, how: VectorChoice) -> dict[str, float]:
+    """The cosine of each near section's mean with this one, -1 to 1."""
+    # The nearest chunks may be those that are left out, but these are not more than they have.
+    more = len(vectors_of_nodes(view.connection, view.fingerprint, left_out)[1])
+    nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, how)
+    candidates = {chunk.node_id for text in nearest for chunk in text.chunks} - left_out
+    _, owners, matrix = vectors_of_nodes(view.connection, view.fingerprint, candidates)
+    names = np.array(owners)
+    return {
+        near: round(float(np.dot(average(matrix[names == near])[0].astype(np.float64), mean[0])), 6)
+        for near in candidates.intersection(owners)
+    }
 
 
 def list_below(view: View, node_id: str) -> Iterator[str]:
