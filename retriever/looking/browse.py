@@ -204,7 +204,7 @@ def find_similar(
     tree.load([key])
     asked = tree.read([node_id])[node_id]
     if not view.fingerprint:
-        raise UsageError("nothing can be said of what is similar without vectors", hint=CommandHint("index FOLDER"))
+        raise UsageError("the index has no vectors, by which to say what is similar", hint=CommandHint("index FOLDER"))
     own = {node_id, *list_below(view, node_id)}
     _, _, matrix = vectors_of_nodes(view.connection, view.fingerprint, own)
     if not len(matrix):
