@@ -95,13 +95,12 @@ class RemoteEncoder(TokenEncoder):
         return 1.0
 
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
-        matrix = np.empty((len(texts), self.dimension), dtype=np.float32)
+        parts = [np.empty((0, self.dimension), dtype=np.float32)]
         for start in range(0, len(texts), BATCH_SIZE):
             batch = [text.text for text in texts[start : start + BATCH_SIZE]]
-            rows = self._ask(batch, are_questions=are_questions)
             # The model may have been changed under its name: two lengths in one index compare with nothing.
-            matrix[start : start + len(batch)] = checked_rows(rows, len(batch), self.dimension)
-        return matrix
+            parts.append(checked_rows(self._ask(batch, are_questions=are_questions), len(batch), self.dimension))
+        return np.concatenate(parts)
 
     def _ask(self, texts: Sequence[str], *, are_questions: bool) -> FloatMatrix:
         server = self._server

@@ -74,9 +74,8 @@ def locate_picture(folder: str, document: str, source: str, *, by_name: bool) ->
         return ""
     above = document.split("/")[:-1]
     places = [([], source)] if source.startswith("/") else [(above, source)]
-    if by_name and not source.startswith(
-        "/"
-    ):  # as Obsidian finds it: in the folder for attachments nearest to the note
+    if by_name and not source.startswith("/"):
+        # As Obsidian finds it: in the folder for attachments nearest to the note.
         nearest_first = [above[:depth] for depth in range(len(above), -1, -1)]
         places += [(folders, f"{name}/{source}") for folders in nearest_first for name in EMBED_FOLDERS]
     for folders, name in places:
