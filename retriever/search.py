@@ -60,12 +60,10 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             if profile.entity_boost:
                 recorder.degrade(StageName.RERANK, "entity_boost lifts what a reranker scores: choose a rerank.kind")
         else:
-            from retriever.expansion.screening import find_entities
-            from retriever.rerank.stage import RerankRequest, rerank
+            from retriever.rerank.stage import rerank
 
-            names = find_entities(expanded.question)
-            request = RerankRequest(expanded.question, words, names)
-            candidates = rerank(view, models.reranker, request, candidates, profile, recorder, note)
+            question = expanded.question
+            candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
         read = partial(read_units, view, models.reader, expanded.question, recorder) if models.reader else None
         hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile, read)

@@ -8,6 +8,7 @@ from typing import Protocol
 from pageindex.node import Node
 from retriever.display.phrases import pluralize
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, RerankerError
+from retriever.expansion.screening import find_entities
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.open_index import View
@@ -52,17 +53,11 @@ def rank_value(rank: int) -> float:
     return 1.0 / log2(1 + rank)
 
 
-@dataclass(frozen=True, slots=True)
-class RerankRequest:
-    question: str
-    words: tuple[str, ...]  # the question's, as BM25 reads them
-    entities: tuple[str, ...] = ()  # names that the question speaks of
-
-
 def rerank(
     view: View,
     reranker: Reranker | None,
-    request: RerankRequest,
+    question: str,
+    words: Collection[str],
     candidates: tuple[Candidate, ...],
     profile: Profile,
     recorder: Recorder,
@@ -71,7 +66,7 @@ def rerank(
     """Rerank the candidates and return them, best first.
 
     The first `candidate_cap` are reranked; the others follow as they come. Without a reranker, and when it fails (the
-    recorder has why), the candidates are exactly those that came.
+    recorder has why), the candidates are exactly those that came. `words` are the question's, as BM25 reads them.
     """
     pool = candidates[: profile.candidate_cap]
     if reranker is None:
@@ -82,9 +77,9 @@ def rerank(
         note.skip(pluralize(len(pool), "candidate"))
         return candidates
     try:
-        inputs = build_inputs(view, pool, request.words, profile)
+        inputs = build_inputs(view, pool, words, profile)
         seconds = recorder.deadline.seconds_for(StageName.RERANK)
-        output = reranker.score(request.question, inputs, seconds)
+        output = reranker.score(question, inputs, seconds)
     except OutOfTimeError as error:
         recorder.degrade(StageName.RERANK, error)
         note.skip()
@@ -95,14 +90,14 @@ def rerank(
         return candidates
 
     scores = []
-    is_boosted = bool(request.entities and profile.entity_boost)
-    nodes = view.tree.read([candidate.node_id for candidate in pool]) if is_boosted else {}
+    entities = find_entities(question) if profile.entity_boost else ()
+    nodes = view.tree.read([candidate.node_id for candidate in pool]) if entities else {}
     for candidate, score in zip(pool, output.scores, strict=True):
         boost, remark = 0.0, ""
         if node := nodes.get(candidate.node_id):
-            named = count_named(request.entities, node.titled_body)
+            named = count_named(entities, node.titled_body)
             boost = named * profile.entity_boost
-            remark = f"{named} of {len(request.entities)} entities" if named else ""
+            remark = f"{named} of {len(entities)} entities" if named else ""
         scores.append(RerankScore(candidate, score, boost, remark))
     blend = profile.rerank.blend
     note.text = output.note

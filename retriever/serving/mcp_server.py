@@ -14,7 +14,7 @@ from importlib.metadata import version
 from threading import Timer
 from typing import Annotated, Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from mcp import types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.stdio import stdio_server
@@ -209,7 +209,6 @@ log = logging.getLogger(__name__)
 
 HTTP_PATH = "/mcp"
 MAX_BODY_BYTES = 1_000_000
-MAX_CALLS = 3  # that work at the same time; a retriever lets them take turns, but for what a language model writes
 UNREAD_SECONDS = 3.0  # for the rest of an answer, once standard input has ended
 BUG = "this is a bug of the server; ask the user to look at its standard error. Other tools may still work"
 
@@ -226,7 +225,6 @@ class DocumentServer(MCPServer[Any]):
             subscriptions=False,
         )
         self._index = index
-        self._limiter = CapacityLimiter(MAX_CALLS)
 
     async def list_tools(self) -> list[types.Tool]:
         """Return the tools, as `list_tools`."""
@@ -238,7 +236,7 @@ class DocumentServer(MCPServer[Any]):
         """Return the result of a call, as `call_tool`."""
         # A client that cancels its call does not wait for the end of it.
         work = partial(call_tool, self._index, name, arguments)
-        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+        return await to_thread.run_sync(work, abandon_on_cancel=True)
 
     async def run_stdio_async(self) -> None:
         """Serve until standard input ends; answers that nobody reads by then keep the process for a few seconds."""

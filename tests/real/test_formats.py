@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from pageindex.formats import READERS
 from retriever.api import open_retriever
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import make_web_app
+from retriever.serving.web.app import make_web_app
 from tests.org_reader import read_org
 from tests.program import Cli
 from tests.shelf import write_pages

@@ -11,7 +11,7 @@ from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
 from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import make_web_app
+from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.real.served import indexed
 from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf

@@ -16,7 +16,7 @@ from retriever.api import index_folders, open_retriever
 from retriever.errors import RetrieverError
 from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import make_web_app
+from retriever.serving.web.app import make_web_app
 from retriever.upkeep.archive import export_index, import_index
 from tests.program import Cli, run_python, slow
 from tests.real.served import indexed

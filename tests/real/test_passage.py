@@ -12,7 +12,7 @@ from retriever import Hit
 from retriever.api import index_folders, open_retriever
 from retriever.serving.mcp_server import SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import make_web_app
+from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH
 

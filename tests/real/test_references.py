@@ -20,7 +20,7 @@ from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import make_web_app
+from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages
 

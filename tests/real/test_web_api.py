@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import make_web_app
+from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import index_pages, served
