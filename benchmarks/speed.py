@@ -36,7 +36,7 @@ from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
 from retriever.settings.schema import Profile
 from retriever.types import Answer
-from retriever.vectors.chroma import VectorIndex, VectorsManifest
+from retriever.vectors import VectorIndex, VectorsManifest
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = 18_000

@@ -114,7 +114,7 @@ def watch_folders(
     Raises:
         RetrieverError: the first update failed, as `index_folders`.
     """
-    from retriever.indexing.watch import follow_folders
+    from retriever.indexing.update import follow_folders
 
     request = index_request(docs, index, profile, settings)
     place = str(request.store)

@@ -42,7 +42,7 @@ from retriever.store.own_files import (
     next_snapshot,
     share_snapshot,
 )
-from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
+from retriever.vectors import VectorIndex, VectorsManifest, write_vectors
 
 # A change of more than this share is made from scratch: patching costs more.
 REBUILD_SHARE = 0.3

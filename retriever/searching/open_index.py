@@ -25,11 +25,11 @@ from retriever.store.reading import OutlineNode
 from retriever.store.store import Store
 from retriever.store.text_vectors import NearText
 from retriever.types import FloatMatrix, Ranked
-from retriever.vectors.exact import ExactIndex
+from retriever.vectors import ExactIndex
 
 if TYPE_CHECKING:
     from retriever.lexical.spelling import Spellings
-    from retriever.vectors.chroma import VectorIndex
+    from retriever.vectors import VectorIndex
 
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room

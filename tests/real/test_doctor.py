@@ -165,7 +165,7 @@ with patch(sys.argv[2], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
 """
 
 
-@pytest.mark.parametrize("step", ["upkeep.repair.copy_into", "upkeep.repair.update_index"])
+@pytest.mark.parametrize("step", ["upkeep.doctor.copy_into", "upkeep.doctor.update_index"])
 def test_a_killed_repair_goes_on_the_next_time(shelf: Shelf, good: Shelf, step: str) -> None:
     with shelf.rows() as rows:
         rows.execute(ORPHAN)
@@ -208,7 +208,7 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.upkeep.repair.WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr("retriever.upkeep.doctor.WAIT_FOR_WRITER_S", 0.1)
     with writer_lock(shelf.index, 0), pytest.raises(IndexLockedError, match="another process is writing"):
         examined(shelf, repair=True)
 

@@ -18,8 +18,7 @@ import pytest
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
 from retriever.store.own_files import writer_lock
 from retriever.types import Answer, FloatMatrix
-from retriever.vectors.chroma import VectorIndex
-from retriever.vectors.exact import Neighbours
+from retriever.vectors import Neighbours, VectorIndex
 from tests.damage import A_FOLDER, HARMS, damage
 from tests.program import PROJECT, slow
 from tests.scenarios import chapter_pages

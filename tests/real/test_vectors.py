@@ -12,8 +12,7 @@ import pytest
 
 from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.types import FloatMatrix
-from retriever.vectors.chroma import VectorIndex, VectorsManifest, write_vectors
-from retriever.vectors.exact import ExactIndex
+from retriever.vectors import ExactIndex, VectorIndex, VectorsManifest, write_vectors
 from tests.damage import A_FOLDER, damage
 
 ENCODER = "0123456789abcdef"

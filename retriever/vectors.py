@@ -1,9 +1,12 @@
-"""Chunk vectors in ChromaDB: a folder is written by one writer, then only read.
+"""Nearest vectors: by looking at all of them, and in ChromaDB.
+
+An exact scan takes 3 ms a question at 20,000 vectors of 384 numbers, 30 ms at 200,000. A folder of ChromaDB is written
+by one writer, then only read:
 
     chroma.sqlite3, UUID/    ChromaDB's own
     manifest.json            ours, written last: which snapshot the vectors are of, how many, and sizes of files
 
-Neither the current folder nor the environment configures it, and no vector file reaches it unread.
+Neither the current folder nor the environment configures it, and it opens no folder that is not whole.
 """
 
 import json
@@ -13,17 +16,20 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, closing, contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from pageindex.corpus import read_file
-from retriever.errors import RetrieverError, SnapshotError, StorageError
+from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
 from retriever.store.own_files import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_sizes, measure_files
-from retriever.types import FloatMatrix
-from retriever.vectors.exact import Neighbours, check_queries
+from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,6 +37,82 @@ if TYPE_CHECKING:
     from chromadb import Collection
     from chromadb.api.client import Client
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
+
+
+# (chunk key, cosine similarity in [-1, 1]), best first, ties by key.
+Neighbours = list[tuple[int, float]]
+BLOCK = 512  # vectors that are made float32 at once, which fit into the cache of a core
+
+
+class ExactIndex:
+    """The exact cosine similarity to every vector; safe to share between threads."""
+
+    def __init__(self, keys: Sequence[int], matrix: "FloatMatrix | WholeMatrix") -> None:
+        """Search an (n, d) matrix, a distinct key for each row, of any length; a row of zeros is near nothing."""
+        self._keys = np.array(keys, np.int64)
+        self._matrix = matrix
+        self._lengths = np.concatenate([_lengths(block) for block in self._blocks()] or [np.empty(0, np.float32)])
+        self._rows: npt.NDArray[np.int64] | None = None  # those that may be found
+
+    def __len__(self) -> int:
+        return len(self._keys) if self._rows is None else len(self._rows)
+
+    @property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """The keys of all vectors, in their order."""
+        return self._keys
+
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The same vectors, of which only those of these rows are found."""
+        part = copy(self)
+        part._rows = np.flatnonzero(rows)
+        return part
+
+    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+        """The nearest chunks of each row of `queries`, in their order; `limit` of each, or all if there are fewer.
+
+        Raises:
+            EncoderError: a row is no vector of this index.
+        """
+        if not len(self):
+            return [[] for _ in queries]
+        check_queries(queries, limit, self._matrix.shape[1])
+        # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
+        # one, 20 ms of processor time for each question. This is one thread, and no slower.
+        blocks = [[np.vecdot(block, query) for query in queries] for block in self._blocks()]
+        products = np.concatenate(blocks, axis=1)
+        cosines = products / self._lengths / _lengths(queries)[:, np.newaxis]
+        return [self._nearest(row, limit) for row in np.clip(cosines, -1.0, 1.0)]  # beyond 1 is rounding alone
+
+    def _blocks(self) -> Iterator[FloatMatrix]:
+        for first in range(0, len(self._matrix), BLOCK):
+            yield self._matrix[first : first + BLOCK].astype(np.float32, copy=False)
+
+    def _nearest(self, cosines: npt.NDArray[np.float32], limit: int) -> Neighbours:
+        rows = np.arange(len(cosines)) if self._rows is None else self._rows
+        if limit < len(rows):
+            found = cosines[rows]
+            rows = rows[found >= np.partition(found, len(rows) - limit)[len(rows) - limit]]
+        rows = rows[np.lexsort((self._keys[rows], -cosines[rows]))][:limit]
+        return list(zip(self._keys[rows].tolist(), cosines[rows].tolist(), strict=True))
+
+
+def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
+    """ValueError for a `limit` below 1; EncoderError for a row of another length, or with an odd number."""
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}")
+    if queries.ndim != 2 or queries.shape[1] != dimension:
+        raise EncoderError(f"the index holds vectors of {dimension} numbers, the question's shape is {queries.shape}")
+    if not np.isfinite(queries).all():
+        raise EncoderError("the embedding model gave numbers that are not finite for the question; use another model")
+
+
+def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
+    lengths = np.linalg.norm(matrix, axis=1)
+    return np.where(lengths > 0, lengths, 1).astype(np.float32)
+
+
+# In ChromaDB.
 
 LoadVectors: TypeAlias = Callable[[Sequence[int]], tuple[Sequence[int], Sequence[str], FloatMatrix]]
 """Keys of chunks to the same keys, the node of each, and (n, d) vectors, a batch at a time: all of them would be a
@@ -56,6 +138,8 @@ _CONFIGURATION: "CreateCollectionConfiguration" = {
 
 @dataclass(frozen=True, slots=True)
 class VectorsManifest:
+    """What a folder of ChromaDB holds."""
+
     snapshot: str  # the manifest hash of the snapshot whose chunks these are
     fingerprint: str  # of the encoder
     count: int  # how many vectors
@@ -79,6 +163,7 @@ class VectorsManifest:
 
 
 def list_vector_files(folder: Path) -> list[Path]:
+    """Return ChromaDB's files of vectors."""
     return sorted(file for segment in folder.iterdir() if segment.is_dir() for file in segment.iterdir())
 
 

@@ -1,1 +1,0 @@
-"""Nearest chunks of a question's vector: an exact scan, and ChromaDB."""
