@@ -112,26 +112,13 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A part of a conversation: what was asked, and what was said to it."""
-
-    question: str
-    reply: str = ""
-
-
-def as_turns(conversation: Iterable[Turn | str]) -> tuple[Turn, ...]:
-    """The turns; a text alone is a question."""
-    return tuple(turn if isinstance(turn, Turn) else Turn(turn) for turn in conversation)
-
-
-@dataclass(frozen=True, slots=True)
 class AskRequest:
     """A question, and what goes with it."""
 
     question: str
     """In any words; it may hold filters (`in:daily`, `tag:x`, `-"word"`, `"a phrase"`: docs/guide/scope.md)."""
-    conversation: Sequence[Turn | str] = ()
-    """What was asked before, oldest first, with the reply where there is one: a follow-up is understood by it."""
+    conversation: Sequence[str] = ()
+    """The questions that were asked before, oldest first: a follow-up is understood by them."""
     scope: Scope = EVERYWHERE
     """What may be found, beside the filters in the question."""
     expansion: Expansion | None = None

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from pageindex.corpus import read_file
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
-from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
+from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
 from retriever.expansion.prompt import (
     Grounding,
     WrittenExpansion,
@@ -33,7 +33,7 @@ from retriever.expansion.prompt import (
 from retriever.expansion.screening import count_rare_names, count_reasons, find_related, reason_to_skip, screen
 from retriever.files import find_cache_file, make_private_folder, write_file
 from retriever.protocols import Encoder
-from retriever.query import AskRequest, Dropped, Expansion, ExpansionReport, FollowUp, Query, as_turns
+from retriever.query import AskRequest, Dropped, Expansion, ExpansionReport, FollowUp, Query
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
 from retriever.served.generator import Generator
@@ -82,22 +82,22 @@ class Expander:
     def _understand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> FollowUp | None:
         """Return how the question is understood by those before it; None where it stands alone."""
         question = request.question
-        turns = read_turns(as_turns(request.conversation), question)
-        if not turns or not is_follow_up(question):
+        earlier = read_conversation(request.conversation, question)
+        if not earlier or not is_follow_up(question):
             return None
         with recorder.stage(StageName.FOLLOW_UP) as note:
             languages: tuple[str, ...] = ()
             words: tuple[str, ...] = ()
             with contextlib.suppress(SnapshotError), open_view() as view:  # the search meets it too, and repairs it
                 languages = view.lexical.detect_question(question)
-                words = carry_words(question, turns, partial(find_rarity, view))
+                words = carry_words(question, earlier, partial(find_rarity, view))
             understood = FollowUp(" ".join((question, *words)), words)
             if self._settings.use_llm:
-                task = build_rewriting(question, turns)
+                task = build_rewriting(question, earlier)
                 try:
                     answer, _ = self._ask(task, recorder.deadline, StageName.FOLLOW_UP)
                     written = " ".join(answer.standalone_question.split())
-                    if fault := find_fault(written, question, turns, languages):
+                    if fault := find_fault(written, question, earlier, languages):
                         recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
                     else:
                         understood = FollowUp(written)

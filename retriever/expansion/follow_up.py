@@ -12,12 +12,11 @@ from pydantic import BaseModel, Field
 from retriever.errors import QuestionError
 from retriever.expansion.screening import find_exact_names
 from retriever.lexical.tokens import count_words, tokenize
-from retriever.query import Turn
 from retriever.searching.question import split_filters
 from retriever.served.task import Task, fence_lines, json_line
 
 MAX_TURNS = 5  # the last ones
-MAX_SAID_CHARS = 300  # of each question and of each reply: a small model on a processor reads 60 tokens a second
+MAX_SAID_CHARS = 300  # of each question: a small model on a processor reads 60 tokens a second
 MAX_WORDS = 12  # of a question that refers to something; a longer one says what it is about
 MAX_BEFORE = 2  # words that tell something, before the one that refers: behind more of them, it refers to these
 MAX_ELLIPTIC_WORDS = 5  # of one that has no sentence: `on Windows?`, `how often?`
@@ -74,8 +73,8 @@ def is_follow_up(question: str) -> bool:
     return bool(refers or (words <= MAX_ELLIPTIC_WORDS and _ELLIPTIC.search(question)))
 
 
-def read_turns(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
-    """Return the last turns within their limits, oldest first: without filters, and without the question itself."""
+def read_conversation(conversation: Sequence[str], question: str) -> tuple[str, ...]:
+    """Return the last questions within their limits, oldest first: without filters, and without the question itself."""
 
     def clean(text: str) -> str:
         try:
@@ -84,30 +83,25 @@ def read_turns(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
             return ""
         return " ".join(said.split())[:MAX_SAID_CHARS]
 
-    cleaned = [Turn(clean(turn.question), " ".join(turn.reply.split())[:MAX_SAID_CHARS]) for turn in turns]
-    return tuple(turn for turn in cleaned if turn.question and turn.question != question)[-MAX_TURNS:]
+    return tuple(text for text in map(clean, conversation) if text and text != question)[-MAX_TURNS:]
 
 
-def build_rewriting(question: str, turns: Sequence[Turn]) -> Task[Rewritten]:
+def build_rewriting(question: str, earlier: Sequence[str]) -> Task[Rewritten]:
     """Return what the language model is asked; the same conversation gives the same task."""
-    said = [
-        text for turn in turns for text in ({"asked": turn.question}, {"replied": turn.reply}) if all(text.values())
-    ]
-    material = fence_lines(map(json_line, [*said, {"last_question": question}]), _FENCE)
-    return Task(_INSTRUCTIONS, material, Rewritten, max_tokens=150, example=_EXAMPLE)
+    said = [*({"asked": text} for text in earlier), {"last_question": question}]
+    return Task(_INSTRUCTIONS, fence_lines(map(json_line, said), _FENCE), Rewritten, max_tokens=150, example=_EXAMPLE)
 
 
-def find_fault(written: str, question: str, turns: Sequence[Turn], languages: tuple[str, ...] = ()) -> str:
+def find_fault(written: str, question: str, earlier: Sequence[str], languages: tuple[str, ...] = ()) -> str:
     """Return what is wrong with a rewritten question, or "". Pure.
 
     Args:
         written: what the language model made of the question.
         question: the follow-up.
-        turns: what was said before.
+        earlier: what was asked before.
         languages: of the question, beside English: their function words are free as well.
     """
-    asked = [turn.question for turn in turns]
-    said = set(tokenize(" ".join((question, *asked, *(turn.reply for turn in turns))), languages))
+    said = set(tokenize(" ".join((question, *earlier)), languages))
     words = tokenize(written, languages)
     invented = [word for word in words if word not in said]
     kept = (*find_exact_names(question), *re.findall(r"\d+", question))
@@ -119,28 +113,28 @@ def find_fault(written: str, question: str, turns: Sequence[Turn], languages: tu
     if lost:
         return f"it lost {lost[0]}"
     # `when` and `what` make two questions, which `tokenize` would not tell apart.
-    again, *earlier = (re.findall(r"\w+", text.casefold()) for text in (written, *asked))
-    return "it repeats an earlier question" if again in earlier else ""
+    again, *before = (re.findall(r"\w+", text.casefold()) for text in (written, *earlier))
+    return "it repeats an earlier question" if again in before else ""
 
 
 def carry_words(
-    question: str, turns: Sequence[Turn], rarity: Callable[[Sequence[str]], Mapping[str, float]]
+    question: str, earlier: Sequence[str], rarity: Callable[[Sequence[str]], Mapping[str, float]]
 ) -> tuple[str, ...]:
     """Return the rare words of the last question that stands alone, and of those since, as they were written. Pure.
 
     Args:
         question: the follow-up, whose own words are left out.
-        turns: oldest first.
+        earlier: the questions before, oldest first.
         rarity: of terms in this index; terms that no section holds are left out.
     """
     known = set(tokenize(question))
     spelled: dict[str, str] = {}
-    for turn in reversed(turns):
-        for word in re.findall(r"[^\s,;:?!()\"]+", turn.question):
+    for asked in reversed(earlier):
+        for word in re.findall(r"[^\s,;:?!()\"]+", asked):
             for term in tokenize(word):
                 if term not in known:
                     spelled.setdefault(term, word.strip("."))
-        if not is_follow_up(turn.question):
+        if not is_follow_up(asked):
             break
     rare = rarity(list(spelled))
     least = LEAST_RARITY * max(rare.values(), default=0.0)

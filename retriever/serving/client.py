@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from pageindex.corpus import read_file
 from retriever.display.json import SCHEMA_VERSION, load
 from retriever.errors import NotReadyError, QuestionError, ServingError, UsageError
-from retriever.query import AskRequest, Turn
+from retriever.query import AskRequest
 from retriever.served.address import is_this_machine, server_url
 from retriever.types import Answer
 
@@ -67,7 +67,7 @@ class ServerClient:
         given = {
             "question": request.question,
             "profile": self._profile,
-            "after": [turn.question if isinstance(turn, Turn) else turn for turn in request.conversation],
+            "after": request.conversation,
             "in": scope.folders,
             "tag": scope.tags,
             "since": scope.since,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retriever.query import AskRequest, FollowUp, Turn
+from retriever.query import AskRequest, FollowUp
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from retriever.several import SeveralRetrievers
@@ -107,7 +107,7 @@ def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: Sc
 
 def test_several_indexes_know_the_conversation(shelf: Shelf) -> None:
     with SeveralRetrievers({"one": shelf.open()}, {}) as several:
-        answer = several.search(AskRequest(QUESTION, [Turn(BEFORE[0], "blight")]))
+        answer = several.search(AskRequest(QUESTION, [BEFORE[0]]))
     assert answer.follow_up is not None
     assert answer.hits[0].node_id == f"one::{BLIGHT}"
 

@@ -27,7 +27,6 @@ from retriever.errors import (
 )
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
-from retriever.query import Turn
 from retriever.rerank.cross_encoders import EndpointReranker, check_rerank_server
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
@@ -109,7 +108,7 @@ def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temper
     settings = load_profile("full")
     tasks: list[Task[Any]] = [
         expansion.build_expansion_task("how are two rankings fused?", expansion.Grounding(), settings),
-        build_rewriting("and the old ones?", [Turn("how are keys rotated?", "")]),
+        build_rewriting("and the old ones?", ["how are keys rotated?"]),
         Task("Choose sections.", "How are rankings fused?", Actions, 300),
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
     ]
