@@ -12,10 +12,8 @@ import pytest
 
 from retriever.command_line.options import ExitCode
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError, OldIndexError
-from retriever.indexing.consent import forget_named
 from retriever.store.database import INDEX_FORMAT
 from retriever.store.own_files import writer_lock
-from retriever.store.store import open_store
 from retriever.upkeep.doctor import CheckUp, check_up
 from tests.program import Cli, run_python
 from tests.scenarios import chapter_pages
@@ -108,22 +106,6 @@ def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, left: float) -> None:
         assert "28 documents indexed again" in repaired.repairs[1]
     assert problems(examined(shelf)) == []
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
-
-
-def test_a_first_page_that_is_lost(shelf: Shelf) -> None:
-    path = shelf.index / "index.sqlite"
-    path.write_bytes(b"\xff" * 16_384 + path.read_bytes()[16_384:])
-    repaired = examined(shelf, repair=True)
-    assert repaired.repairs[0] == "saved of the old database: nothing"
-    assert problems(repaired) == []
-
-
-def test_without_folders_that_are_known_they_are_asked_for(shelf: Shelf) -> None:
-    os.truncate(shelf.index / "index.sqlite", 4096)
-    forget_named(open_store(shelf.index))  # as in an index that was copied here
-    repaired = examined(shelf, repair=True)
-    assert "which folders it held cannot be read" in repaired.repairs[1]
-    assert problems(repaired)
 
 
 def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:

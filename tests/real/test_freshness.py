@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retriever.errors import DocumentsError
-from tests.shelf import NEVER_REFRESH, TOO_YOUNG_NS, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
+from tests.shelf import NEVER_REFRESH, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
 
 
 def freshness(shelf: Shelf, **settings: Any) -> tuple[int, int, tuple[str, ...]]:  # noqa: ANN401 - any setting
@@ -49,25 +49,6 @@ def test_more_changes_than_the_limit_are_counted_and_left(shelf: Shelf) -> None:
     assert shelf.snapshots() == ["snapshot-1"]
     assert freshness(shelf, **NEVER_REFRESH) == (0, 4, ())
     assert freshness(shelf, refresh_max_files=4) == (4, 0, ())
-
-
-def test_many_files_written_just_before_they_were_indexed_are_not_stale(tmp_path: Path) -> None:
-    """A fresh clone: no time can be trusted yet, and only the contents tell that nothing changed."""
-    shelf = Shelf(tmp_path)
-    for number in range(60):
-        shelf.write(f"{number}.md", f"# Page {number}\n\nword\n", mtime_ns=TOO_YOUNG_NS)
-    shelf.update()
-    with shelf.rows() as rows:
-        assert rows.execute("SELECT count(*) FROM documents WHERE ctime_ns = 0").fetchone() == (60,)
-    assert freshness(shelf, **NEVER_REFRESH) == (0, 0, ())
-    with shelf.open() as retriever:
-        assert retriever.status().changed_files == ()
-    assert freshness(shelf) == (0, 0, ())
-    shelf.write("7.md", "# Page 7\n\nWORD\n", mtime_ns=TOO_YOUNG_NS)
-    with shelf.open() as retriever:
-        assert retriever.status().changed_files == ("7.md",)
-    assert freshness(shelf, **NEVER_REFRESH) == (0, 1, ())
-    assert freshness(shelf) == (1, 0, ())
 
 
 def test_a_folder_that_is_away_still_answers_and_is_named(shelf: Shelf, tmp_path: Path) -> None:

@@ -50,14 +50,6 @@ def test_only_what_changed_is_touched(tmp_path: Path) -> None:
         assert rows.execute("SELECT count(*) FROM nodes WHERE node_id GLOB 'kitchen.md*'").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("target", ["post.md", "deep/er/mail.md"])
-def test_a_renamed_file_moves_without_embedding(shelf: Shelf, target: str) -> None:
-    (shelf.docs / target).parent.mkdir(parents=True, exist_ok=True)
-    (shelf.docs / "mail.md").rename(shelf.docs / target)
-    assert counted(shelf) == (1, 0, 1, 3, 0)
-    assert shelf.ask(QUESTIONS[0]).hits[0].node_id == f"{target}#mail/stamps"
-
-
 def test_a_text_is_embedded_once_ever(shelf: Shelf) -> None:
     shelf.write("copy.md", PAGES["mail.md"])
     assert counted(shelf) == (1, 0, 0, 4, 0)

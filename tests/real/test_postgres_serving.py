@@ -1,7 +1,6 @@
 """Two servers over one database, the second as on another machine: any of them answers what is there now."""
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,9 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders
-from retriever.store.database import INDEX_FORMAT
 from retriever.store.store import open_store
 from retriever.store.tables import make_tables
 from tests.postgres import Server
-from tests.program import command, environment
 from tests.real.served import PAGES, Served, served
 from tests.shelf import write_pages
 
@@ -78,26 +75,6 @@ def test_a_database_that_stops_makes_no_server_ready(team: Team, postgres_server
     for server in team.servers:
         server.wait_until_ready()
     assert team.ask(0).json()["hits"]
-
-
-def test_two_versions_of_the_program_at_once(team: Team) -> None:
-    """A server that runs since before an update of the tables is not ready; who writes then changes nothing."""
-    watching = subprocess.Popen(
-        command("watch", team.docs, "--index", team.index), env=environment(), stderr=subprocess.PIPE, text=True
-    )
-    connection = psycopg.connect(team.index, autocommit=True)
-    assert watching.stderr is not None
-    try:
-        assert watching.stderr.readline().startswith("indexed ")
-        connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 99'")
-        assert team.ask(0, "/readyz").status_code == 503
-        write_pages(team.docs, {"okapi.md": "# Okapi\n"})
-        assert "have version 99" in watching.stderr.readline()
-    finally:
-        watching.kill()
-        watching.communicate()
-        connection.execute(f"COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve {INDEX_FORMAT}'")
-        connection.close()
 
 
 def test_a_change_is_seen_by_each_server(team: Team, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What happens to an index that is damaged, full, locked, read while it is written, or not ours."""
 
 import random
-import re
 import shutil
 import signal
 import sqlite3
@@ -158,16 +157,6 @@ def test_an_open_retriever_sees_the_new_state_at_its_next_question(shelf: Shelf)
         assert answer.degraded == ()
 
 
-def test_what_was_deleted_is_in_no_file_of_the_index(shelf: Shelf) -> None:
-    shelf.write("secret.md", "# Plans\n\nThe treasure lies below the xyzzy.\n")
-    shelf.update()
-    with shelf.open() as reader:
-        assert reader.search("treasure xyzzy").hits[0].node_id == "secret.md#plans"
-    (shelf.docs / "secret.md").unlink()
-    shelf.update()
-    assert shelf.files_with("xyzzy") == []
-
-
 def test_several_threads_share_a_retriever(shelf: Shelf) -> None:
     truth = answers(shelf)
     with shelf.open() as reader, ThreadPoolExecutor(4) as pool:
@@ -266,19 +255,6 @@ def test_a_disk_that_fills_up_leaves_what_answers_and_is_no_trouble_afterwards(t
         shelf.update()
         assert said(answers(shelf)) == ""
         assert shelf.ask("another text number 5").hits[0].node_id == "mail.md#mail"
-
-
-def test_the_folder_of_another_generation_under_its_name_is_not_believed(shelf: Shelf) -> None:
-    shutil.copytree(shelf.index / "snapshot-1", shelf.place / "older")
-    shelf.write("mail.md", "# Mail\n\nNothing about stamps or parcels any more.\n")
-    shelf.update()
-    truth = answers(shelf)
-    shutil.rmtree(shelf.index / "snapshot-2")
-    shutil.copytree(shelf.place / "older", shelf.index / "snapshot-2")
-    swapped = answers(shelf)
-    assert all_same(swapped, truth)
-    # Said by the search that opens it; by the look at the folders before it, where the changed file is too young.
-    assert re.search("snapshot-2 is not what index.sqlite names; it was|snapshot 2 was damaged; it was", said(swapped))
 
 
 @pytest.mark.parametrize("wrong", ["one is missing", "one is far off", "one is unknown"])

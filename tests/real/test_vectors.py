@@ -95,16 +95,6 @@ def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_noth
         assert reader.search(questions, 40) == before
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 99, 100, 101])
-def test_few_vectors_survive_each_opening_and_copying(tmp_path: Path, count: int) -> None:
-    write(tmp_path / "a", range(count))
-    with opened(tmp_path / "a") as index:
-        assert holds(index, range(count))
-        write(tmp_path / "b", range(1, count + 1), tmp_path / "a")
-    with opened(tmp_path / "b") as index:
-        assert holds(index, range(1, count + 1))
-
-
 @pytest.mark.parametrize("source", ["too different", "of another model", "damaged", "missing"])
 def test_an_older_folder_that_is_of_no_use_is_left_alone(made: Path, tmp_path: Path, source: str) -> None:
     if source != "missing":
@@ -117,14 +107,6 @@ def test_an_older_folder_that_is_of_no_use_is_left_alone(made: Path, tmp_path: P
     write(tmp_path / "chroma", keys, tmp_path / "older")
     with opened(tmp_path / "chroma") as index:
         assert holds(index, keys)
-
-
-def test_a_vector_that_the_index_lacks_is_noticed(tmp_path: Path) -> None:
-    manifest = VectorsManifest("", ENCODER, 1, 64)
-    with pytest.raises(SnapshotError, match="0 vectors instead of 1"):
-        write_vectors(tmp_path / "chroma", manifest, [7], lambda _: ([], [], vectors([])))
-    with pytest.raises(SnapshotError, match="not a whole folder"):
-        VectorIndex(tmp_path / "chroma", ENCODER)
 
 
 NAMES = ["manifest.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]

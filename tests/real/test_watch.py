@@ -132,9 +132,3 @@ def test_what_is_written_to_an_index_in_the_folder_is_no_change(place: Path) -> 
         assert watching.line().startswith("1 changed; ")
         assert watching.end(signal.SIGTERM) == -signal.SIGTERM
         assert watching.rest() == []
-
-
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with watch(tmp_path) as watching:
-        assert watching.process.wait(PATIENCE_S) == 1
-        assert "no such file" in " ".join(watching.rest())
