@@ -188,17 +188,14 @@ def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, li
 
 
 def find_matched_chunk(
-    candidate: Candidate | Hit,
-    chunks: Sequence[StoredChunk],
-    words: Collection[str],
-    languages: tuple[str, ...] = (),
+    candidate: Candidate | Hit, chunks: Sequence[StoredChunk], words: Collection[str]
 ) -> StoredChunk | None:
     """The chunk of a section that the semantic search found, if it did; else the one with most of the words, if any."""
     matched = {item.matched for item in candidate.evidence if item.source is Source.SEMANTIC}
     found = [chunk for chunk in chunks if chunk.span in matched] or list(chunks)
     if len(found) < 2:  # tokenizing costs more than everything else here
         return found[0] if found else None
-    return max(found, key=lambda chunk: len(set(words) & set(tokenize(chunk.text, languages))))
+    return max(found, key=lambda chunk: len(set(words) & set(tokenize(chunk.text))))
 
 
 # Why a section is a hit.
