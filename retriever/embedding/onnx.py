@@ -132,11 +132,8 @@ class OnnxEncoder(TokenEncoder):
             return np.empty((0, self.dimension), dtype=np.float32)
         try:
             self._session  # noqa: B018 - loaded here, not by every thread at once
-            if len(texts) == 1:
-                rows = [self._one(texts[0].ids)]
-            else:
-                with ThreadPoolExecutor(usable_cores()) as pool:
-                    rows = list(pool.map(lambda text: self._one(text.ids), texts))
+            with ThreadPoolExecutor(usable_cores()) as pool:
+                rows = list(pool.map(lambda text: self._one(text.ids), texts))
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
         return unit_rows(rows, len(texts), str(self._folder))

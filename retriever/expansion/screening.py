@@ -171,21 +171,16 @@ def find_related(
         return frozenset(key for key, _ in view.lexical.search(tokens, 20)) if tokens else frozenset()
 
     question, *others = queries
-    scores = None
+    scores: Sequence[float] = ()
     if vectors is not None and encoder is not None:
-        scores = z_scores(vectors, load_unrelated(view.connection, encoder))
+        # The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so
+        # that one limit holds for every model.
+        background = load_unrelated(view.connection, encoder) @ vectors[0]
+        cosines = (vectors[1:] @ vectors[0]).astype(float)
+        scores = (cosines - background.mean()) / (background.std() or 1.0)
     return [
-        scores[place] > MIN_Z_SCORE
-        if scores and query.semantic_weight
+        bool(scores[place] > MIN_Z_SCORE)
+        if len(scores) and query.semantic_weight
         else bool(find_hits(question.text) & find_hits(query.text))
         for place, query in enumerate(others)
     ]
-
-
-def z_scores(vectors: "FloatMatrix", unrelated: "FloatMatrix") -> list[float]:
-    """Return how near each text is to the question, the first of (n, d) unit vectors: n - 1 numbers."""
-    # The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so
-    # that one limit holds for every model.
-    background = unrelated @ vectors[0]
-    deviation = float(background.std()) or 1.0
-    return [(float(cosine) - float(background.mean())) / deviation for cosine in vectors[1:] @ vectors[0]]
