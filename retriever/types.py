@@ -157,7 +157,7 @@ class Cited:
     """The lines, where they stand now."""
     citation_state: CitationState = "exact"
     cited_as: str = ""
-    """How its file is cited: `file`, with its folder's name before it where two folders hold a file of that path."""
+    """How its file is cited: `file`, in an index of several folders with the name of its folder before it."""
 
     @property
     def citation(self) -> str:

@@ -44,21 +44,7 @@ class CitedDocument:
     folder: str
     """Absolute."""
     name: str
-    """Its path in the folder, after the folder's prefix where the path alone names another file as well."""
-
-
-# With how many documents a path may name: those that have it in their folder, or after the prefix of their folder.
-# LEFT JOIN: each of the few folders is looked into by the path.
-_CITED = (
-    "SELECT own.document_key, own.path, size, mtime_ns, digest, ctime_ns, inode, home.path, home.prefix,"
-    " (SELECT count(document_key) FROM folders LEFT JOIN documents"
-    " ON documents.folder_key = folders.folder_key AND documents.path = own.path)"
-    " + (SELECT count(document_key) FROM folders LEFT JOIN documents"
-    " ON documents.folder_key = folders.folder_key AND documents.path = substr(own.path, length(prefix) + 1)"
-    " WHERE prefix <> '' AND substr(own.path, 1, length(prefix)) = prefix)"
-    " FROM documents AS own JOIN folders AS home USING (folder_key)"
-    f" WHERE own.document_key {GIVEN}"
-)
+    """Its id: its path in the folder, after the folder's prefix."""
 
 
 def document_names(connection: Connection) -> list[DocumentName]:
@@ -88,13 +74,17 @@ def section_names(connection: Connection, document_key: int | None = None) -> li
 
 def cited_documents(connection: Connection, document_keys: Iterable[int]) -> Iterator[CitedDocument]:
     """These documents, in any order; `retriever.looking.references` reads their names back."""
+    query = (
+        "SELECT document_key, documents.path, size, mtime_ns, digest, ctime_ns, inode, folders.path, prefix"
+        f" FROM documents JOIN folders USING (folder_key) WHERE document_key {GIVEN}"
+    )
 
     def read(row: tuple[Any, ...]) -> CitedDocument:
-        *stored, folder, prefix, count = row
+        *stored, folder, prefix = row
         document = StoredDocument._make(stored)
-        return CitedDocument(document, folder, f"{'' if count == 1 else prefix or f'{folder}/'}{document.path}")
+        return CitedDocument(document, folder, prefix + document.path)
 
-    return map(read, select(connection, _CITED, document_keys))
+    return map(read, select(connection, query, document_keys))
 
 
 def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:

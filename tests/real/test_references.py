@@ -77,7 +77,7 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
         assert retriever.nodes(hit.node_id)[0].title == hit.title
     named = {f"{name}:{path}" for name in FOLDERS for path in ("README.md", "sub/README.md")}
     with_colons = {"a/docs:b/docs:README.md", "a/docs:notes:alone.md"}
-    assert {hit.cited_as for hit in hits} == {*named, *with_colons, "alone.md"}
+    assert {hit.cited_as for hit in hits} == {*named, *with_colons, "notes:alone.md"}
     found = retriever.context(question, 6_000)
     for piece in found.context.pieces:
         assert retriever.read(piece.citation).text == piece.text
