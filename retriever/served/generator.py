@@ -35,7 +35,7 @@ from retriever.settings.schema import LlmSettings
 
 progress = logging.getLogger("retriever.served.progress")
 
-BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
+LEAST_BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 JUDGED_AT_ONCE = 4  # a server with fewer slots lets them wait
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
 
@@ -101,7 +101,7 @@ class Generator:
         The server is asked once what the model reads, for at most so many seconds: LanguageModelError.
         """
         window = self.look_up(seconds).window
-        return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
+        return max(0, self._prompt_tokens(window, max_tokens) * LEAST_BYTES_PER_TOKEN - size(instructions))
 
     def write_planned(self, plan: Callable[[], Task[Written]]) -> Written:
         """As `write`, for a task that is planned; once more where its server turns out to read less."""
@@ -134,7 +134,7 @@ class Generator:
     def _write(self, task: Task[Written]) -> Written:
         started = time.monotonic()
         window = self.look_up(task.seconds).window
-        needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
+        needed = -(-(size(task.instructions) + size(task.material)) // LEAST_BYTES_PER_TOKEN)
         if needed > self._prompt_tokens(window, task.max_tokens):
             has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
             raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: see llm.num_ctx")
