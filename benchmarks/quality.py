@@ -7,6 +7,7 @@ QUESTIONS:DOCS for each set. Where a file QUESTIONS.expansions.jsonl lies beside
 measured with it as well. After the sets comes the mean over them. docs/internals/evaluation.md explains the measures.
 """
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
 from retriever.evaluation.measures import Estimate, find_interval, resample_means
-from retriever.evaluation.questions import read_expansions, read_questions
+from retriever.evaluation.questions import read_questions
 from retriever.evaluation.results import HEADLINES, EvaluationInput, Summary, System, ask_all, summarize
+from retriever.query import Expansion
 
 SYSTEMS = (
     System("balanced", "balanced", {}),
@@ -46,10 +48,14 @@ class Benchmark:
         """That of an argument QUESTIONS:DOCS."""
         return cls(*map(Path, argument.rsplit(":", 1)))
 
-    @property
-    def expansions(self) -> Path:
-        """Where they are if there are any."""
-        return self.questions.with_suffix(".expansions.jsonl")
+    def read_expansions(self) -> dict[str, Expansion]:
+        """What a language model wrote for each question, by its id; empty where nothing is recorded."""
+        path = self.questions.with_suffix(".expansions.jsonl")
+        rows = map(json.loads, path.read_text(encoding="utf-8").splitlines() if path.is_file() else ())
+        return {
+            row["id"]: Expansion(tuple(row.get("queries", ())), tuple(row.get("hyde", ())), row.get("intent", ""))
+            for row in rows
+        }
 
 
 def measured(benchmark: Benchmark, index: str) -> Summary:
@@ -57,8 +63,7 @@ def measured(benchmark: Benchmark, index: str) -> Summary:
     questions = read_questions(benchmark.questions)
     plain = EvaluationInput(questions, (str(benchmark.docs),), index)
     runs = [ask_all(system, plain) for system in SYSTEMS]
-    if benchmark.expansions.is_file():
-        expansions = read_expansions(benchmark.expansions, questions.questions)
+    if expansions := benchmark.read_expansions():
         runs.append(ask_all(EXPANDED, EvaluationInput(questions, plain.docs, index, expansions)))
     return summarize(questions, runs)
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.quality import Benchmark
 from retriever import open_retriever
 from retriever.evaluation.measures import measure_ranking
-from retriever.evaluation.questions import Judgements, Question, Sections, read_expansions, read_questions
+from retriever.evaluation.questions import Judgements, Question, Sections, read_questions
 from retriever.evaluation.results import DEPTH
 from retriever.query import AskRequest, Expansion
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
@@ -96,7 +96,7 @@ class Questions:
     def of(cls, benchmark: Benchmark, index: str) -> "Questions":
         """Indexes the documents."""
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
-        recorded = read_expansions(benchmark.expansions, questions) if benchmark.expansions.is_file() else {}
+        recorded = benchmark.read_expansions()
         with open_retriever([benchmark.docs], index) as retriever:
             sections = Sections(retriever.nodes())
         right = {question.id: sections.find_right(question.gold) for question in questions}

@@ -15,7 +15,7 @@ from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
 from retriever.evaluation.measures import Estimate
-from retriever.evaluation.questions import read_expansions, read_questions
+from retriever.evaluation.questions import read_questions
 from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import (
     DEPTH,
@@ -55,7 +55,6 @@ NONE = "-"
     metavar="NAME,...",
     help=f"The recall modes to measure: {', '.join(profile_names())}, or YAML files, with commas between.",
 )
-@click.option("--expansions", metavar="FILE", help="Recorded rewordings and passages (JSONL) to search with as well.")
 @options.no_llm
 @options.as_json
 @click.option("--report", metavar="FILE", help="Write one page of HTML: plots, and each question with what was found.")
@@ -69,7 +68,6 @@ def evaluate(
     opening: Opening,
     questions: str,
     profiles: str,
-    expansions: str | None,
     report: str | None,
     baseline: str | None,
     *,
@@ -89,8 +87,7 @@ def evaluate(
     if report:
         check_new(Path(report))
     asked = read_questions(Path(questions))
-    replayed = read_expansions(Path(expansions), asked.questions) if expansions else {}
-    given = EvaluationInput(asked, opening.docs, opening.index, replayed)
+    given = EvaluationInput(asked, opening.docs, opening.index)
     with console.show_progress() as progress:
         # One profile after another, never side by side: their times are compared.
         runs = [ask_all(System(name, name, opening.settings), given, progress) for name in names]

@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias
 
 from pydantic import StrictInt, StringConstraints, TypeAdapter, ValidationError
 
 from pageindex.node import Node, Span
 from retriever.errors import UsageError
-from retriever.query import Expansion
 
 MAX_NAMED = 20  # mistakes that are named one by one
 
@@ -59,69 +58,32 @@ class QuestionSet:
         return tuple(dict.fromkeys(question.kind for question in self.questions if question.is_answerable))
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedExpansion:
-    """A line of a file of expansions: what a language model wrote for the question of this id."""
-
-    id: Text
-    queries: tuple[Text, ...] = ()
-    hyde: tuple[Text, ...] = ()
-    intent: str = ""
-
-
-Line = TypeVar("Line", Question, RecordedExpansion)
-
-
 def read_questions(path: Path) -> QuestionSet:
     """Read lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}]}`; `kind` may be missing.
 
     Raises:
-        UsageError: the file cannot be read, or holds none; or names every malformed line.
+        UsageError: the file cannot be read, or holds none; or names every line that is malformed or repeats an id.
     """
-    questions = read_lines(path, Question)
-    if not questions:
-        raise UsageError(f'{path}: holds no question; a line is {{"id": "1", "question": "...", "gold": [...]}}')
-    return QuestionSet(path.stem, tuple(questions))
-
-
-def read_expansions(path: Path, questions: Sequence[Question]) -> dict[str, Expansion]:
-    """Read lines of `{"id", "queries", "hyde", "intent"}`, all but the id optional.
-
-    Raises:
-        UsageError: a line is malformed, or a question has none: a mean over both kinds of question says nothing.
-    """
-    lines = read_lines(path, RecordedExpansion)
-    expansions = {line.id: Expansion(line.queries, line.hyde, line.intent) for line in lines}
-    missing = [question.id for question in questions if question.id not in expansions]
-    if missing:
-        raise UsageError(f"{path}: holds no expansion of {len(missing):,} questions: {', '.join(missing[:5])} ...")
-    return expansions
-
-
-def read_lines(path: Path, kind: type[Line]) -> list[Line]:
-    """Return the lines of a file of JSON lines in UTF-8, blank ones left out.
-
-    Raises:
-        UsageError: the file cannot be read; or names every line that is malformed or repeats an id.
-    """
-    adapter = TypeAdapter(kind)
-    lines: dict[str, Line] = {}
+    adapter = TypeAdapter(Question)
+    questions: dict[str, Question] = {}
     mistakes = []
     for number, text in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not text.strip():
             continue
         try:
-            line = adapter.validate_json(text)
+            question = adapter.validate_json(text)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             mistakes.append(f"{path}:{number}: {f'{where}: ' if where else ''}{first['msg']}")
             continue
-        if line.id in lines:
-            mistakes.append(f"{path}:{number}: the id {line.id!r} stands in a line above already")
-        lines[line.id] = line
+        if question.id in questions:
+            mistakes.append(f"{path}:{number}: the id {question.id!r} stands in a line above already")
+        questions[question.id] = question
     refuse(mistakes)
-    return list(lines.values())
+    if not questions:
+        raise UsageError(f'{path}: holds no question; a line is {{"id": "1", "question": "...", "gold": [...]}}')
+    return QuestionSet(path.stem, tuple(questions.values()))
 
 
 def read_bytes(path: Path) -> bytes:

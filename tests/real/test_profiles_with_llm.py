@@ -1,8 +1,6 @@
 """Every profile with a scripted Ollama over HTTP, also when it dies in the middle of each of its calls."""
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +9,7 @@ from retriever.api import open_retriever
 from retriever.retriever import Retriever
 from retriever.settings.layers import profile_names
 from retriever.types import Answer
-from tests.program import Cli
 from tests.real.scripted_server import (
-    HELPFUL,
     QUESTION,
     Asked,
     ScriptedServer,
@@ -89,18 +85,6 @@ def test_a_server_that_dies_in_the_middle_of_any_call(shelf: Shelf, ollama: Scri
         failed = {item.stage for item in answer.degraded}
         assert failed == {*STAGES[profile][STAGES[profile].index(stage) :], "rerank"}, "and each stage behind it"
         assert len(dying.asked) == place + 1
-
-
-def test_recorded_expansions_are_replayed_through_full_without_a_server(shelf: Shelf, tmp_path: Path, cli: Cli) -> None:
-    questions, recorded = tmp_path / "questions.jsonl", tmp_path / "expansions.jsonl"
-    gold = {"file": "mail.md", "start_line": 5, "end_line": 7}
-    questions.write_text(json.dumps({"id": "1", "question": QUESTION, "gold": [gold]}), encoding="utf-8")
-    recorded.write_text(json.dumps({"id": "1", **HELPFUL}), encoding="utf-8")
-    profile = ("--profiles", "full", "--llm-url", "http://127.0.0.1:9", "--rerank-kind", "none")
-    place = ("--index", shelf.index, "--encoder-kind", "none", "--json")
-    printed = cli("eval", questions, "--expansions", recorded, *profile, *place)
-    (system,) = json.loads(printed.out)["systems"]
-    assert system["failures"] == {}
 
 
 def test_what_is_asked_for_and_cannot_be_done_is_said(shelf: Shelf) -> None:

@@ -1,4 +1,4 @@
-"""Files of questions and expansions: every mistake is named with its line."""
+"""Files of questions: every mistake is named with its line."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from retriever.errors import UsageError
-from retriever.evaluation.questions import Gold, Question, read_expansions, read_questions
-from retriever.query import Expansion
+from retriever.evaluation.questions import Gold, Question, read_questions
 from scripts.make_questions import main
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
@@ -52,21 +51,6 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
         "7: gold.0.start_line: Input should be a valid integer",
     ):  # fmt: skip
         assert part in str(caught.value)
-
-
-def test_expansions(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "set.expansions.jsonl",
-        {"id": "1", "queries": ["a", "b"], "hyde": ["c"], "intent": "x"},
-        {"id": "2"},
-    )
-    expansions = read_expansions(path, [Question("1", "q", ())])
-    assert expansions == {"1": Expansion(("a", "b"), ("c",), "x"), "2": Expansion()}
-    with pytest.raises(UsageError, match="no expansion of 1 questions: 3"):
-        read_expansions(path, [Question("3", "q", ())])
-    write(path, {"id": "1", "queries": "a"}, {"id": "1", "hyde": [""]}, {"id": "3"}, {"id": "3"})
-    with pytest.raises(UsageError, match=r"(?s)jsonl:1: queries: .*jsonl:2: hyde.0: .*jsonl:4: the id '3'"):
-        read_expansions(path, [])
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "empty.jsonl", "latin.jsonl"])

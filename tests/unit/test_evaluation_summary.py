@@ -133,7 +133,6 @@ def test_no_text_becomes_markup() -> None:
     [
         (["{questions}", "--top-k", "3"], "--top-k"),
         (["{questions}", "--profiles", ","], "--profiles names none"),
-        (["{questions}", "--expansions", "{expansions}"], "no expansion of 1 questions: a"),
         (["{questions}", "--baseline", "{questions}"], "eval --json"),
         (["missing"], "missing: cannot be read"),
     ],
@@ -141,8 +140,6 @@ def test_no_text_becomes_markup() -> None:
 def test_what_cannot_be_meant_is_refused(
     arguments: list[str], says: str, tmp_path: Path, library: object, cli: Cli
 ) -> None:
-    questions, expansions = tmp_path / "questions.jsonl", tmp_path / "expansions.jsonl"
+    questions = tmp_path / "questions.jsonl"
     questions.write_text('{"id": "a", "question": "q", "gold": []}\n')
-    expansions.write_text('{"id": "b"}\n')
-    names = {"questions": str(questions), "expansions": str(expansions)}
-    assert says in cli("eval", *[argument.format(**names) for argument in arguments], code=2).err
+    assert says in cli("eval", *[argument.format(questions=questions) for argument in arguments], code=2).err
