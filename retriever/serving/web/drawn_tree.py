@@ -1,6 +1,6 @@
 """The tree of documents as nested lists: the way to what is lit, and what stands beside it where that is not much."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -41,11 +41,6 @@ class Outline:
         while parent := self.tree.parent(path[-1].id):
             path.append(parent)
         return path[::-1]
-
-    def family(self, node_id: str) -> Sequence[Node]:
-        """Return the node and its siblings, in document order."""
-        parent = self.tree.parent(node_id)
-        return self.tree.children(parent.id) if parent else list(self.tree.walk(depth=0))
 
 
 @dataclass(frozen=True, slots=True)

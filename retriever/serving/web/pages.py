@@ -316,7 +316,8 @@ def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:
 
 def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess) -> dict[str, Sequence[str]]:
     """Return the ids of what is around a node, by how."""
-    family = outline.family(node.id)
+    parent = outline.tree.parent(node.id)
+    family = outline.tree.children(parent.id) if parent else (node,)
     place = family.index(node)
     leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
     leads_here = [node_id for node_id, _ in link_sources(view.connection, node.id)[: MAX_SHOWN_LINKS + 1]]
