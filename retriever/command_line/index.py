@@ -2,7 +2,8 @@
 
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -187,12 +188,12 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
     """
     from retriever.upkeep.archive import export_index
 
-    manifest = export_index(file, index)
+    export_index(file, index)
+    size = Path(file).expanduser().stat().st_size
     if as_json:
-        print_json({"file": file, **asdict(manifest)})
+        print_json({"file": file, "bytes": size})
     else:
-        amount = f"{pluralize(manifest.documents, 'document')}, {format_size(manifest.bytes)} unpacked"
-        print_line(f"exported {amount}, to {file}")
+        print_line(f"exported to {file}, {format_size(size)}")
     return ExitCode.OK
 
 

@@ -145,15 +145,12 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
         The folders that the role may read now.
 
     Raises:
-        UsageError: there is no such folder, or the role may read all; nothing was changed.
+        UsageError: there is no such folder; nothing was changed.
         IndexUnusableError: the database cannot be used.
     """
     with open_owner(url) as connection:
         for policy in ("read_all", "write_all"):
-            named = _list_roles(connection, policy)
-            if folders and role in named:
-                raise UsageError(f"{role} may read all folders; take that away first, by `postgres grant {role}`")
-            _name_in_policy(connection, url, policy, named - {role})
+            _name_in_policy(connection, url, policy, _list_roles(connection, policy) - {role})
         known = dict(connection.execute("SELECT path, folder_key FROM folders ORDER BY folder_key").fetchall())
         seen = [_find_folder(name, known) for name in folders]
         _execute(connection, NO_RIGHTS, url, role)

@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
@@ -31,24 +30,12 @@ from retriever.store.store import FolderStore
 from retriever.text import as_tuple
 
 
-@dataclass(frozen=True, slots=True)
-class ExportReport:
-    """What an archive holds."""
-
-    folders: tuple[str, ...]  # the indexed folders as this machine names them, in the order in which they came
-    documents: int
-    bytes: int  # of index.sqlite
-
-
-def export_index(file: str | Path, index: str | Path | None = None) -> ExportReport:
+def export_index(file: str | Path, index: str | Path | None = None) -> None:
     """Write an index into one file, in the state of this moment, whatever a writer does meanwhile.
 
     Args:
         file: the archive to be written.
         index: the index's folder, found as in `open_retriever`.
-
-    Returns:
-        What the archive holds.
 
     Raises:
         UsageError: the file is there already, or the index is in a database.
@@ -57,19 +44,14 @@ def export_index(file: str | Path, index: str | Path | None = None) -> ExportRep
     source, file = FolderStore(find_index(index).folder), absolute(Path(file).expanduser().parent) / Path(file).name
     check_new(file)
     with writing_to(file.parent), tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as place:
-        copy, draft = FolderStore(Path(place)), Path(place) / file.name
+        database, draft = Path(place) / FILE_NAME, Path(place) / file.name
         with source.read() as connection:  # without free pages, which may hold deleted texts
-            connection.execute("VACUUM INTO ?", (str(copy.folder / FILE_NAME),))
-        with copy.read() as connection:
-            folders = tuple(folder.path for folder in reading.folders(connection))
-            documents = reading.document_count(connection)
+            connection.execute("VACUUM INTO ?", (str(database),))
         draft.touch(mode=0o600)
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.write(copy.folder / FILE_NAME, FILE_NAME)
+            archive.write(database, FILE_NAME)
         sync(draft)
-        size = (copy.folder / FILE_NAME).stat().st_size
         draft.rename(file)
-    return ExportReport(folders, documents, size)
 
 
 def import_index(

@@ -197,11 +197,8 @@ def test_members_of_a_role_see_what_it_may(shared: Shared) -> None:
 
 
 def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
-    for role, folder, said in (
-        ("sales", "nothing", "there is no folder 'nothing' in the index; there are: "),
-        ("boss", "open", "boss may read all folders"),
-    ):
-        assert said in cli("postgres", "grant", role, folder, "--index", shared.index, code=2).err
+    said = cli("postgres", "grant", "sales", "nothing", "--index", shared.index, code=2).err
+    assert "there is no folder 'nothing' in the index; there are: " in said
     assert (
         'role "nobody" does not exist'
         in cli("postgres", "grant", "nobody", "open", "--index", shared.index, code=1).err
