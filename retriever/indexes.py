@@ -300,6 +300,14 @@ def _list_own() -> list[Store]:
         return []
 
 
+def name_index(docs: Sequence[Path]) -> str:
+    """The name of one folder, for people, and a digest of all of them; the same in any order."""
+    paths = sorted(map(str, docs))
+    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
+    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
+    return f"{readable or 'root'}-{digest}"
+
+
 # All of them.
 
 
@@ -358,11 +366,3 @@ def find_named(name: str) -> Store:
     if not store.exists():
         raise UsageError(f"there is no index {name!r}", hint=CommandHint("indexes", "to see what there is, run"))
     return store
-
-
-def name_index(docs: Sequence[Path]) -> str:
-    """The name of one folder, for people, and a digest of all of them; the same in any order."""
-    paths = sorted(map(str, docs))
-    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
-    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
-    return f"{readable or 'root'}-{digest}"

@@ -24,6 +24,7 @@ from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
 from retriever.store.store import Store, open_store
 
+INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
 MAX_NAMED_BYTES = 10_000_000
 
 log = logging.getLogger(__name__)
@@ -44,9 +45,6 @@ class FolderAccess:
 def explain_refusal(folder: str) -> str:
     """What is said of a folder that nobody named."""
     return f"{folder} is not looked at until you name it with --docs"
-
-
-INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
 
 
 def home_folder() -> Path:

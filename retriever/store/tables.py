@@ -106,6 +106,8 @@ def make_hnsw(url: DatabaseUrl) -> None:
         connection.execute(sql.SQL(statement).format(sql.Literal(row[0])))
 
 
+# Who may see what.
+
 READER = (
     "GRANT USAGE ON SCHEMA {schema} TO {role}",
     "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
