@@ -39,77 +39,6 @@ from retriever.trace import Spent
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-
-MAX_SIMILAR = 1_000
-
-
-class SearchArguments(AskArguments):
-    """Of /api/search."""
-
-    full: bool = False
-    """Whether each hit has its section's text."""
-    explain: bool = False
-    """Whether the answer has its trace, and the texts that a language model made up to search with."""
-
-
-class TreeArguments(Arguments):
-    """Of /api/tree."""
-
-    reference: Text = ""
-    depth: int | None = Field(None, ge=0)
-
-
-class NodeArguments(Arguments):
-    """Of /api/node."""
-
-    reference: Text
-
-
-class SimilarArguments(Arguments):
-    """Of /api/similar."""
-
-    reference: Text
-    count: int = Field(10, ge=1, le=MAX_SIMILAR)
-    same_file: bool = False
-
-
-Endpoint = tuple[str, type[Any], Callable[[Any], dict[str, Any]]]
-
-
-def list_endpoints(library: ServedIndex) -> list[Endpoint]:
-    """Return each address, the arguments that it takes, and what answers it: called in a thread, or RetrieverError."""
-
-    def search(given: SearchArguments) -> dict[str, Any]:
-        begun = time.perf_counter()
-        answer = library.open(given.profile).search(given.request)
-        spent = Spent.since(begun, answer.trace.stages)
-        return dump_answer(answer, spent, full=given.full, explain=given.explain)
-
-    def answer(given: AskArguments) -> dict[str, Any]:
-        begun = time.perf_counter()
-        short = library.open(given.profile).answer(given.request)
-        return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
-
-    def tree(given: TreeArguments) -> dict[str, Any]:
-        retriever = library.open()
-        counts = retriever.count_folders()
-        return {"nodes": [dump_node(node, counts) for node in retriever.nodes(given.reference, given.depth)]}
-
-    def node(given: NodeArguments) -> dict[str, Any]:
-        return dict(dump(library.open().read(given.reference)))
-
-    def similar(given: SimilarArguments) -> dict[str, Any]:
-        return dict(dump(library.open().similar(given.reference, given.count, same_file=given.same_file)))
-
-    return [
-        ("/api/search", SearchArguments, search),
-        ("/api/answer", AskArguments, answer),
-        ("/api/tree", TreeArguments, tree),
-        ("/api/node", NodeArguments, node),
-        ("/api/similar", SimilarArguments, similar),
-    ]
-
-
 Result = TypeVar("Result")
 
 # Threads that wait for a retriever, or work for one; further requests wait without a thread, and what needs no index is
@@ -221,3 +150,75 @@ class _WithHeaders:
             await send(message)
 
         await self.app(scope, receive, with_headers)
+
+
+# The JSON API
+
+MAX_SIMILAR = 1_000
+
+
+class SearchArguments(AskArguments):
+    """Of /api/search."""
+
+    full: bool = False
+    """Whether each hit has its section's text."""
+    explain: bool = False
+    """Whether the answer has its trace, and the texts that a language model made up to search with."""
+
+
+class TreeArguments(Arguments):
+    """Of /api/tree."""
+
+    reference: Text = ""
+    depth: int | None = Field(None, ge=0)
+
+
+class NodeArguments(Arguments):
+    """Of /api/node."""
+
+    reference: Text
+
+
+class SimilarArguments(Arguments):
+    """Of /api/similar."""
+
+    reference: Text
+    count: int = Field(10, ge=1, le=MAX_SIMILAR)
+    same_file: bool = False
+
+
+Endpoint = tuple[str, type[Any], Callable[[Any], dict[str, Any]]]
+
+
+def list_endpoints(library: ServedIndex) -> list[Endpoint]:
+    """Return each address, the arguments that it takes, and what answers it: called in a thread, or RetrieverError."""
+
+    def search(given: SearchArguments) -> dict[str, Any]:
+        begun = time.perf_counter()
+        answer = library.open(given.profile).search(given.request)
+        spent = Spent.since(begun, answer.trace.stages)
+        return dump_answer(answer, spent, full=given.full, explain=given.explain)
+
+    def answer(given: AskArguments) -> dict[str, Any]:
+        begun = time.perf_counter()
+        short = library.open(given.profile).answer(given.request)
+        return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
+
+    def tree(given: TreeArguments) -> dict[str, Any]:
+        retriever = library.open()
+        counts = retriever.count_folders()
+        return {"nodes": [dump_node(node, counts) for node in retriever.nodes(given.reference, given.depth)]}
+
+    def node(given: NodeArguments) -> dict[str, Any]:
+        return dict(dump(library.open().read(given.reference)))
+
+    def similar(given: SimilarArguments) -> dict[str, Any]:
+        return dict(dump(library.open().similar(given.reference, given.count, same_file=given.same_file)))
+
+    return [
+        ("/api/search", SearchArguments, search),
+        ("/api/answer", AskArguments, answer),
+        ("/api/tree", TreeArguments, tree),
+        ("/api/node", NodeArguments, node),
+        ("/api/similar", SimilarArguments, similar),
+    ]
