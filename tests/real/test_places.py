@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.api import forget_documents, index_folders, open_retriever
+from retriever.api import forget_documents, open_retriever
 from retriever.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from tests.program import Cli
@@ -55,15 +55,6 @@ def test_a_file_may_be_called_as_a_home_folder(docs: Path, cli: Cli, monkeypatch
     for name in ("~.md", "~.md:3", "./~.md", f"{docs}/~.md"):
         assert "A name of fruit." in cli("read", name).out
     assert cli("forget", "./~.md").out == "forgot ~.md\n"
-
-
-def test_a_heading_behind_a_byte_order_mark_inside_a_file_is_one(docs: Path, cli: Cli) -> None:
-    (docs / "joined.md").write_bytes(b"\xef\xbb\xbf# One\n\nFirst.\n\n\xef\xbb\xbf# Two\n\nSecond.\n")
-    index_folders([docs], docs.parent / "index")
-    with open_retriever((), docs.parent / "index") as retriever:
-        assert retriever.search("two").hits[0].citation == "joined.md:5-7"
-        assert retriever.read("joined.md:5").text == "# Two\n"
-        assert ("joined.md", "1 byte order mark inside left out") in retriever.status().remarks
 
 
 def test_one_text_is_as_good_as_a_list(docs: Path) -> None:
