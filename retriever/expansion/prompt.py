@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion
-from retriever.served.speed import Speed, choose_plan, size
+from retriever.served.speed import Speed, size
 from retriever.served.task import Task, fence_lines, json_line
 from retriever.settings.schema import Profile
 from retriever.store.database import Connection
@@ -170,19 +170,17 @@ def build_instructions(settings: Profile) -> str:
 
 def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: float) -> tuple[Profile, int]:
     """Return the settings with as many texts as the model writes in the seconds, and the bytes that it reads beside."""
-    counts = ((min(settings.rewordings, most), min(settings.hyde_variants, passages)) for most, passages in PLANS)
-    plans = [
-        replace(settings, rewordings=rewordings, hyde_variants=passages)
-        for rewordings, passages in counts
-        if rewordings or passages
-    ]
-
-    def cost(planned: Profile) -> tuple[int, int]:
+    chosen, fixed, written = settings, 0, 0
+    for most, passages in PLANS:
+        planned = replace(
+            settings, rewordings=min(settings.rewordings, most), hyde_variants=min(settings.hyde_variants, passages)
+        )
+        if not (planned.rewordings or planned.hyde_variants):
+            break
+        chosen, written = planned, count_usual_tokens(planned)
         fixed = size(build_instructions(planned)) + 2 * size(_FENCE) + size(question) + 100
-        return fixed, count_usual_tokens(planned)
-
-    chosen = choose_plan(plans, cost, speed, seconds) or settings
-    fixed, written = cost(chosen)
+        if speed.seconds(fixed, written) <= seconds:
+            break
     return chosen, max(size(question) + 200, speed.bytes_in(0.9 * seconds, written) - fixed)
 
 

@@ -18,7 +18,7 @@ from pydantic.config import JsonDict
 from retriever.display.phrases import pluralize
 from retriever.errors import TaskTooLongError, WrongAnswerError
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
-from retriever.served.speed import USUAL, choose_plan, size
+from retriever.served.speed import USUAL, size
 from retriever.served.task import Task, fence_lines, json_line, new_nonce
 from retriever.text import cut
 
@@ -123,17 +123,20 @@ class LlmReranker:
         planned: Sequence[RerankInput] = ()
         generator = self._generator
 
-        def cost(plan: Sequence[RerankInput]) -> tuple[int, int]:
-            read = sum(size(line) + 1 for line in list_lines(question, plan))
-            return size(_INSTRUCTIONS) + read, 8 + 3 * len(plan)
-
         def plan_task() -> Task[Order]:
             nonlocal planned
             instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
             max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
             room = generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
-            speed, limit = generator.speed or USUAL, _limit(generator, seconds)
-            planned = choose_plan(_list_plans(shown), cost, speed, limit, size(_INSTRUCTIONS) + room) or ()
+            speed, limit, planned = generator.speed or USUAL, _limit(generator, seconds), ()
+            # The first plan that fits the room and the time, else the last one that fits the room.
+            for plan in _list_plans(shown):
+                read = sum(size(line) + 1 for line in list_lines(question, plan))
+                if read > room:
+                    continue
+                planned = plan
+                if speed.seconds(size(_INSTRUCTIONS) + read, 8 + 3 * len(plan)) <= limit:
+                    break
             if not planned:
                 raise TaskTooLongError(
                     "the context has no room for the candidates beside the question; raise llm.num_ctx"

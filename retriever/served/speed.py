@@ -7,13 +7,10 @@ minute on another. The server says with each answer how long it took, so the nex
 import contextlib
 import json
 import logging
-import math
 import os
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from retriever.files import find_cache_file, make_private_folder, write_file
 
@@ -51,31 +48,6 @@ class Speed:
     def __str__(self) -> str:
         """Return `150 tokens a second read, 20 written`."""
         return f"{self.reads:,.0f} tokens a second read, {self.writes:,.0f} written"
-
-
-Plan = TypeVar("Plan")
-
-
-def choose_plan(
-    plans: Iterable[Plan], cost: Callable[[Plan], tuple[int, int]], speed: Speed, seconds: float, room: float = math.inf
-) -> Plan | None:
-    """Return the first plan that fits the room and the time, else the last that fits the room; None: none does.
-
-    Args:
-        plans: from the one that is worth most to the one that takes least.
-        cost: of a plan: the bytes that are read and the tokens that are written.
-        speed: of the model.
-        seconds: that there are.
-        room: in bytes.
-    """
-    fitting = None
-    for plan in plans:
-        read, written = cost(plan)
-        if read <= room:
-            fitting = plan
-            if speed.seconds(read, written) <= seconds:
-                break
-    return fitting
 
 
 USUAL = Speed(150, 20)  # of a laptop without a graphics card and a model of 3 to 4 billion weights
