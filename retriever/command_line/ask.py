@@ -195,5 +195,5 @@ def answer(
         show_dropped(page, short)
         printer.show(short.answer, headline=short.answer.verdict == "none")
     if short.answer.verdict != "none":
-        console.note_dim(short.note)
+        console.note(short.note, dim=True)
     return ExitCode.NO_ANSWER if fail_on_none and short.answer.verdict == "none" else ExitCode.OK

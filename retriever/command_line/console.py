@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,15 +117,11 @@ class Console:
         """Return whether a person at a terminal can be asked something."""
         return not self.quiet and sys.stdin.isatty() and sys.stderr.isatty()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, dim: bool = False) -> None:
         if not self.quiet:
-            sys.stderr.write(f"{sanitize_line(text)}\n")
-
-    def note_dim(self, text: str) -> None:
-        line = sanitize_line(text)
-        if not self.quiet:
-            can_dim = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-            sys.stderr.write(f"{click.style(line, dim=True) if can_dim else line}\n")
+            line = sanitize_line(text)
+            dims = dim and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+            sys.stderr.write(f"{click.style(line, dim=True) if dims else line}\n")
 
     def note_skipped(self, files: tuple[tuple[str, str], ...]) -> None:
         """Names files that were left out, (path, reason) each."""
@@ -190,39 +187,34 @@ class Bars:
     """A bar for each stage, with the time that is left, on standard error."""
 
     def __init__(self) -> None:
-        self._display: Display | None = None  # nothing is loaded or drawn before a stage starts: most runs have none
         self._tasks: dict[str, TaskID] = {}
 
+    @cached_property
+    def _display(self) -> "Display":
+        from rich import console, progress  # 60 ms, for bars that most runs do not draw
+
+        return progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[unit]}", markup=False),
+            progress.TimeRemainingColumn(compact=True),
+            console=console.Console(stderr=True),
+            transient=True,
+        )
+
     def start(self, stage: str, total: int, unit: str) -> None:
-        if self._display is None:
-            self._display = make_progress_display()
         self._display.start()
         self._tasks[stage] = self._display.add_task(STAGES.get(stage, stage), total=total, unit=unit)
 
     def advance(self, stage: str, done: int) -> None:
-        if self._display is not None:
-            self._display.update(self._tasks[stage], completed=done)
+        self._display.update(self._tasks[stage], completed=done)
 
     def finish(self, stage: str) -> None:
-        if self._display is not None:
-            self._display.remove_task(self._tasks.pop(stage))
-            if not self._tasks:
-                self._display.stop()
-
-    def close(self) -> None:
-        if self._display is not None:
+        self._display.remove_task(self._tasks.pop(stage))
+        if not self._tasks:
             self._display.stop()
 
-
-def make_progress_display() -> "Display":
-    from rich import console, progress  # 60 ms, for bars that most runs do not draw
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[unit]}", markup=False),
-        progress.TimeRemainingColumn(compact=True),
-        console=console.Console(stderr=True),
-        transient=True,
-    )
+    def close(self) -> None:
+        if self._tasks:
+            self._display.stop()

@@ -236,7 +236,7 @@ def import_file(console: Console, opening: Opening, file: str, *, as_json: bool)
         counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
         print_line(f"imported {counts} of {folders} into {state.path}")
     if state.unchecked_folders:
-        console.note_dim("what was indexed answers; its folders are not looked at until --docs says where they are")
+        console.note("what was indexed answers; no folder is looked at until --docs says where it is", dim=True)
     return ExitCode.OK
 
 
@@ -308,10 +308,10 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
         for name in report.forgotten:
             print_line(f"{'restored' if undo else 'forgot'} {name}")
     if undo:
-        console.note_dim("they are indexed on the next run of `index`")
+        console.note("they are indexed on the next run of `index`", dim=True)
     else:
         left = f"{pluralize(report.documents, 'document')} left the index"
-        console.note_dim(f"{left}; the files on disk are as they were")
+        console.note(f"{left}; the files on disk are as they were", dim=True)
         if report.kept:
             console.note(report.kept)
         for path in report.remaining:

@@ -90,7 +90,7 @@ class Printer:
         for text in (*answer.degraded, *answer.notes):
             note(f"note: {text}")
         if expanded := describe_expansion(answer.expansion):
-            self.console.note_dim(expanded)
+            self.console.note(expanded, dim=True)
         for one in several or (state,):
             if one.stale_files:
                 changed = pluralize(one.stale_files, "file")
@@ -104,7 +104,7 @@ class Printer:
             note("nothing found: try other words, or --profile recall")
         if not self.as_json:
             parts = (describe_search(answer), answer.profile, str(spent), describe_freshness(state))
-            self.console.note_dim(" | ".join(filter(None, parts)))
+            self.console.note(" | ".join(filter(None, parts)), dim=True)
 
 
 def note_pending(answer: "Answer", index: str | None, console: Console) -> None:

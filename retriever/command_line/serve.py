@@ -107,7 +107,7 @@ def serve(
             console.note(f"token     in {token_file}; send it as: Authorization: Bearer TOKEN")
         if opens:
             webbrowser.open(f"{address.url}/")  # the socket listens already, so the browser waits for the answer
-        console.note_dim("Ctrl-C ends it")
+        console.note("Ctrl-C ends it", dim=True)
         http.run(app, listener, address)
     return ExitCode.OK
 

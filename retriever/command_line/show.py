@@ -92,7 +92,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
     state = CITATION_STATES[excerpt.citation_state]
     place = f"{shorten_citation(excerpt, excerpt.span)}{f', {state}' if state else ''}"
-    console.note_dim(f"{place} | {titles}")
+    console.note(f"{place} | {titles}", dim=True)
     print_text(excerpt.text)
     return ExitCode.OK
 

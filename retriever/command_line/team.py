@@ -79,7 +79,9 @@ def postgres(
         return ExitCode.OK
     print_line("made the tables" if made else "the tables are there already")
     if not writers and not readers:
-        console.note_dim("--writer ROLE and --reader ROLE let other roles index and ask, `postgres grant` some folders")
+        console.note(
+            "--writer ROLE and --reader ROLE let other roles index and ask; `postgres grant` some folders", dim=True
+        )
     return ExitCode.OK
 
 
@@ -97,7 +99,7 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
     """
     from retriever.indexing.workers import work  # what indexes
 
-    console.note_dim("waiting for documents; Ctrl-C ends it")
+    console.note("waiting for documents; Ctrl-C ends it", dim=True)
     done = failed = 0
     for reason in work(index_request((), index, DEFAULT_PROFILE, None), once=once):
         done += reason == ""
