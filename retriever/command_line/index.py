@@ -236,7 +236,7 @@ def import_file(console: Console, opening: Opening, file: str, *, as_json: bool)
         counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
         print_line(f"imported {counts} of {folders} into {state.path}")
     if state.unchecked_folders:
-        console.note("what was indexed answers; no folder is looked at until --docs says where it is", dim=True)
+        console.note("what was indexed answers; its folders are not looked at until --docs names them", dim=True)
     return ExitCode.OK
 
 
