@@ -207,7 +207,7 @@ def encode_queries(
             note.skip()
     recorder.expansion = expanded.report
     if len(queries) > 1:
-        from retriever.expansion.expand import drop_unrelated  # pydantic and 10 modules, for what a model wrote
+        from retriever.expansion.screening import drop_unrelated  # not needed by a plain question
 
         vectors, encoder = (encoded.vectors, encoded.encoder) if encoded else (None, None)
         queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)

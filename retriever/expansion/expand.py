@@ -1,15 +1,16 @@
 """The stage before the search: whether a question is searched with other texts besides it, and with which.
 
 `Expander.expand` decides whether a language model is asked, asks it, and screens its texts by their words. When they
-are embedded, `drop_unrelated` drops those that are not about the question. Whatever fails, the question is searched as
-it is, and the answer says why.
+are embedded, `screening.drop_unrelated` drops those that are not about the question. Whatever fails, the question is
+searched as it is, and the answer says why.
 """
 
 import contextlib
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ValidationError
 
 from pageindex.corpus import read_file
-from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
+from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
 from retriever.expansion.prompt import (
     Grounding,
@@ -30,12 +31,11 @@ from retriever.expansion.prompt import (
     plan_expansion,
     read_grounding,
 )
-from retriever.expansion.screening import count_rare_names, count_reasons, find_related, reason_to_skip, screen
+from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
 from retriever.files import find_cache_file, make_private_folder, write_file
-from retriever.protocols import Encoder
-from retriever.query import AskRequest, Dropped, Expansion, ExpansionReport, FollowUp, Query
+from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
 from retriever.searching.open_index import View
-from retriever.searching.queries import ExpandedQuery, find_rarity, normalize_weights
+from retriever.searching.queries import ExpandedQuery, find_rarity
 from retriever.served.generator import Generator
 from retriever.served.speed import USUAL
 from retriever.served.task import Task, Written
@@ -44,7 +44,7 @@ from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
 
 if TYPE_CHECKING:
-    from retriever.types import FloatMatrix
+    pass
 
 
 OpenView = Callable[[], AbstractContextManager[View]]
@@ -142,8 +142,9 @@ class Expander:
             passages=expansion.passages[: settings.hyde_variants],
         )
         usable, dropped = screen(question, wanted, settings.hyde_max_chars, names)
-        nothing = [] if any(usable.texts) else ["nothing to search with"]
-        note = "; ".join((report.note, *count_reasons(dropped), *nothing))
+        counts = Counter(item.reason for item in dropped)
+        notes = [report.note, *(f"{count} dropped: {reason}" for reason, count in counts.items())]
+        note = "; ".join(notes if any(usable.texts) else [*notes, "nothing to search with"])
         return usable, replace(report, note=note, dropped=dropped, intent=expansion.intent)
 
     def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Grounding]:
@@ -180,28 +181,6 @@ class Expander:
         written = generator.write_planned(lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
         keep_written(key, written)
         return written, False
-
-
-def drop_unrelated(
-    queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None, recorder: Recorder
-) -> tuple[tuple[Query, ...], list[bool]]:
-    """Return the queries that are about the question, which stays first, newly weighted; and which of all they are."""
-    with recorder.stage(StageName.EXPAND) as note:
-        try:
-            are_kept = [True, *find_related(queries, vectors, view, encoder)]
-        except EncoderError as error:
-            recorder.degrade(StageName.EXPAND, error)
-            are_kept = [True] + [False] * (len(queries) - 1)
-        kept = normalize_weights([query for query, is_kept in zip(queries, are_kept, strict=True) if is_kept])
-        dropped = (
-            Dropped(query.kind, query.text, "it is not about the question")
-            for query, is_kept in zip(queries, are_kept, strict=True)
-            if not is_kept
-        )
-        report = recorder.expansion or ExpansionReport("given")
-        recorder.expansion = replace(report, queries=kept[1:], dropped=(*report.dropped, *dropped))
-        note.text = f"{sum(are_kept) - 1} of {len(queries) - 1} texts are about the question"
-    return kept, are_kept
 
 
 # What a model wrote before: a small private file for each question in the user's cache folder. Not in the index, which

@@ -5,17 +5,23 @@ costs. What it writes is checked by its words, then by what it is about.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from retriever.display.phrases import pluralize
+from retriever.errors import EncoderError
 from retriever.indexing.background import load_unrelated
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.protocols import Encoder
-from retriever.query import Dropped, Expansion, Query
+from retriever.query import Dropped, Expansion, ExpansionReport, Query
 from retriever.searching.open_index import View
+from retriever.searching.queries import normalize_weights
 from retriever.searching.question_words import cut_words, read_form
 from retriever.settings.schema import Profile
+from retriever.trace import Recorder
+from retriever.types import StageName
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
@@ -153,34 +159,47 @@ def cut_at_sentence(text: str, max_chars: int) -> str:
     return head[:end] if end else (head.rpartition(" ")[0] or head)
 
 
-def count_reasons(dropped: Sequence[Dropped]) -> Iterator[str]:
-    """`3 dropped: it says nothing`, for each reason, in the order in which they first came."""
-    for reason in dict.fromkeys(item.reason for item in dropped):
-        yield f"{sum(item.reason == reason for item in dropped)} dropped: {reason}"
+def drop_unrelated(
+    queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None, recorder: Recorder
+) -> tuple[tuple[Query, ...], list[bool]]:
+    """Return the queries that are about the question, which stays first, newly weighted; and which of all they are.
 
+    A model may drift away: a text is compared by its vector, of (n, d) float32 with unit rows; one that is not
+    embedded, or all without vectors, by whether BM25 finds a section for it that it finds for the question, each among
+    its first 20.
+    """
 
-def find_related(
-    queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None
-) -> list[bool]:
-    """Return which of the queries behind the first are about the question: a model may drift away."""
-
-    # By their vectors, (n, d) float32 with unit rows; a query that is not embedded, or all without vectors, by whether
-    # BM25 finds a section for it that it finds for the question, each among its first 20.
     def find_hits(text: str) -> frozenset[int]:
         tokens = tokenize(text)
         return frozenset(key for key, _ in view.lexical.search(tokens, 20)) if tokens else frozenset()
 
     question, *others = queries
-    scores: Sequence[float] = ()
-    if vectors is not None and encoder is not None:
-        # The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so
-        # that one limit holds for every model.
-        background = load_unrelated(view.connection, encoder) @ vectors[0]
-        cosines = (vectors[1:] @ vectors[0]).astype(float)
-        scores = (cosines - background.mean()) / (background.std() or 1.0)
-    return [
-        bool(scores[place] > MIN_Z_SCORE)
-        if len(scores) and query.semantic_weight
-        else bool(find_hits(question.text) & find_hits(query.text))
-        for place, query in enumerate(others)
-    ]
+    with recorder.stage(StageName.EXPAND) as note:
+        scores: Sequence[float] = ()
+        try:
+            if vectors is not None and encoder is not None:
+                # The cosines of the question with questions on everything else have the mean 0 and the standard
+                # deviation 1, so that one limit holds for every model.
+                background = load_unrelated(view.connection, encoder) @ vectors[0]
+                cosines = (vectors[1:] @ vectors[0]).astype(float)
+                scores = (cosines - background.mean()) / (background.std() or 1.0)
+            related = [
+                bool(scores[place] > MIN_Z_SCORE)
+                if len(scores) and query.semantic_weight
+                else bool(find_hits(question.text) & find_hits(query.text))
+                for place, query in enumerate(others)
+            ]
+        except EncoderError as error:
+            recorder.degrade(StageName.EXPAND, error)
+            related = [False] * len(others)
+        are_kept = [True, *related]
+        kept = normalize_weights(list(compress(queries, are_kept)))
+        dropped = [
+            Dropped(query.kind, query.text, "it is not about the question")
+            for query, is_kept in zip(others, related, strict=True)
+            if not is_kept
+        ]
+        report = recorder.expansion or ExpansionReport("given")
+        recorder.expansion = replace(report, queries=kept[1:], dropped=(*report.dropped, *dropped))
+        note.text = f"{sum(related)} of {len(related)} texts are about the question"
+    return kept, are_kept
