@@ -18,7 +18,7 @@ GROUPS = {
         "indexes": ("index:indexes", "List all your indexes, or delete one."),
         "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
         "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
-        "forget": ("index:forget", "Remove documents from an index, with every trace of them."),
+        "forget": ("index:forget_paths", "Remove documents from an index, with every trace of them."),
         "export": ("index:export", "Write an index into one file, for another machine."),
         "import": ("index:import_file", "Make an index of an exported one."),
         "doctor": ("index:doctor", "Check the installation and the index, and repair it."),

@@ -290,12 +290,12 @@ def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_js
     return ExitCode.ERROR if problems else ExitCode.OK
 
 
-@options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")
+@options.command("forget tutorial-notes/", "forget --undo tutorial-notes/", name="forget")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
 @options.index
 @options.as_json
-def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo: bool, as_json: bool) -> ExitCode:
+def forget_paths(console: Console, paths: tuple[str, ...], index: str | None, *, undo: bool, as_json: bool) -> ExitCode:
     """Remove the text and the vectors of documents from every file of the index, and keep them out.
 
     PATH is a document, a folder of documents, or an indexed folder, which then leaves the index altogether. The files
