@@ -42,8 +42,8 @@ from transformers import AutoModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from retriever.embedding.encoder import Tokens
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.embedding.tokenizer import Tokens
 from retriever.types import FloatMatrix
 from scripts.export_model import Agreement, write_folder
 

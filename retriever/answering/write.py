@@ -20,8 +20,7 @@ from retriever.errors import (
     OutOfTimeError,
     WrongAnswerError,
 )
-from retriever.served.speed import BYTES_PER_TOKEN, USUAL, size
-from retriever.served.task import Task, drop_thoughts, fence_lines, json_line, new_nonce
+from retriever.served.task import BYTES_PER_TOKEN, USUAL, Task, drop_thoughts, fence_lines, json_line, new_nonce, size
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName

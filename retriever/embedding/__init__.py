@@ -9,7 +9,7 @@ from retriever.protocols import Encoder
 from retriever.settings.schema import EncoderSettings
 
 if TYPE_CHECKING:
-    from retriever.embedding.tokenizer import Tokens
+    from retriever.embedding.encoder import Tokens
 
 BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
 """The folder of the model that comes with the program."""
@@ -70,7 +70,7 @@ def is_english_word(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _bundled_tokens() -> "Tokens":
-    from retriever.embedding.tokenizer import Tokens
+    from retriever.embedding.encoder import Tokens
 
     return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
 

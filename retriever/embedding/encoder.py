@@ -1,4 +1,4 @@
-"""What encoders do alike: prefixes, counts of tokens, the refusal of long documents, the cut of long questions.
+"""What encoders do alike: prefixes, tokens, the refusal of long documents, the cut of long questions, unit vectors.
 
 Embedding models want to read such texts as `query: ` and `passage: ` before a question and a document. A library of
 models has them in each model's files; a server (Ollama, an OpenAI-compatible one) embeds what it is sent and adds
@@ -8,16 +8,26 @@ nothing. Without them a model that was trained with them finds far less: others 
 
 import re
 import tomllib
+import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from retriever.embedding.tokenizer import CutText, Tokens
+import numpy as np
+import numpy.typing as npt
+
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
 
 _FAMILIES = Path(__file__).with_name("prefixes.toml")
 NO_PREFIX = "none"  # as a setting: nothing, whatever the model asks for
@@ -62,6 +72,162 @@ def describe_prefixes(settings: EncoderSettings) -> str:
     if find_prefixes(settings.model) or (settings.query_prefix and settings.document_prefix):
         return used
     return f"{used}: {settings.model} is not among the known models; see its card and set encoder.query_prefix"
+
+
+# A model's tokenizer, without its own truncation and padding: both would lose or add something in silence.
+
+# A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more.
+_TEXTS_AT_ONCE = 256
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# Letters of a word in another script than Latin; a single one (`β`, `Ω`) is a sign that English has as well, unless it
+# is of a script that writes a syllable or a word with it. Compiled where it is used: 2 ms.
+_OTHER_SCRIPT = (
+    "[\u0370-\u1dff\u2c80-\u2dff\ua4d0-\ua6ff\ua800-\uab2f\ufb13-\ufdff\ufe70-\ufefc]{2,}"
+    "|[\u3005-\u318f\u31a0-\u31ff\u3400-\ua4cf\uac00-\ufaff\uff66-\uffdc\U00020000-\U000323af]+"
+)
+# A model has been taught a script of which its vocabulary has so many pieces of several letters, or so many at all:
+# Chinese is written in single characters. That of BERT for English has 8 and 488 of the scripts that it has most of.
+_PIECES_OF_LETTERS, _PIECES = 100, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CutText:
+    """A text that a model can read as a whole."""
+
+    text: str
+    ids: Sequence[int]
+    """Its tokens, special ones included."""
+
+
+class Tokens:
+    """Counts and cuts texts by the tokens of one model; safe to share between threads."""
+
+    def __init__(self, content: Callable[[], str]) -> None:
+        """Take what gives the content of a `tokenizer.json`, when it is first needed."""
+        self._content = content
+
+    @classmethod
+    def in_file(cls, file: Path) -> "Tokens":
+        """Return the tokens of a `tokenizer.json`; that it cannot be read is an EncoderError of the first use."""
+        return cls(lambda: _content_of(file))
+
+    @cached_property
+    def _tokenizer(self) -> "Tokenizer":
+        from tokenizers import Tokenizer  # 20 ms: not needed by commands without vectors
+
+        tokenizer = Tokenizer.from_str(self._content())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token numbers of each text, special ones included, without any cut."""
+        return [encoding.ids for encoding in self._encodings(texts)]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, special ones included, without any cut."""
+        return [len(encoding) for encoding in self._encodings(texts)]
+
+    def is_word(self, word: str) -> bool:
+        """Return whether a word in lower case is one token: the model has seen it often."""
+        return self._tokenizer.token_to_id(word) is not None
+
+    def measure_known(self, text: str, *, in_english: bool = True) -> float:
+        """Which share of a text the model knows, 0 to 1: of its pieces, those in a script that it has been taught.
+
+        A piece that stands for what is unknown counts as often as it has letters: one stands for a whole line of Thai.
+        1 for a text in Latin letters that may be English, and for a model whose pieces are bytes.
+
+        Args:
+            text: of a question or a document.
+            in_english: whether it may be. If not, and the model has been taught nothing but Latin letters, the pieces
+                that words are continued with are unknown as well: it has hardly seen words that it has to cut.
+        """
+        runs = [] if text.isascii() else list(re.finditer(_OTHER_SCRIPT, text))
+        if (not runs and in_english) or self._scripts is None:
+            return 1.0
+        foreign = {place for run in runs for place in range(*run.span())}
+        counts_cuts = not in_english and self._scripts == {"LATIN"}
+        known = unknown = 0
+        encoding = self._tokenizer.encode(readable(text))  # the fast way has no offsets
+        last_word = None
+        for piece, word, (start, end) in zip(encoding.tokens, encoding.word_ids, encoding.offsets, strict=True):
+            letters = sum(text[place].isalnum() for place in range(start, end))
+            is_taught = all(_script_of(letter) in self._scripts for letter in piece if letter.isalpha())
+            if start in foreign and (piece == self._unknown_piece or not is_taught):
+                unknown += letters
+            elif counts_cuts and word == last_word:
+                unknown += letters > 0
+            else:
+                known += letters > 0
+            last_word = word
+        return known / (known + unknown) if known + unknown else 1.0
+
+    @cached_property
+    def _scripts(self) -> frozenset[str] | None:
+        """Return the scripts that the model has been taught; None where its pieces are not letters but bytes. 40 ms."""
+        if type(self._tokenizer.model).__name__ not in ("WordPiece", "Unigram"):
+            return None
+        pieces, of_letters = Counter[str](), Counter[str]()
+        for piece in self._tokenizer.get_vocab():
+            letters = [letter for letter in piece if letter.isalpha()]
+            if letters:
+                script = _script_of(letters[0])
+                pieces[script] += 1
+                of_letters[script] += len(letters) > 1
+        return frozenset(
+            script for script in pieces if pieces[script] >= _PIECES or of_letters[script] >= _PIECES_OF_LETTERS
+        )
+
+    @cached_property
+    def _unknown_piece(self) -> str | None:
+        """Return what stands for a piece that is not in the vocabulary."""
+        unknown: str | None = getattr(self._tokenizer.model, "unk_token", None)
+        return unknown or "<unk>"
+
+    def cut(self, text: str, max_tokens: int) -> "CutText":
+        """Return the longest beginning of the text that has at most `max_tokens` tokens, special ones included.
+
+        Raises:
+            ValueError: `max_tokens` leaves no room beside the special tokens.
+        """
+        (encoding,) = self._encodings([text])
+        room = max_tokens - sum(encoding.special_tokens_mask)
+        if room < 1:
+            raise ValueError(f"no text fits into {max_tokens} tokens")
+        while len(encoding) > max_tokens:
+            # A word that was cut inside may need more tokens than its whole did: rare, and one less each time.
+            pairs = zip(self._tokenizer.encode(readable(text)).offsets, encoding.special_tokens_mask, strict=True)
+            ends: list[int] = [end for (_, end), is_special in pairs if not is_special]
+            text = text[: ends[room - 1]]
+            (encoding,) = self._encodings([text])
+            room -= 1
+        return CutText(text, encoding.ids)
+
+    def _encodings(self, texts: Sequence[str]) -> "Iterator[Encoding]":
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            yield from self._tokenizer.encode_batch_fast(
+                [readable(text) for text in texts[start : start + _TEXTS_AT_ONCE]]
+            )
+
+
+@cache
+def _script_of(letter: str) -> str:
+    """Return the first word of its name in Unicode: `LATIN`, `CJK`, `HIRAGANA`, `THAI`."""
+    return unicodedata.name(letter, "?").partition(" ")[0]
+
+
+def _content_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"the tokenizer cannot be read: {file}: {error}") from error
+
+
+def readable(text: str) -> str:
+    """Half of a surrogate pair is no character and cannot be tokenised (a file name may hold one): U+FFFD instead."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 class TokenEncoder(ABC):
@@ -120,3 +286,49 @@ class TokenEncoder(ABC):
         """
         read = [self._tokens.cut(self._prefixes.query + text, self._limit) for text in texts]
         return self._embed(read, are_questions=True)
+
+
+# What any model's answer must be before it is believed: one finite vector for each text, made a unit vector.
+
+
+def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
+    """Return the rows at length 1, (count, d) float32.
+
+    Args:
+        rows: `count` vectors of one length.
+        count: how many texts were sent.
+        source: names the model in messages.
+
+    Raises:
+        EncoderError: the number of vectors or their lengths are wrong, one of them holds NaN or infinity, or is zero.
+    """
+    try:
+        matrix = np.asarray(rows, dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise EncoderError(f"{source} gave no vectors of one length: {error}") from error
+    if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] == 0:
+        raise EncoderError(f"{source} gave an array of shape {matrix.shape} for {count} texts")
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all():
+        raise EncoderError(f"{source} gave a vector that holds NaN or infinity")
+    if not lengths.all():
+        raise EncoderError(f"{source} gave a vector of zeros")
+    unit: FloatMatrix = matrix / lengths
+    return unit
+
+
+def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix:
+    """As `unit_rows`, for whatever an encoder gave: its callers believe none.
+
+    Raises:
+        EncoderError: as there, and for vectors of another length than the encoder says.
+    """
+    unit = unit_rows(rows, count, "the embedding model")
+    if unit.shape[1] != dimension:
+        raise EncoderError(f"the embedding model gave vectors of {unit.shape[1]} numbers instead of {dimension}")
+    return unit
+
+
+def fingerprint(parts: Sequence[str | int]) -> str:
+    """Return the first 16 hex digits of the SHA-256 over everything that decides a vector."""
+    return sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]

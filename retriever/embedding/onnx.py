@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from pageindex.corpus import read_file
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.encoder import Prefixes, TokenEncoder
-from retriever.embedding.tokenizer import CutText, Tokens, fingerprint, readable, unit_rows
+from retriever.embedding.encoder import CutText, Prefixes, TokenEncoder, Tokens, fingerprint, readable, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix

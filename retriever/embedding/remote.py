@@ -6,8 +6,16 @@ from functools import cached_property
 import numpy as np
 
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.encoder import Prefixes, TokenEncoder, served_prefixes
-from retriever.embedding.tokenizer import CutText, Tokens, checked_rows, fingerprint, unit_rows
+from retriever.embedding.encoder import (
+    CutText,
+    Prefixes,
+    TokenEncoder,
+    Tokens,
+    checked_rows,
+    fingerprint,
+    served_prefixes,
+    unit_rows,
+)
 from retriever.errors import EncoderError
 from retriever.served.address import find_key, ollama_url, server_url
 from retriever.served.ollama import OllamaServer

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.encoder import Prefixes, TokenEncoder
+from retriever.embedding.encoder import CutText, Prefixes, TokenEncoder, Tokens, fingerprint, unit_rows
 from retriever.embedding.onnx import file_sha256
-from retriever.embedding.tokenizer import CutText, Tokens, fingerprint, unit_rows
 from retriever.errors import EncoderError, name_installer
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix

@@ -37,8 +37,7 @@ from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity
 from retriever.served.generator import Generator
-from retriever.served.speed import USUAL
-from retriever.served.task import Task, Written
+from retriever.served.task import USUAL, Task, Written
 from retriever.settings.schema import Profile
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName

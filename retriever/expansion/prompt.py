@@ -12,8 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion
-from retriever.served.speed import Speed, size
-from retriever.served.task import Task, fence_lines, json_line
+from retriever.served.task import Speed, Task, fence_lines, json_line, size
 from retriever.settings.schema import Profile
 from retriever.store.database import Connection
 from retriever.text import cut

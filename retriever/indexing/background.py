@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from retriever.embedding.tokenizer import checked_rows, unit_rows
+from retriever.embedding.encoder import checked_rows, unit_rows
 from retriever.errors import EncoderError
 from retriever.protocols import Encoder
 from retriever.store import reading, text_vectors, writing

@@ -16,8 +16,7 @@ from pageindex.corpus import DocumentText, Listing, Skipped
 from pageindex.document import Document, parse_document
 from pageindex.node import Node
 from retriever.embedding import bundled_counter, open_encoder
-from retriever.embedding.encoder import describe_prefixes
-from retriever.embedding.tokenizer import checked_rows
+from retriever.embedding.encoder import checked_rows, describe_prefixes
 from retriever.errors import CommandHint, DocumentsError, EncoderError, RetrieverError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import Tokens, readable
 from retriever.embedding.onnx import CrossEncoder, usable_cores
-from retriever.embedding.tokenizer import Tokens, readable
 from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.served.address import allowed_url, find_key

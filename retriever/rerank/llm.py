@@ -18,8 +18,7 @@ from pydantic.config import JsonDict
 from retriever.display.phrases import pluralize
 from retriever.errors import TaskTooLongError, WrongAnswerError
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
-from retriever.served.speed import USUAL, size
-from retriever.served.task import Task, fence_lines, json_line, new_nonce
+from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.text import cut
 
 if TYPE_CHECKING:

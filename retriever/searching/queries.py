@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from retriever.embedding import measure_known_text, unread_tokens
-from retriever.embedding.tokenizer import checked_rows
+from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError
 from retriever.protocols import Encoder
 from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope

@@ -17,8 +17,7 @@ from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
 from retriever.searching.open_index import View
 from retriever.served.generator import Generator
-from retriever.served.speed import size
-from retriever.served.task import Task, fence_lines, json_line, new_nonce
+from retriever.served.task import Task, fence_lines, json_line, new_nonce, size
 from retriever.store.reading import OutlineNode
 from retriever.text import cut
 from retriever.trace import Deadline

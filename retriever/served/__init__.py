@@ -5,7 +5,6 @@ transport  HTTP within limits: the one place where deadlines, silence and sizes 
 server     what the servers of both kinds share: how a stream becomes an answer, what a fault means
 ollama     Ollama's own API, by its client
 openai     OpenAI's API, as most other servers speak it, with /rerank beside it
-task       what a model is asked to write, and how its answer is read
+task       what a model is asked to write, how its answer is read, and how fast it is
 generator  looks at the model, asks it, asks again where that may help; whether it can be used, for `doctor`
-speed      how fast the model is, so that a stage asks for what it can do in time
 """

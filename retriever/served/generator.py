@@ -28,8 +28,7 @@ from retriever.served.address import allowed_url, find_key, ollama_url
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
 from retriever.served.server import ModelInfo, ModelServer
-from retriever.served.speed import Speed, read_speed, size, write_speed
-from retriever.served.task import Task, Written, new_nonce, read_answer
+from retriever.served.task import Speed, Task, Written, new_nonce, read_answer, read_speed, size, write_speed
 from retriever.served.transport import Limits, OverdueError, RefusedError, ServedError, StrangeAnswerError, one_line
 from retriever.settings.schema import LlmSettings
 

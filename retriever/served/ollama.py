@@ -16,8 +16,7 @@ from retriever.served.server import (
     make_messages,
     share_of_yes,
 )
-from retriever.served.speed import Measured
-from retriever.served.task import Task
+from retriever.served.task import Measured, Task
 from retriever.served.transport import (
     Limits,
     RefusedError,

@@ -23,8 +23,7 @@ from retriever.errors import (
     WrongAnswerError,
 )
 from retriever.served.address import is_this_machine
-from retriever.served.speed import BYTES_PER_TOKEN, Measured, size
-from retriever.served.task import Task, is_endless
+from retriever.served.task import BYTES_PER_TOKEN, Measured, Task, is_endless, size
 from retriever.served.transport import (
     BUSY,
     Limits,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retriever.query import AskRequest
-from retriever.served.speed import Speed, write_speed
+from retriever.served.task import Speed, write_speed
 from retriever.types import ShortAnswer
 from tests.program import Cli
 from tests.real import scripted_server as scripted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retriever.query import ExpansionReport
-from retriever.served.speed import Speed, write_speed
+from retriever.served.task import Speed, write_speed
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse, status

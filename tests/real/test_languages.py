@@ -7,7 +7,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.tokenizer import Tokens
+from retriever.embedding.encoder import Tokens
 from retriever.types import Source
 from tests.program import PROJECT, Cli
 

@@ -32,8 +32,7 @@ from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
 from retriever.searching.rounds import RoundPlan as Actions
 from retriever.served.generator import Generator, check_llm
-from retriever.served.speed import Speed, write_speed
-from retriever.served.task import Task, read_answer
+from retriever.served.task import Speed, Task, read_answer, write_speed
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
 from scripts.llama_server import VOCABULARY, MissingServerError, running_server

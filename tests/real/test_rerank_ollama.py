@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retriever.rerank.stage import rank_value
-from retriever.served.speed import Speed, write_speed
+from retriever.served.task import Speed, write_speed
 from retriever.types import Answer
 from tests.real.scripted_server import Asked, Model, ScriptedServer, silence, status
 from tests.shelf import Shelf

@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from retriever.api import open_retriever
 from retriever.served.generator import Generator
-from retriever.served.speed import FILE_NAME, Speed, write_speed
-from retriever.served.task import Task
+from retriever.served.task import FILE_NAME, Speed, Task, write_speed
 from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli

@@ -16,8 +16,7 @@ from retriever.rerank.llm import LlmReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
 from retriever.served.generator import Generator
 from retriever.served.server import ModelInfo
-from retriever.served.speed import Speed, size
-from retriever.served.task import Task, Written
+from retriever.served.task import Speed, Task, Written, size
 
 QUESTION = "how are the two rankings fused?"
 Reply = Callable[[Sequence[dict[str, Any]]], object]

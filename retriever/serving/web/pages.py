@@ -28,17 +28,21 @@ from retriever.retriever import Retriever
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices, list_choices
 from retriever.serving.pool import Arguments, ServedIndex
-from retriever.serving.web.drawn_tree import NO_TITLE, Outline, draw_tree, join_only_section, read_outline
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.pictures import locate_picture, read_picture
 from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
 from retriever.serving.web.site import (
     BEGINNINGS,
     MAX_READ,
+    NO_TITLE,
+    Outline,
     Text,
     Visit,
     address,
+    draw_tree,
+    join_only_section,
     link_editor,
+    read_outline,
     read_query,
     suggest_questions,
 )
