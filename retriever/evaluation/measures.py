@@ -98,12 +98,6 @@ def difference(first: Sequence[float], second: Sequence[float]) -> MeanDifferenc
     return MeanDifference(float(array.mean()), low, high, p, wins, losses, len(array) - wins - losses)
 
 
-def percentile(values: Sequence[float], percent: int) -> float:
-    """Return the smallest of the values, at least one, that `percent` of 100 do not exceed (nearest rank)."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
-
-
 def find_interval(means: FloatArray) -> tuple[float, float]:
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(means, [tail, 100 - tail])

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from retriever.api import open_retriever
 from retriever.display.json import dump
 from retriever.errors import UsageError
@@ -23,7 +25,6 @@ from retriever.evaluation.measures import (
     difference,
     estimate,
     measure_ranking,
-    percentile,
 )
 from retriever.evaluation.questions import QuestionSet, Sections, read_bytes
 from retriever.protocols import Progress
@@ -175,8 +176,8 @@ def summarize_run(questions: QuestionSet, run: Run) -> SystemSummary:
             for kind in questions.kinds
         },
         failures=Counter(sentence for item in run.outcomes.values() for sentence in item.failures),
-        p50_ms=percentile(times, 50),
-        p95_ms=percentile(times, 95),
+        p50_ms=float(np.percentile(times, 50)),
+        p95_ms=float(np.percentile(times, 95)),
         abstention=fmean(abstained[False]) if abstained[False] else None,
         false_abstention=fmean(abstained[True]) if abstained[True] else None,
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.evaluation.measures import Values, difference, estimate, measure_ranking, percentile
+from retriever.evaluation.measures import Values, difference, estimate, measure_ranking
 
 
 def measured(ranking: list[str], right: set[str]) -> Values:
@@ -67,8 +67,3 @@ def test_estimates_are_the_same_every_time_and_hold_their_mean(values: list[floa
     assert found == estimate(list(values))
     assert min(values) <= found.low <= found.mean + 1e-12
     assert found.mean - 1e-12 <= found.high <= max(values)
-
-
-def test_percentiles() -> None:
-    assert percentile([5.0, 1.0, 3.0], 50) == 3.0
-    assert percentile([float(number) for number in range(1, 101)], 95) == 95.0
