@@ -35,8 +35,9 @@ from retriever.embedding.onnx import OnnxEncoder
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
 from retriever.settings.schema import Profile
+from retriever.store.own_files import Manifest
 from retriever.types import Answer
-from retriever.vectors import VectorIndex, VectorsManifest
+from retriever.vectors import VectorIndex
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = 18_000
@@ -230,7 +231,7 @@ class Parts:
         copy = shutil.copytree(
             index / "snapshot-1" / "chroma", scene.place / "parts"
         )  # one client for a folder and process
-        self._vectors = VectorIndex(copy, scene.encoder.fingerprint, VectorsManifest.read(copy).snapshot)
+        self._vectors = VectorIndex(copy, scene.encoder.fingerprint, Manifest.read(copy).snapshot)
         self._lexical = LexicalIndex.open(index / "snapshot-1" / "lexical")
         self._encoder = scene.encoder
 

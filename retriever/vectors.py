@@ -9,7 +9,6 @@ by one writer, then only read:
 Neither the current folder nor the environment configures it, and it opens no folder that is not whole.
 """
 
-import json
 import math
 import shutil
 import sqlite3
@@ -17,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, closing, contextmanager
 from copy import copy
-from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -25,10 +23,9 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.corpus import read_file
 from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
-from retriever.store.own_files import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_sizes, measure_files
+from retriever.store.own_files import Manifest
 from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:
@@ -136,37 +133,6 @@ _CONFIGURATION: "CreateCollectionConfiguration" = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VectorsManifest:
-    """What a folder of ChromaDB holds."""
-
-    snapshot: str  # the manifest hash of the snapshot whose chunks these are
-    fingerprint: str  # of the encoder
-    count: int  # how many vectors
-    dimension: int  # the length of a vector
-    files: dict[str, int] = field(default_factory=dict)  # the size of each vector file
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the manifest; SnapshotError when it is damaged, or missing because the folder was not finished."""
-        try:
-            values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            return cls(**values | {"files": dict(values["files"])})
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise SnapshotError(f"{folder}: not a whole folder of vectors; index the documents again") from error
-
-    def write(self, folder: Path) -> None:
-        """Write the manifest, with the sizes of the files as they are: the folder is whole now."""
-        with writing_to(folder):
-            content = asdict(self) | {"files": measure_files(folder, list_vector_files(folder))}
-            (folder / MANIFEST_NAME).write_text(json.dumps(content), encoding="utf-8")
-
-
-def list_vector_files(folder: Path) -> list[Path]:
-    """Return ChromaDB's files of vectors."""
-    return sorted(file for segment in folder.iterdir() if segment.is_dir() for file in segment.iterdir())
-
-
 # Readers of one folder share what ChromaDB opened for the first of them, and it counts them without a lock: of two that
 # open it at the same time it would forget one, files and memory.
 _lock = threading.Lock()
@@ -236,10 +202,10 @@ class VectorIndex:
             SnapshotError: it is damaged, or of another snapshot or encoder.
         """
         self._folder = folder
-        self._manifest = manifest = VectorsManifest.read(folder)
+        self._manifest = manifest = Manifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
-        check_sizes(folder, manifest.files)  # ChromaDB would take a missing file for no vectors
+        manifest.check(folder)  # ChromaDB would take a missing file for no vectors
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)
@@ -275,14 +241,14 @@ class VectorIndex:
         self._opened.close()
 
 
-def check_count(collection: "Collection", manifest: VectorsManifest, folder: Path) -> None:
+def check_count(collection: "Collection", manifest: Manifest, folder: Path) -> None:
     """Check the number of vectors, which loads them."""
     if (count := collection.count()) != manifest.count:
         raise SnapshotError(f"{folder}: {count} vectors instead of {manifest.count}; index the documents again")
 
 
 def write_vectors(
-    folder: Path, manifest: VectorsManifest, keys: Sequence[int], load: LoadVectors, source: Path | None = None
+    folder: Path, manifest: Manifest, keys: Sequence[int], load: LoadVectors, source: Path | None = None
 ) -> None:
     """Make a folder of the vectors of these chunks.
 
@@ -319,14 +285,12 @@ def write_vectors(
     manifest.write(folder)
 
 
-def patch_vectors(
-    folder: Path, manifest: VectorsManifest, keys: Sequence[int], load: LoadVectors, source: Path
-) -> None:
+def patch_vectors(folder: Path, manifest: Manifest, keys: Sequence[int], load: LoadVectors, source: Path) -> None:
     """Copy an older folder and change what is different; SnapshotError where that is too much, or it is damaged."""
-    older = VectorsManifest.read(source)
+    older = Manifest.read(source)
     if older.fingerprint != manifest.fingerprint:
         raise SnapshotError(f"{source}: the vectors are of another model")
-    check_sizes(source, older.files)
+    older.check(source)
     with writing_to(folder):
         for name in older.files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -353,7 +317,7 @@ def patch_vectors(
     manifest.write(folder)
 
 
-def estimate_size(manifest: VectorsManifest) -> int:
+def estimate_size(manifest: Manifest) -> int:
     """Return the bytes that ChromaDB takes for these vectors, at most."""
     # Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
     # journal may take as much once more.

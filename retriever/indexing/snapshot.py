@@ -12,15 +12,12 @@ An update that a question waits for leaves ChromaDB out: searches do without it,
 """
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
 
 from pageindex.corpus import read_file
 from retriever.errors import SnapshotError
@@ -35,33 +32,17 @@ from retriever.store.own_files import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     READERS_NAME,
-    check_sizes,
+    Manifest,
     is_read,
     list_snapshots,
-    measure_files,
     next_snapshot,
     share_snapshot,
 )
-from retriever.vectors import VectorIndex, VectorsManifest, write_vectors
+from retriever.vectors import VectorIndex, write_vectors
 
 # A change of more than this share is made from scratch: patching costs more.
 REBUILD_SHARE = 0.3
 CHROMA = "chroma"  # the folder in a snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    fingerprint: str  # of the encoder; empty without vectors
-    nodes: int
-    files: dict[str, int]  # the size in bytes of each file of lexical/ and spellings/, by its path
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        try:
-            content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            return cls(content["fingerprint"], content["nodes"], dict(content["files"]))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise SnapshotError(f"{folder / MANIFEST_NAME} is damaged") from error
 
 
 class Snapshot:
@@ -83,7 +64,7 @@ class Snapshot:
                 if hash_manifest(self.folder) != manifest_hash:
                     raise SnapshotError(f"{self.folder} is not what index.sqlite names")
                 self.manifest = Manifest.read(self.folder)
-                check_sizes(self.folder, self.manifest.files)
+                self.manifest.check(self.folder)
                 stack.pop_all()
         except OSError as error:
             raise SnapshotError(f"{self.folder} cannot be opened: {error.strerror}") from error
@@ -139,7 +120,7 @@ def build_words(connection: Connection, folder: Path, progress: Progress) -> Non
 def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
     """Tell whether the ChromaDB of a snapshot is there and of no older one; without opening it."""
     try:
-        return VectorsManifest.read(locate_snapshot(index, number) / CHROMA).snapshot == manifest_hash
+        return Manifest.read(locate_snapshot(index, number) / CHROMA).snapshot == manifest_hash
     except SnapshotError:
         return False
 
@@ -187,9 +168,9 @@ class DerivedFiles(Derived):
                 raise SnapshotError("there is nothing to patch")
             manifest = Manifest.read(previous)
             added = read_texts(connection, difference.documents)
-            if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.nodes:
+            if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.count:
                 raise SnapshotError("too much has changed")
-            check_sizes(previous, manifest.files)
+            manifest.check(previous)
             patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
             written = {key: item.written for key, item in added.items()}
             patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
@@ -197,10 +178,8 @@ class DerivedFiles(Derived):
             for part in ("lexical", "spellings"):
                 shutil.rmtree(folder / part, ignore_errors=True)
             build_words(connection, folder, progress)
+        Manifest("", fingerprint, len(LexicalIndex.open(folder / "lexical"))).write(folder)
         with writing_to(folder):
-            files = measure_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
-            manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
-            (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
             manifest_hash = hash_manifest(folder)
         settle(folder)
         for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
@@ -218,7 +197,7 @@ class DerivedFiles(Derived):
             return
         keys = text_vectors.distinct_keys(connection, fingerprint)
         dimension = text_vectors.dimension(connection, fingerprint) or 0
-        manifest = VectorsManifest(manifest_hash, fingerprint, len(keys), dimension)
+        manifest = Manifest(manifest_hash, fingerprint, len(keys), dimension)
         older = [folder / CHROMA for folder in list_snapshots(self._folder) if (folder / CHROMA).is_dir()]
         load = partial(text_vectors.chunk_vectors, connection, fingerprint)
         progress.start("ordering", len(keys), "vectors")
@@ -254,7 +233,7 @@ class DerivedFiles(Derived):
         yield "words", ""
         problem = ""
         try:  # one of an older snapshot is made anew by the next `index`
-            if fingerprint and chroma.exists() and VectorsManifest.read(chroma).snapshot == manifest_hash:
+            if fingerprint and chroma.exists() and Manifest.read(chroma).snapshot == manifest_hash:
                 with contextlib.closing(VectorIndex(chroma, fingerprint, manifest_hash)) as vectors:
                     _check_count(chroma, len(vectors), len(text_vectors.distinct_keys(connection, fingerprint)))
         except SnapshotError as error:

@@ -5,16 +5,19 @@ known by its name and by what is in it; whatever is a link, has another name, or
 where it is. Locks die with the process that held them.
 """
 
+import json
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
+from typing import Self
 
-from pageindex.corpus import open_regular, require_regular
+from pageindex.corpus import open_regular, read_file, require_regular
 from retriever.errors import IndexLockedError, SnapshotError, StorageError, UsageError
-from retriever.files import make_private_folder
+from retriever.files import make_private_folder, writing_to
 from retriever.store.database import FILE_NAME, OWNER
 
 LOCK_NAME = "writer.lock"
@@ -134,25 +137,42 @@ def _flock(file: FileIO, *, shared: bool) -> bool:
     return True
 
 
-# Whether the files of a derived folder are whole, before a library reads them: one that is missing or cut is not.
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a derived folder holds, and the sizes of the files in its parts: written last, when it is whole."""
 
+    snapshot: str  # of vectors: the manifest hash of the snapshot whose chunks these are
+    fingerprint: str  # of the encoder; empty without vectors
+    count: int  # how many sections or vectors
+    dimension: int = 0  # the length of a vector
+    files: dict[str, int] = field(default_factory=dict)  # sizes in bytes, by path in the folder
 
-def measure_files(folder: Path, files: Iterable[Path]) -> dict[str, int]:
-    """Return the size of some files below a folder, by their path in it, with `/` on every system."""
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in sorted(files)}
-
-
-def check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
-    """Raise SnapshotError where a file below a folder is missing, no regular file, or has another size."""
-    for name, size in sizes.items():
-        if not {"", ".", ".."}.isdisjoint(name.split("/")):
-            raise SnapshotError(f"{folder} names a file of another folder; index the documents again")
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the manifest; SnapshotError when it is damaged, or missing because the folder was not finished."""
         try:
-            require_regular(folder / name)  # before a library opens it by its name
-            found = (folder / name).stat().st_size
-        except OSError as error:
-            raise SnapshotError(
-                f"{folder / name} cannot be read ({error.strerror}); index the documents again"
-            ) from error
-        if found != size:
-            raise SnapshotError(f"{folder / name} has not the size that it was written with; index the documents again")
+            values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
+            return cls(**values | {"files": dict(values["files"])})
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise SnapshotError(f"{folder}: not a whole folder; index the documents again") from error
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest of the files as they are."""
+        with writing_to(folder):
+            found = sorted(file for part in folder.iterdir() if part.is_dir() for file in part.iterdir())
+            sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in found}
+            (folder / MANIFEST_NAME).write_text(json.dumps(asdict(self) | {"files": sizes}), encoding="utf-8")
+
+    def check(self, folder: Path) -> None:
+        """Raise SnapshotError where a file is missing or cut, before a library reads it."""
+        for name, size in self.files.items():
+            if not {"", ".", ".."}.isdisjoint(name.split("/")):
+                raise SnapshotError(f"{folder} names a file of another folder; index the documents again")
+            try:
+                require_regular(folder / name)  # a library opens it by its name
+                found = (folder / name).stat().st_size
+            except OSError as error:
+                reason = f"cannot be read ({error.strerror})"
+                raise SnapshotError(f"{folder / name} {reason}; index the documents again") from error
+            if found != size:
+                raise SnapshotError(f"{folder / name} has not the size that it had; index the documents again")

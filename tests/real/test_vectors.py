@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from retriever.errors import EncoderError, SnapshotError, StorageError
+from retriever.store.own_files import Manifest
 from retriever.types import FloatMatrix
-from retriever.vectors import ExactIndex, VectorIndex, VectorsManifest, write_vectors
+from retriever.vectors import ExactIndex, VectorIndex, write_vectors
 from tests.damage import A_FOLDER, damage
 
 ENCODER = "0123456789abcdef"
@@ -29,7 +30,7 @@ def vectors(keys: Sequence[int], dimension: int = 64) -> FloatMatrix:
 
 
 def write(folder: Path, keys: Sequence[int], source: Path | None = None, dimension: int = 64) -> None:
-    manifest = VectorsManifest("", ENCODER, len(keys), dimension)
+    manifest = Manifest("", ENCODER, len(keys), dimension)
     nodes = [f"docs/a.md#part-{key}" for key in keys]
     write_vectors(folder, manifest, keys, lambda some: (some, nodes[: len(some)], vectors(some, dimension)), source)
 
@@ -73,7 +74,7 @@ def test_similarities_are_cosines_and_ties_come_by_key(tmp_path: Path, search: s
     if search == "exact":
         (found,) = ExactIndex(keys, matrix).search(question, 100)
     else:
-        manifest = VectorsManifest("", ENCODER, 6, 2)
+        manifest = Manifest("", ENCODER, 6, 2)
         write_vectors(tmp_path / "chroma", manifest, keys, lambda _: (keys, ["n"] * 6, matrix))
         with opened(tmp_path / "chroma") as index:
             (found,) = index.search(question, 100)
@@ -102,7 +103,7 @@ def test_an_older_folder_that_is_of_no_use_is_left_alone(made: Path, tmp_path: P
     if source == "damaged":
         (tmp_path / "older" / "chroma.sqlite3").write_bytes(b"no database")
     if source == "of another model":
-        VectorsManifest("", "another", 1200, 64).write(tmp_path / "older")
+        Manifest("", "another", 1200, 64).write(tmp_path / "older")
     keys = range(600) if source == "too different" else range(1201)
     write(tmp_path / "chroma", keys, tmp_path / "older")
     with opened(tmp_path / "chroma") as index:
