@@ -11,9 +11,8 @@ import click
 from click.core import ParameterSource
 
 from retriever.command_line import COMMANDS, options
-from retriever.command_line.console import Console, print_json
+from retriever.command_line.console import Console, Printer, note_pending, print_json
 from retriever.command_line.options import ExitCode, Opening, confirm
-from retriever.command_line.output import Printer, note_pending
 from retriever.display.json import dump_short_answer
 from retriever.errors import name_program
 from retriever.query import AskRequest, Scope
