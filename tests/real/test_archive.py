@@ -89,18 +89,6 @@ def test_an_export_is_of_one_moment_and_holds_no_deleted_text(tmp_path: Path) ->
         assert b"xyzzy" not in members.read(INDEX)
 
 
-def test_its_folders_may_be_elsewhere(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
-    elsewhere = Shelf(tmp_path / "elsewhere", PAGES)
-    elsewhere.encoder = shelf.encoder
-    before = shelf.encoder.encoded
-    brought(archive, elsewhere.index, elsewhere.docs)
-    answer = elsewhere.ask("what pays for a letter?")
-    assert (answer.hits[0].folder, answer.hits[0].citation) == (str(elsewhere.docs), "mail.md:5-8")
-    assert (answer.index.stale_files, answer.degraded, shelf.encoder.encoded) == (0, (), before)
-    elsewhere.write("mail.md", "# Mail\n\nDoves carry it.\n")
-    assert elsewhere.ask("what do doves carry?").hits[0].citation == "mail.md:1-3"
-
-
 def test_nothing_is_replaced(shelf: Shelf, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="is there already"):
         export_index(archive, shelf.index)

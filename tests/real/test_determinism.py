@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 from pathlib import Path
 from typing import Any
 
@@ -56,28 +55,3 @@ def test_every_process_gives_the_same_bytes(index: Path) -> None:
     here = answers(index)
     assert answers_elsewhere(index, 0, 1) == here
     assert answers_elsewhere(index, 4321, 4) == here
-
-
-def in_another_order(place: Path) -> Path:
-    """An index of the same documents, added in two steps and in another order; its keys are others."""
-    docs = place / "docs"
-    docs.mkdir(parents=True)
-    files = sorted(LARDER.iterdir())
-    random.Random(5).shuffle(files)
-    for some in (files[:5], files[5:]):
-        for file in some:
-            (docs / file.name).write_bytes(file.read_bytes())
-        index_folders([docs], place / "index")
-    return place / "index"
-
-
-def test_an_index_made_in_another_order_finds_the_same(index: Path, tmp_path: Path) -> None:
-    assert shown(answers(index)) == shown(answers(in_another_order(tmp_path)))
-
-
-def shown(found: list[str]) -> list[list[dict[str, Any]]]:
-    """What is shown of the hits, but for the folder that the documents lie in."""
-    return [
-        [{key: value for key, value in hit.items() if key != "folder"} for hit in json.loads(answer)["hits"]]
-        for answer in found
-    ]

@@ -205,14 +205,3 @@ for command in (["status"], ["ask", "otter"], ["doctor"], ["index", sys.argv[2],
     if name in {"writer.lock", "index.sqlite-wal", "index.sqlite"}:
         assert f"{name}" in done.stderr
         assert "remove" in done.stderr
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
-def test_a_pipe_for_a_profile_hangs_nothing(tmp_path: Path, cli: Cli) -> None:
-    pipe = tmp_path / "pipe.yaml"
-    os.mkfifo(pipe)
-    assert "not a regular file" in cli("profiles", pipe, code=range(1, 4)).err
-    real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
-    real.write_text("top_k: 3\n", encoding="utf-8")
-    link.symlink_to(real)
-    cli("profiles", link)

@@ -92,17 +92,6 @@ def test_a_role_that_may_only_read(reader: str, docs: Path, cli: Cli) -> None:
     assert "indexed 1 document" in cli("worker", "--once", "--index", writer).out
 
 
-def test_a_replica_or_a_database_that_is_read_only(index: str, docs: Path) -> None:
-    with closing(psycopg.connect(index, autocommit=True)) as connection:
-        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET default_transaction_read_only = on")
-    with open_retriever(index=index) as retriever:
-        assert retriever.search("keys").hits
-    (docs / "more.md").write_text("# More\n\nMore keys.\n", encoding="utf-8")
-    with pytest.raises(StorageError, match="read-only, a replica perhaps"):
-        index_folders([docs], index, settings=PLAIN)
-    assert count_documents(index) == 1
-
-
 def test_a_password_is_taken_from_the_address_and_never_printed(
     index: str, postgres_server: Server, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
