@@ -307,5 +307,5 @@ def renew_snapshot(store: Store) -> None:
     derived = open_derived(store)
     with store.write(0.0) as connection:
         with transaction(connection):
-            number = derived.renew(connection)
+            number = derived.build(connection)
         derived.remove_old(number)

@@ -53,17 +53,12 @@ class Derived(ABC):
 
     @abstractmethod
     def build(
-        self,
-        connection: Connection,
-        fingerprint: str,
-        difference: Difference | None,
-        progress: Progress = NO_PROGRESS,
+        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
     ) -> int:
         """Derive the next state from the rows and put it in force; return its number.
 
         Args:
             connection: in the transaction that names the state.
-            fingerprint: of the encoder; empty without vectors.
             difference: what is new since the state in force; None to derive everything anew.
             progress: told how far it is.
 
@@ -71,11 +66,6 @@ class Derived(ABC):
             StorageError: it cannot be written.
             SnapshotError: what was made does not add up.
         """
-
-    def renew(self, connection: Connection) -> int:
-        """Derive everything anew from the rows as they are; return the number of the new state."""
-        fingerprint = reading.meta(connection, "fingerprint") or ""
-        return self.build(connection, fingerprint, None)
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
         """Bring the graph of near vectors to the state in force, outside of a transaction."""
@@ -181,11 +171,7 @@ class DerivedTables(Derived):
         return reading.meta(connection, "lexical_version") == VERSION
 
     def build(
-        self,
-        connection: Connection,
-        fingerprint: str,
-        difference: Difference | None,
-        progress: Progress = NO_PROGRESS,
+        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
     ) -> int:
         """Write the words of new documents; those of documents that are gone went with their rows."""
         if difference is None:
@@ -197,7 +183,6 @@ class DerivedTables(Derived):
             documents = list(difference.documents)
         for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
             write_words(connection, documents[start : start + DOCUMENTS_AT_ONCE], progress)
-        writing.set_meta(connection, "fingerprint", fingerprint)
         # Never the number of another state: what other processes keep of one, they keep by it.
         (number,) = connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()
         writing.set_meta(connection, "snapshot", str(number))

@@ -58,7 +58,7 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             if reading.snapshot_number(connection):
                 with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
                     renew_background(connection, request.encoder or open_encoder(request.profile.encoder))
-                number = derived.renew(connection)
+                number = derived.build(connection)
         derived.remove_old(number)
         # What is in use by others still holds the texts.
         remaining = [] if store.erase(connection) else [f"{store.folder / FILE_NAME}-wal"]

@@ -150,11 +150,7 @@ class DerivedFiles(Derived):
         return True
 
     def build(
-        self,
-        connection: Connection,
-        fingerprint: str,
-        difference: Difference | None,
-        progress: Progress = NO_PROGRESS,
+        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
     ) -> int:
         """Make the next snapshot, out of the one in force where most of that can stay."""
         current = reading.snapshot_number(connection)
@@ -178,12 +174,13 @@ class DerivedFiles(Derived):
             for part in ("lexical", "spellings"):
                 shutil.rmtree(folder / part, ignore_errors=True)
             build_words(connection, folder, progress)
+        fingerprint = reading.meta(connection, "fingerprint") or ""
         Manifest("", fingerprint, len(LexicalIndex.open(folder / "lexical"))).write(folder)
         with writing_to(folder):
             manifest_hash = hash_manifest(folder)
         settle(folder)
-        for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
-            writing.set_meta(connection, key, value)
+        writing.set_meta(connection, "snapshot", str(number))
+        writing.set_meta(connection, "manifest_hash", manifest_hash)
         return number
 
     def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:

@@ -192,7 +192,8 @@ def index_changes(
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
         writing.set_link_targets(connection, change.folder)
-    derived.build(connection, fingerprint, Difference(removed, new) if can_patch else None, progress)
+    writing.set_meta(connection, "fingerprint", fingerprint)
+    derived.build(connection, Difference(removed, new) if can_patch else None, progress)
     renew_background(connection, encoder)
 
 

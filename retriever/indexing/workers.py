@@ -93,7 +93,8 @@ def enqueue(request: IndexRequest, progress: Progress | None = None) -> int:
             raise UsageError("these settings or folders make the index anew; index once without --enqueue")
         if config is None:
             encoder = open_encoder(request.profile.encoder)
-            open_derived(store).build(connection, encoder.fingerprint if encoder else "", None)
+            writing.set_meta(connection, "fingerprint", encoder.fingerprint if encoder else "")
+            open_derived(store).build(connection)
         remember_settings(connection, request)
         note_folders(connection, changes)
         read = read_changes(changes, request.profile.documents.max_file_bytes, progress or NO_PROGRESS)

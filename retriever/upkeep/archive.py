@@ -95,7 +95,7 @@ def import_index(
             copy_into(rows, store.folder / FILE_NAME)
     with store.write(WAIT_FOR_WRITER_S) as connection, transaction(connection):
         move_folders(connection, wanted)
-        open_derived(store).renew(connection)
+        open_derived(store).build(connection)
     name_folders(store, wanted)
     return str(store)
 

@@ -278,7 +278,7 @@ def repair_derived(store: Store) -> Iterator[str]:
         number = reading.snapshot_number(connection)
         if any(problem for _, problem in derived.examine(connection)):
             with transaction(connection):
-                number = derived.renew(connection)
+                number = derived.build(connection)
             yield f"snapshot {number} was made anew from the database; nothing was embedded"
         derived.remove_old(number)
 
