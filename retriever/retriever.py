@@ -14,7 +14,7 @@ from retriever.errors import ClosedError, CommandHint, NoIndexError, RetrieverEr
 from retriever.files import Closing
 from retriever.indexes import split_reference
 from retriever.indexing.consent import FolderAccess
-from retriever.indexing.derived import open_derived
+from retriever.indexing.derived import renew_derived
 from retriever.indexing.request import IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt
 from retriever.looking.freshness import Freshness, Watch, describe_state, read_status
@@ -26,8 +26,7 @@ from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.queries import ExpandedQuery
 from retriever.searching.question import mend_question, read_question
 from retriever.settings.schema import parse_duration
-from retriever.store.database import make_damage_error, transaction
-from retriever.store.store import Store
+from retriever.store.database import make_damage_error
 from retriever.trace import Deadline, Recorder
 from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, SimilarSections, StageName
 
@@ -274,7 +273,7 @@ class Retriever(Closing):
                 if not attempt:
                     continue  # a writer may have removed it while it was being opened: another one is in force
                 try:
-                    renew_snapshot(self.store)
+                    renew_derived(self.store)
                 except RetrieverError:
                     raise failure from None
                 what = str(error).removesuffix("; index the documents again")
@@ -300,12 +299,3 @@ class Retriever(Closing):
             notes=tuple(recorder.notes),
             corrections=expanded.corrections,
         )
-
-
-def renew_snapshot(store: Store) -> None:
-    """Make the snapshot in force anew from the rows, for which nothing is embedded; nobody is waited for."""
-    derived = open_derived(store)
-    with store.write(0.0) as connection:
-        with transaction(connection):
-            number = derived.build(connection)
-        derived.remove_old(number)

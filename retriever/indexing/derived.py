@@ -22,7 +22,7 @@ from retriever.lexical.table_index import POSTING, encode_term, signed_letters
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import reading, writing
-from retriever.store.database import Connection
+from retriever.store.database import Connection, transaction
 from retriever.store.store import Store
 from retriever.trace import NoProgress
 
@@ -91,6 +91,16 @@ def open_derived(store: Store) -> Derived:
     from retriever.indexing.snapshot import DerivedFiles  # which is one, too
 
     return DerivedFiles(store.folder)
+
+
+def renew_derived(store: Store, wait_s: float = 0.0) -> int:
+    """Make anew what is derived from the rows, for which nothing is embedded; return the number of the new state."""
+    derived = open_derived(store)
+    with store.write(wait_s) as connection:
+        with transaction(connection):
+            number = derived.build(connection)
+        derived.remove_old(number)
+    return number
 
 
 # The words of sections.

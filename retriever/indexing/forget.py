@@ -54,11 +54,9 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             # What was made of texts that no document has any more: earlier versions of these may be among them.
             for table in ("vectors", "pending"):
                 connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
-            number = 0  # nothing was ever searched here
-            if reading.snapshot_number(connection):
-                with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
-                    renew_background(connection, request.encoder or open_encoder(request.profile.encoder))
-                number = derived.build(connection)
+            with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
+                renew_background(connection, request.encoder or open_encoder(request.profile.encoder))
+            number = derived.build(connection)
         derived.remove_old(number)
         # What is in use by others still holds the texts.
         remaining = [] if store.erase(connection) else [f"{store.folder / FILE_NAME}-wal"]

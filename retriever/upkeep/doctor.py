@@ -31,7 +31,7 @@ from retriever.errors import (
 from retriever.files import is_folder, writing_to
 from retriever.indexes import find_index, index_request
 from retriever.indexing.consent import explain_refusal, read_named_folders
-from retriever.indexing.derived import open_derived
+from retriever.indexing.derived import open_derived, renew_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
@@ -47,7 +47,6 @@ from retriever.store.database import (
     Connection,
     copy_into,
     make_schema,
-    transaction,
     translate_sqlite_errors,
 )
 from retriever.store.own_files import LOGS, writer_lock
@@ -243,10 +242,13 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
         with store.read() as connection:
             stored = {folder.path for folder in reading.folders(connection)}
             is_finished = bool(reading.snapshot_number(connection))
+            is_broken = any(problem for _, problem in open_derived(store).examine(connection))
     except NoIndexError:  # a first indexing was killed before it made the tables
         return
     if is_finished:
-        yield from repair_derived(store)
+        if is_broken:
+            number = renew_derived(store, WAIT_FOR_WRITER_S)
+            yield f"snapshot {number} was made anew from the database; nothing was embedded"
         return
     named = read_named_folders(store)
     if not stored <= set(named) or not named:  # what this user has not named is not looked at
@@ -269,18 +271,6 @@ def is_damaged(store: Store) -> bool:
         return True
     except NoIndexError:
         return False
-
-
-def repair_derived(store: Store) -> Iterator[str]:
-    """Make anew from the rows what is derived from them and damaged, for which nothing is embedded."""
-    derived = open_derived(store)
-    with store.write(WAIT_FOR_WRITER_S) as connection:
-        number = reading.snapshot_number(connection)
-        if any(problem for _, problem in derived.examine(connection)):
-            with transaction(connection):
-                number = derived.build(connection)
-            yield f"snapshot {number} was made anew from the database; nothing was embedded"
-        derived.remove_old(number)
 
 
 def replace_database(index: Path) -> str:

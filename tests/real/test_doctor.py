@@ -191,6 +191,7 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retriever.upkeep.doctor.WAIT_FOR_WRITER_S", 0.1)
+    (shelf.index / "snapshot-1" / "manifest.json").unlink()
     with writer_lock(shelf.index, 0), pytest.raises(IndexLockedError, match="another process is writing"):
         examined(shelf, repair=True)
 
