@@ -82,12 +82,13 @@ class OpenModels:
 
     @cached_property
     def reader(self) -> "PassageReader | None":
-        """What reads the first passages for the verdict; None where words alone are wanted."""
+        """What reads lines of the first sections; None where words alone are wanted."""
         if not self._profile.read_passages or self._profile.encoder.kind == "none":
             return None
-        from retriever.embedding.onnx import PassageReader
+        from retriever.embedding.onnx import OnnxEncoder, PassageReader
 
-        return PassageReader()
+        own = self._encoder
+        return PassageReader(encoder=own if isinstance(own, OnnxEncoder) and own.is_bundled else None)
 
     @cached_property
     def reranker(self) -> "Reranker | None":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotError
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
-from retriever.searching.confidence import measure_agreement
+from retriever.searching.confidence import measure_agreement, weigh_reading
 from retriever.searching.fusion import fuse, weigh_rankings
 from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
@@ -24,7 +24,7 @@ from retriever.searching.sources import (
 )
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
-from retriever.types import Candidate, Hit, Signals, Source, StageName
+from retriever.types import Candidate, Hit, Reading, Signals, Source, StageName
 
 if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
@@ -78,7 +78,7 @@ def read_units(
     question: str,
     recorder: Recorder,
     units: Sequence[tuple[Sequence[str], str]],
-) -> Sequence[float]:
+) -> Sequence[Reading]:
     """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
 
     It knows English alone. Where it has no time, or cannot be used, it says nothing, and the recorder why.
@@ -92,14 +92,15 @@ def read_units(
             return ()
         try:
             recorder.deadline.seconds_for(StageName.READ)
-            logits = reader.read(question, units)
+            readings = reader.read(question, units)
         except (EncoderError, OutOfTimeError) as error:
             recorder.degrade(StageName.READ, error)
             note.skip()
             return ()
-        recorder.signals = replace(recorder.signals, reading=max(logits))
-        note.text = f"{len(logits)} units, the best {max(logits):.1f}"
-        return logits
+        best = max(map(weigh_reading, readings))
+        recorder.signals = replace(recorder.signals, reading=best)
+        note.text = f"{len(readings)} units, the best {best:.1f}"
+        return readings
 
 
 def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tuple[View, SearchedScope | None]:

@@ -107,6 +107,16 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """How well a text answers a question, as two models read it."""
+
+    logit: float
+    """Of the cross-encoder, which reads both together: above 0, it answers."""
+    interaction: float
+    """Of the encoder, which reads them apart: late interaction, -1 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What one source says for one node."""
 
@@ -345,7 +355,7 @@ class Signals:
     agreement: float | None
     """x, beyond chance, 0 to 1; None without vectors."""
     reading: float | None = None
-    """The best logit that the reader gives a unit of the first sections, above 0: it answers; None: it read none."""
+    """What is read of the best line of the first sections (`confidence.weigh_reading`); None: none was read."""
 
 
 @dataclass(frozen=True, slots=True)

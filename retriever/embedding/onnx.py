@@ -1,8 +1,8 @@
 """Models as int8 ONNX, run on the CPU: the encoder and the reader that come with the program, and others.
 
 An encoder sees a question and a text apart; a cross-encoder reads both together and says with one number whether the
-text answers. A small one, the reader, reads three passages a question, 10 ms in all, for the verdict alone. Larger
-ones, whose folders `scripts/export_model.py` makes, rerank.
+text answers. A small one, the reader, reads nine lines a question, for their choice and the verdict. Larger ones, whose
+folders `scripts/export_model.py` makes, rerank.
 """
 
 import json
@@ -23,7 +23,7 @@ from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.encoder import CutText, Prefixes, TokenEncoder, Tokens, fingerprint, readable, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
-from retriever.types import FloatMatrix
+from retriever.types import FloatMatrix, Reading
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -109,6 +109,11 @@ class OnnxEncoder(TokenEncoder):
         return fingerprint((*model, *self._prefixes, self._limit))
 
     @property
+    def is_bundled(self) -> bool:
+        """Return whether it is the model that comes with the program."""
+        return self._folder == BUNDLED_MODEL
+
+    @property
     def dimension(self) -> int:
         """Return the length of a vector."""
         return self._card.dimension
@@ -137,6 +142,18 @@ class OnnxEncoder(TokenEncoder):
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
         return unit_rows(rows, len(texts), str(self._folder))
 
+    def encode_tokens(self, text: str) -> FloatMatrix:
+        """Return a unit vector for each token of a text, (t, 128) float32, special ones left out.
+
+        Each is what its token means beside the others, and is compared with other tokens' alone (`interact`). Only the
+        bundled model has such an output; of a longer text the first tokens are read.
+        """
+        ids = self._tokens.cut(text, self._limit).ids
+        vectors = run_model(self._session, ids, np.zeros_like(ids), "token_vectors")[0][1:-1]
+        lengths: FloatMatrix = np.linalg.norm(vectors, axis=1, keepdims=True)
+        units: FloatMatrix = vectors / np.maximum(lengths, 1e-9)
+        return units
+
     def _one(self, ids: Sequence[int]) -> FloatMatrix:
         """Return (d,), not yet a unit vector."""
         hidden = run_model(self._session, ids, np.zeros_like(ids))[0]
@@ -163,12 +180,12 @@ def open_session(path: Path, threads: int) -> "InferenceSession":
         raise EncoderError(f"{path} cannot be loaded: {error}") from error
 
 
-def run_model(session: "InferenceSession", ids: Sequence[int], types: npt.ArrayLike) -> FloatMatrix:
-    """Return the first output for one row of tokens: the bundled encoder has a second one, which nobody reads."""
+def run_model(session: "InferenceSession", ids: Sequence[int], types: npt.ArrayLike, output: str = "") -> FloatMatrix:
+    """Return an output for one row of tokens; without a name the first."""
     known = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": types}
     given = {item.name: np.array([known[item.name]], dtype=np.int64) for item in session.get_inputs()}
-    output: FloatMatrix = session.run([session.get_outputs()[0].name], given)[0]
-    return output
+    values: FloatMatrix = session.run([output or session.get_outputs()[0].name], given)[0]
+    return values
 
 
 def usable_cores() -> int:
@@ -240,12 +257,41 @@ class CrossEncoder:
 
 
 class PassageReader:
-    """The bundled reader, or another in its form."""
+    """The bundled cross-encoder, or another in its form, beside the bundled encoder."""
 
-    def __init__(self, folder: Path = READER) -> None:
+    def __init__(self, folder: Path = READER, encoder: OnnxEncoder | None = None) -> None:
         self._model = CrossEncoder(folder)
+        self._encoder = encoder or OnnxEncoder()
 
-    def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[float]:
-        """Return a logit for each passage, given with the titles above it: above 0, it answers; EncoderError."""
+    def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[Reading]:
+        """Return a reading of each passage, given with the titles above it; EncoderError."""
+        question = question[:MAX_QUESTION_CHARS]
         texts = [f"{' > '.join(titles[-MAX_TITLES:])}: {text}" for titles, text in passages]
-        return [self._model.score(question[:MAX_QUESTION_CHARS], text) for text in texts]
+        if not texts:
+            return []
+        try:
+            asked = self._encoder.encode_tokens(question.rstrip("?.! "))
+
+            def read(text: str) -> Reading:
+                return Reading(self._model.score(question, text), interact(asked, self._encoder.encode_tokens(text)))
+
+            first = read(texts[0])  # the models are loaded by it, and not by every thread at once
+            with ThreadPoolExecutor(usable_cores()) as pool:
+                return [first, *pool.map(read, texts[1:])]
+        except onnx_errors() as error:
+            raise EncoderError(f"{BUNDLED_MODEL / MODEL_NAME} cannot be run: {error}") from error
+
+
+def interact(question: FloatMatrix, text: FloatMatrix) -> float:
+    """Return the mean, over the tokens of a question, of the cosine with the token of a text that is nearest, -1 to 1.
+
+    Late interaction (Khattab and Zaharia, "ColBERT: efficient and effective passage search via contextualized late
+    interaction over BERT", 2020), its sum divided by the number of tokens: questions of any length are comparable.
+
+    Args:
+        question: unit vectors, (q, d).
+        text: unit vectors, (t, d).
+    """
+    if not len(question) or not len(text):
+        return 0.0
+    return float((question @ text.T).max(axis=1).mean())

@@ -16,7 +16,8 @@ evidence never lowers the confidence.
 from dataclasses import dataclass, replace
 from math import exp, log, log1p
 
-from retriever.types import Ranking, Signals, Verdict
+from retriever.searching.passage import MOST_LOGIT
+from retriever.types import Ranking, Reading, Signals, Verdict
 
 EULER_GAMMA = 0.5772156649015329
 
@@ -56,11 +57,13 @@ ASKS = 0.3  # people ask in sentences that begin as questions do, or end in a qu
 TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand side by side
 
 
-# Of the reader's best logit (docs/internals/confidence.md). Below the first two, no line of the first sections answers
-# what is not sure otherwise: it understands sentences well, a few words of a search less. From the third on, one does.
-READS_IN_QUESTION = -2.0
-READS_IN_WORDS = -2.5
-READS_ANSWER = 1.5
+# Of what is read of a line (docs/internals/confidence.md): a logistic model of whether the documents answer, of the
+# cross-encoder's logit within its bounds and late interaction.
+BY_LOGIT, BY_INTERACTION = 0.3, 7.5
+# Below the first, no line of the first sections answers; below the second none does where the words speak against it
+# too. From the third on, one does where the words do not speak against it, from the fourth on alone.
+READS_NOTHING, READS_LITTLE, READS_WELL, READS_ANSWER = 3.7, 4.5, 5.6, 6.0
+COHERENT_READ = 1.0  # of `coherence`, beside a line that answers alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +88,24 @@ def assess(signals: Signals) -> Assessment:
     confidence = probability(signals, model)
     is_far = signals.margin is not None and signals.margin <= 0
     is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
-    if confidence < model.none_below or is_strange or is_far:
-        return Assessment("none", min(confidence, model.none_below))
+    is_none = confidence < model.none_below or is_strange or is_far
     is_sure = confidence >= model.answered_from and coherence(signals) >= COHERENT_FROM
     if signals.reading is not None:
-        if not is_sure and signals.reading < (READS_IN_QUESTION if signals.form == "question" else READS_IN_WORDS):
-            return Assessment("none", min(confidence, model.none_below))
-        is_sure = is_sure and signals.reading >= READS_ANSWER
-    return Assessment("answered", confidence) if is_sure else Assessment("weak", min(confidence, model.answered_from))
+        is_none = signals.reading < (READS_LITTLE if is_none else READS_NOTHING)
+        is_sure = (is_sure and signals.reading >= READS_WELL) or (
+            signals.reading >= READS_ANSWER and coherence(signals) >= COHERENT_READ
+        )
+    if is_none:
+        return Assessment("none", min(confidence, model.none_below))
+    if is_sure:
+        return Assessment("answered", max(confidence, model.answered_from))
+    return Assessment("weak", min(confidence, model.answered_from))
+
+
+def weigh_reading(reading: Reading) -> float:
+    """Return how much what is read of a line speaks for an answer, about 0 to 9."""
+    logit = min(MOST_LOGIT, max(-MOST_LOGIT, reading.logit))
+    return BY_LOGIT * logit + BY_INTERACTION * reading.interaction
 
 
 def coherence(signals: Signals) -> float:

@@ -17,7 +17,7 @@ from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
-from retriever.searching.passage import Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
+from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import Profile
@@ -25,7 +25,7 @@ from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut
-from retriever.types import Candidate, Evidence, Hit, Source
+from retriever.types import Candidate, Evidence, Hit, Reading, Source
 
 MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the question's words
 MAX_TITLE_CHARS = 60
@@ -35,8 +35,8 @@ MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
-# Reads units, each with the titles above it, and gives a logit for each: above 0, it answers. Nothing where it cannot.
-ReadUnits: TypeAlias = Callable[[Sequence[tuple[Sequence[str], str]]], Sequence[float]]
+# Reads units, each with the titles above it. Nothing where it cannot.
+ReadUnits: TypeAlias = Callable[[Sequence[tuple[Sequence[str], str]]], Sequence[Reading]]
 
 
 def build_hits(
@@ -65,14 +65,16 @@ def build_hits(
     languages = view.lexical.read_apart
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, languages)
-    passages = find_passages(candidates, nodes, asked, profile.read_passages, read_units)
+    scored = score_sections(candidates, nodes, asked)
+    if read_units:
+        scored |= read_first(candidates[: profile.read_passages], nodes, scored, read_units)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = nodes[candidate.node_id]
         assert node.body_span is not None, "only nodes with lines are ranked"
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
-        passage = passages[node.id]
+        passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
         text = cut_to_passage(node, passage.span, profile.final_text_chars)
         hits.append(
             Hit(
@@ -118,38 +120,32 @@ def read_sections(
     return {node.id: node for node in found}, {node_id: fields.get(key, ()) for node_id, key in keys.items()}
 
 
-def find_passages(
-    candidates: Sequence[Candidate],
+def score_sections(candidates: Sequence[Candidate], nodes: Mapping[str, Node], asked: Asked) -> dict[str, ScoredUnits]:
+    """Return the units of each candidate with their scores by words and shape."""
+    return {item.node_id: score_node(nodes[item.node_id], asked, find_matched(item)) for item in candidates}
+
+
+def find_matched(candidate: Candidate) -> Span | None:
+    """Return the lines of the chunk that was found of a candidate, if one was."""
+    return next((item.matched for item in candidate.evidence if item.matched), None)
+
+
+def read_first(
+    first: Sequence[Candidate],
     nodes: Mapping[str, Node],
-    asked: Asked,
-    first: int | None,
-    read_units: ReadUnits | None,
-) -> dict[str, Passage]:
-    """Return the passage of each candidate that answers; of the first ones, as the reader sees their best units."""
-    spans = {item.node_id: next((one.matched for one in item.evidence if one.matched), None) for item in candidates}
-    scored = {node_id: score_node(nodes[node_id], asked, matched) for node_id, matched in spans.items()}
-    if read_units is not None:
-        ids = [candidate.node_id for candidate in candidates[:first]]
-        scored |= read_first(read_units, {node_id: (nodes[node_id], scored[node_id]) for node_id in ids})
-    return {
-        node_id: find_passage(nodes[node_id], asked, scored[node_id], matched) for node_id, matched in spans.items()
-    }
-
-
-def read_first(read_units: ReadUnits, sections: Mapping[str, tuple[Node, ScoredUnits]]) -> dict[str, ScoredUnits]:
-    """Return the units of the first sections with what the reader says of the best of each; unread as they are."""
-    places = {node_id: scored.best(READ_OF_EACH) for node_id, (_, scored) in sections.items()}
+    scored: Mapping[str, ScoredUnits],
+    read_units: ReadUnits,
+) -> dict[str, ScoredUnits]:
+    """Return the units of the first candidates with what is read of the best of each; nothing where none is read."""
+    places = {item.node_id: scored[item.node_id].best(READ_OF_EACH) for item in first}
     texts = [
-        ((*node.breadcrumb, node.title), as_sentence(scored.units[place])[:MAX_UNIT_CHARS])
-        for node_id, (node, scored) in sections.items()
-        for place in places[node_id]
+        ((*nodes[node_id].breadcrumb, nodes[node_id].title), as_sentence(scored[node_id].units[place])[:MAX_UNIT_CHARS])
+        for node_id, own in places.items()
+        for place in own
     ]
-    logits = iter(read_units(texts) if texts else ())
-    read = {node_id: list(islice(logits, len(own))) for node_id, own in places.items()}
-    return {
-        node_id: scored.add_reading(places[node_id], read[node_id]) if read[node_id] else scored
-        for node_id, (_, scored) in sections.items()
-    }
+    readings = iter(read_units(texts) if texts else ())
+    read = {node_id: list(islice(readings, len(own))) for node_id, own in places.items()}
+    return {node_id: scored[node_id].add_readings(places[node_id], own) for node_id, own in read.items() if own}
 
 
 def find_matched_fields(

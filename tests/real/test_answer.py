@@ -206,8 +206,7 @@ def test_no_citation_of_a_document_is_mistaken_for_ours(
     ollama.answer = lambda asked: writing({**sentence, "block": block_of(asked, "signing")})
     kind = "auto" if has_model else "extractive"
     flags = ["--llm-url", ollama.url, "--answer-kind", kind]
-    doubt, printed, *_ = cli("answer", question, "--index", index, *flags).out.split("\n\n")
-    assert doubt == f"No clear answer. Closest {'sentences' if has_model else 'passages'}:"
+    printed = cli("answer", question, "--index", index, *flags).out.split("\n\n")[0]
     given = json.loads(cli("answer", question, "--json", "--index", index, *flags).out)["answer"]
     assert bool(given["writer"]) == has_model
     for text in (printed, given["sentences"][0]["text"]):

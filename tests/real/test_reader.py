@@ -26,7 +26,8 @@ def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
             (("Routes", "Schema"), "The schema of a route is made by its types."),
         ],
     )
-    assert right > wrong + 1
+    assert right.logit > wrong.logit + 1
+    assert right.interaction > wrong.interaction
 
 
 def test_its_files_are_those_of_its_card() -> None:
