@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from retriever import open_retriever
-from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader
+from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader, interact
 from retriever.errors import EncoderError
 from tests.shelf import write_pages
 
@@ -28,6 +29,13 @@ def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
     )
     assert right.logit > wrong.logit + 1
     assert right.interaction > wrong.interaction
+
+
+def test_late_interaction_is_the_mean_over_the_question_of_the_nearest_tokens() -> None:
+    question = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    text = np.array([[0.6, 0.8], [1, 0], [-1, 0]], dtype=np.float32)
+    assert interact(question, text) == pytest.approx((1 + 0.8) / 2)
+    assert interact(question, text[:0]) == 0.0
 
 
 def test_its_files_are_those_of_its_card() -> None:

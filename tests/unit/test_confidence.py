@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retriever.api import open_retriever
-from retriever.searching.confidence import assess, measure_agreement
+from retriever.searching.confidence import assess, measure_agreement, weigh_reading
 from retriever.searching.question_words import cut_words, read_form
-from retriever.types import Ranked, Ranking, Signals, Source
+from retriever.types import Ranked, Ranking, Reading, Signals, Source
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
 
@@ -22,6 +22,7 @@ FORMS = st.sampled_from(["question", "function_words", "words", "unspaced", "num
 SIGNALS = st.builds(Signals, SHARES, SHARES, SHARES, FORMS, MARGINS, SHARES) | st.builds(
     Signals, SHARES, SHARES, SHARES, FORMS, st.none(), st.none()
 )
+READ = st.builds(Reading, st.floats(-20, 20), st.floats(-1, 1)).map(weigh_reading)
 ORDER = ("none", "weak", "answered")
 
 
@@ -38,6 +39,22 @@ def test_more_evidence_never_lowers_the_confidence(signals: Signals, name: str, 
     less_sure, surer = assess(signals), assess(replace(signals, **{name: value + more * room}))
     assert less_sure.confidence <= surer.confidence
     assert ORDER.index(less_sure.verdict) <= ORDER.index(surer.verdict)
+
+
+@given(SIGNALS, READ, READ)
+def test_a_line_that_answers_better_never_lowers_the_verdict(signals: Signals, one: float, other: float) -> None:
+    worse, better = (assess(replace(signals, reading=read)) for read in sorted((one, other)))
+    assert ORDER.index(worse.verdict) <= ORDER.index(better.verdict)
+
+
+def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
+    nothing, answers = weigh_reading(Reading(-6.0, 0.4)), weigh_reading(Reading(6.0, 0.85))
+    known = Signals(1.0, 1.0, 1.0, "question", 6.0, 1.0)
+    assert assess(known).verdict == "answered"
+    assert assess(replace(known, reading=nothing)).verdict == "none"
+    strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 1.0)
+    assert assess(strange).verdict == "none"
+    assert assess(replace(strange, reading=answers)).verdict == "answered"
 
 
 @given(SIGNALS, SIGNALS)
