@@ -106,6 +106,9 @@ class Ranking:
     items: tuple[Ranked, ...]
 
 
+MOST_LOGIT = 6.0  # that counts, of a cross-encoder
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How well a text answers a question, as two models read it."""
@@ -114,6 +117,10 @@ class Reading:
     """Of the cross-encoder, which reads both together: above 0, it answers."""
     interaction: float
     """Of the encoder, which reads them apart: late interaction, -1 to 1."""
+
+    def weigh(self, by_logit: float, by_interaction: float) -> float:
+        """Return the weighted sum of both; beyond MOST_LOGIT a logit says no more."""
+        return by_logit * min(MOST_LOGIT, max(-MOST_LOGIT, self.logit)) + by_interaction * self.interaction
 
 
 @dataclass(frozen=True, slots=True)

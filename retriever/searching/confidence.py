@@ -5,7 +5,8 @@ words at all, a chunk is much nearer than chunks are to unrelated questions, and
 sections. Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents
 do not have is `none`, however well they know the rest of it. And a question is `answered` only if it hangs together:
 random words of the documents are all covered, but no section has them side by side, and the two find different
-sections. The numbers come from
+sections. Where the lines of the first sections were read, what the reader says of the best one decides instead, and the
+others only how much of it is asked for. The numbers of the four signals come from
 
     uv run scripts/calibrate_confidence.py
 
@@ -16,7 +17,6 @@ evidence never lowers the confidence.
 from dataclasses import dataclass, replace
 from math import exp, log, log1p
 
-from retriever.searching.passage import MOST_LOGIT
 from retriever.types import Ranking, Reading, Signals, Verdict
 
 EULER_GAMMA = 0.5772156649015329
@@ -59,7 +59,7 @@ TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand 
 
 # Of what is read of a line (docs/internals/confidence.md): a logistic model of whether the documents answer, of the
 # cross-encoder's logit within its bounds and late interaction.
-BY_LOGIT, BY_INTERACTION = 0.3, 7.5
+EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 0.3, 7.5
 # Below the first, no line of the first sections answers; below the second none does where the words speak against it
 # too. From the third on, one does where the words do not speak against it, from the fourth on alone.
 READS_NOTHING, READS_LITTLE, READS_WELL, READS_ANSWER = 3.7, 4.5, 5.6, 6.0
@@ -104,8 +104,7 @@ def assess(signals: Signals) -> Assessment:
 
 def weigh_reading(reading: Reading) -> float:
     """Return how much what is read of a line speaks for an answer, about 0 to 9."""
-    logit = min(MOST_LOGIT, max(-MOST_LOGIT, reading.logit))
-    return BY_LOGIT * logit + BY_INTERACTION * reading.interaction
+    return reading.weigh(EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION)
 
 
 def coherence(signals: Signals) -> float:

@@ -27,10 +27,9 @@ from retriever.types import Reading
 MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
 MAX_LEAD_CHARS = 150  # of what an item or a row is shown below
-# Of units that are read: what their score by words and shape weighs, the cross-encoder's logit within its bounds, and
-# late interaction. Fitted to 658 questions about ten collections (docs/internals/passages.md).
+# Of units that are read: what their score by words and shape weighs, the cross-encoder's logit, and late
+# interaction. Fitted to 658 questions about ten collections (docs/internals/passages.md).
 BY_WORDS, BY_LOGIT, BY_INTERACTION = 0.12, 0.15, 15.6
-MOST_LOGIT = 6.0
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines.
 NEAR = 0.7
 MOST_LINES = 12
@@ -135,10 +134,7 @@ class ScoredUnits:
 
     def add_readings(self, places: Sequence[int], readings: Sequence[Reading]) -> "ScoredUnits":
         """Return them with what was read of some; the others are taken for as bad as the worst of these."""
-        read = {
-            place: BY_LOGIT * min(MOST_LOGIT, max(-MOST_LOGIT, reading.logit)) + BY_INTERACTION * reading.interaction
-            for place, reading in zip(places, readings, strict=True)
-        }
+        read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
         lowest = min(read.values(), default=0.0)
         scores = [BY_WORDS * score + read.get(place, lowest) for place, score in enumerate(self.scores)]
         return ScoredUnits(self.units, scores)
