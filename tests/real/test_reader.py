@@ -38,6 +38,15 @@ def test_late_interaction_is_the_mean_over_the_question_of_the_nearest_tokens() 
     assert interact(question, text[:0]) == 0.0
 
 
+def test_the_row_that_defines_a_term_stands_before_one_that_uses_it(tmp_path: Path) -> None:
+    rows = "| **index** | A folder with `index.sqlite` and a snapshot, or tables in PostgreSQL. |\n"
+    rows += "| **snapshot** | What searches need, derived from `index.sqlite`; replaced as a whole. |\n"
+    text = f"# Glossary\n\n## The index\n\n| word | meaning |\n|---|---|\n{rows}"
+    write_pages(tmp_path / "docs", PAGES | {"glossary.md": text})
+    with open_retriever([tmp_path / "docs"], tmp_path / "index") as retriever:
+        assert "derived from" in retriever.answer("what is a snapshot?").sentences[0].text
+
+
 def test_its_files_are_those_of_its_card() -> None:
     ModelCard.read(READER, RERANKER_CARD).verify(READER)
 
