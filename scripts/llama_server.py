@@ -7,7 +7,8 @@ installed, and no root is needed. The models are made here:
 
     embed.gguf    the bundled encoder, its weights as float32
     rerank.gguf   the same with a head of random numbers: a real /rerank with senseless scores
-    chat.gguf     a table of which token follows which in docs/: it loops and rambles, as small models do
+    chat.gguf     a table of which token follows which in benchmarks/data/lines: it loops and rambles, as small
+                  models do
 """
 
 import contextlib
@@ -37,6 +38,8 @@ FOLDER = Path(sys.prefix) / "llama"
 INSTALL = "uv run --group dev scripts/llama_server.py"
 SUITE = "sid"  # llama.cpp is in no release of Debian yet
 PACKAGE = "llama.cpp-tools"
+# Documents that stay as they are, since questions with lines belong to them: the model says the same next month.
+TEXTS = PROJECT / "benchmarks" / "data" / "lines"
 VOCABULARY = 1024  # tokens of the model that writes, and its dimension
 Matrix = npt.NDArray[np.float32]
 
@@ -271,10 +274,10 @@ def make_writer(path: Path) -> None:
 
 
 def _count_pairs(special: list[str]) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
-    """Return tokens, merges of two tokens, and how probable each token is after each; of the text of docs/."""
+    """Return tokens, merges of two tokens, and how probable each token is after each; of TEXTS."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    texts = [file.read_text(encoding="utf-8") for file in sorted((PROJECT / "docs").rglob("*.md"))]
+    texts = [file.read_text(encoding="utf-8") for file in sorted(TEXTS.rglob("*.md"))]
     prose = [re.sub(r"\s+", " ", re.sub(r"[^A-Za-z0-9.,'? ]+", " ", text)) for text in texts]
     sentences = [text for text in re.findall(r"[A-Z][^.?]{20,150}[.?]", " ".join(prose)) if "  " not in text]
     # Strings as JSON has them: without these, none would ever begin with a word, or end.
@@ -290,7 +293,9 @@ def _count_pairs(special: list[str]) -> tuple[list[str], list[str], npt.NDArray[
     spec = json.loads(tokenizer.to_str())["model"]
     numbers: dict[str, int] = spec["vocab"]
     pairs = np.zeros((len(numbers), len(numbers)), np.float64)
-    for text in [*prose, *strings]:
+    # Numbers as lists have them: without these, none would ever end.
+    lists = [", ".join(str((first + step) % 10) for step in range(100)) for first in range(10)]
+    for text in [*prose, *strings, *lists]:
         ids = [*tokenizer.encode(text).ids, numbers["<|im_end|>"]]
         np.add.at(pairs, (ids[:-1], ids[1:]), 1)
     pairs[numbers['"'], [numbers[mark] for mark in ",]"]] *= 0.02  # inside a string they are rare
