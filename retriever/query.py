@@ -189,7 +189,6 @@ class ExpansionReport:
     intent: str = ""
     # How long the model took to write it; None when no model was asked.
     milliseconds: float | None = None
-    cached: bool = False  # whether it came from the cache
     gated: bool = False  # whether the gate left the question as it is
 
     @property

@@ -24,7 +24,7 @@ SCHEMA_VERSION = 2
 # The fields that programs see, of classes that have others.
 SHOWN: dict[type, tuple[str, ...]] = {
     Node: ("id", "kind", "path", "title", "level", "span", "summary"),
-    ExpansionReport: ("note", "dropped", "intent", "milliseconds", "cached", "gated"),
+    ExpansionReport: ("note", "dropped", "intent", "milliseconds", "gated"),
 }
 # Properties that programs see beside the fields; `citation` of every class that has one.
 ADDED: dict[type, tuple[str, ...]] = {

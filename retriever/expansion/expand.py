@@ -6,21 +6,13 @@ searched as it is, and the answer says why.
 """
 
 import contextlib
-import json
-import logging
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from time import perf_counter
-from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ValidationError
-
-from pageindex.corpus import read_file
 from retriever.errors import LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
 from retriever.expansion.prompt import (
@@ -32,7 +24,6 @@ from retriever.expansion.prompt import (
     read_grounding,
 )
 from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
-from retriever.files import find_cache_file, make_private_folder, write_file
 from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
 from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity
@@ -41,10 +32,6 @@ from retriever.served.task import USUAL, Task, Written
 from retriever.settings.schema import Profile
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
-
-if TYPE_CHECKING:
-    pass
-
 
 OpenView = Callable[[], AbstractContextManager[View]]
 
@@ -94,7 +81,7 @@ class Expander:
             if self._settings.use_llm:
                 task = build_rewriting(question, earlier)
                 try:
-                    answer, _ = self._ask(task, recorder.deadline, StageName.FOLLOW_UP)
+                    answer = self._ask(lambda *_: task, recorder.deadline, StageName.FOLLOW_UP)
                     written = " ".join(answer.standalone_question.split())
                     if fault := find_fault(written, question, earlier, languages):
                         recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
@@ -125,15 +112,13 @@ class Expander:
 
             started = perf_counter()
             try:
-                task = build_expansion_task(question, grounding, settings)
-                written, is_cached = self._ask(task, recorder.deadline, StageName.EXPAND, fit)
+                written = self._ask(fit, recorder.deadline, StageName.EXPAND)
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
-            milliseconds = None if is_cached else milliseconds_since(started)
-            note = "cached" if milliseconds is None else f"written in {milliseconds:,.0f} ms"
+            milliseconds = milliseconds_since(started)
             expansion = written.expansion()
-            report = ExpansionReport(note, milliseconds=milliseconds, cached=is_cached)
+            report = ExpansionReport(f"written in {milliseconds:,.0f} ms", milliseconds=milliseconds)
 
         wanted = replace(  # no more than was asked for
             expansion,
@@ -162,66 +147,9 @@ class Expander:
             return "", (), Grounding()
 
     def _ask(
-        self,
-        task: Task[Written],
-        deadline: Deadline,
-        stage: StageName,
-        fit: "Callable[[Generator, float | None], Task[Written]] | None" = None,
-    ) -> tuple[Written, bool]:
-        """Return what the model writes, or has written before, and whether it was cached. Failures are not cached.
-
-        `fit` makes the task that it can do in its seconds.
-        """
+        self, plan: Callable[[Generator, float | None], Task[Written]], deadline: Deadline, stage: StageName
+    ) -> Written:
+        """Return what the model writes; `plan` makes the task that it can do in its seconds."""
         generator = self._open_generator()
-        key = cache_key(generator.identity, task)
-        if cached := read_cached(key, task.answer):
-            return cached, True
         seconds = deadline.seconds_for(stage)
-        written = generator.write_planned(lambda: replace(fit(generator, seconds) if fit else task, seconds=seconds))
-        keep_written(key, written)
-        return written, False
-
-
-# What a model wrote before: a small private file for each question in the user's cache folder. Not in the index, which
-# may be read-only; what is written for a question depends on it only by the vocabulary that the model was given, which
-# is part of the key. Where a file cannot be read or written, the model is asked again.
-
-log = logging.getLogger(__name__)
-
-FOLDER_NAME = "expansions"
-MAX_ENTRIES = 1_000
-MAX_BYTES = 50_000  # of an entry; no question needs a longer answer
-_FILE_NAME = re.compile(r"[0-9a-f]{64}\.json")  # of ours: nothing else in the folder is removed
-
-
-def cache_key(model: str, task: Task[Written]) -> str:
-    """Return a hash of the model, the prompt and its numbers, the question in any case and spacing, the grounding."""
-    parts = [model, task.instructions, task.temperature, task.max_tokens, " ".join(task.material.casefold().split())]
-    return sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def read_cached(key: str, kind: type[Written]) -> Written | None:
-    """Return what is kept for the key, if anything."""
-    folder = find_cache_file(FOLDER_NAME)
-    if folder is None:
-        return None
-    try:
-        return kind.model_validate_json(read_file(folder / f"{key}.json", MAX_BYTES))
-    except (OSError, ValidationError):  # there is none, or another version wrote it
-        return None
-
-
-def keep_written(key: str, written: BaseModel) -> None:
-    """Keep what a model wrote; the oldest ones go."""
-    folder = find_cache_file(FOLDER_NAME)
-    if folder is None:
-        return
-    try:
-        make_private_folder(folder)
-        write_file(folder / f"{key}.json", written.model_dump_json())
-        files = [path for path in folder.iterdir() if _FILE_NAME.fullmatch(path.name)]
-        if len(files) > MAX_ENTRIES:
-            for path in sorted(files, key=lambda path: path.lstat().st_mtime)[:-MAX_ENTRIES]:
-                path.unlink(missing_ok=True)
-    except OSError as error:
-        log.info("%s: %s", folder, error)
+        return generator.write_planned(lambda: replace(plan(generator, seconds), seconds=seconds))

@@ -74,7 +74,7 @@ class Generator:
 
     @property
     def identity(self) -> str:
-        """The model and its server, part of the key of a cache; LanguageModelError.
+        """The model and its server, by which its speed is kept; LanguageModelError.
 
         The server is asked for its model where the settings name none.
         """

@@ -13,7 +13,6 @@ the model writes as JSON; or a `Fault`, which does with the connection what it l
 
 import json
 import math
-import shutil
 import threading
 import time
 from collections import deque
@@ -22,8 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from retriever.expansion.expand import FOLDER_NAME
-from retriever.files import find_cache_file
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import Fault as Fault
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -199,12 +196,6 @@ def help_and_reverse(asked: Asked) -> object:
     if "queries" in asked.properties:
         return HELPFUL
     return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
-
-
-def forget_expansions() -> None:
-    """Remove what was written for questions: the next one asks the model again."""
-    if folder := find_cache_file(FOLDER_NAME):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

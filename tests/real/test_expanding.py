@@ -11,7 +11,7 @@ from retriever.query import ExpansionReport
 from retriever.served.task import Speed, write_speed
 from retriever.types import Answer
 from tests.program import Cli
-from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse, status
+from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -41,7 +41,7 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedSe
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
     report = report_of(answer)
-    assert (report.used, report.used_hyde, report.cached) == (True, True, False)
+    assert report.used_hyde
     assert report.rewordings == tuple(HELPFUL["queries"])
     assert report.passages == tuple(HELPFUL["hyde"])
     assert report.milliseconds is not None
@@ -65,16 +65,6 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
     assert asked.prompt_tokens < asked.num_ctx
 
 
-def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedServer) -> None:
-    with shelf.open(**settings(ollama)) as retriever:
-        first = retriever.search(QUESTION)
-        retriever.context(QUESTION.upper())
-        again = asked_of(shelf, ollama)
-    assert len(ollama.asked) == 1
-    assert found(again) == found(first)
-    assert report_of(again).cached
-
-
 def test_threads_ask_the_model_at_once(shelf: Shelf, ollama: ScriptedServer) -> None:
     together = threading.Barrier(2)
 
@@ -86,15 +76,6 @@ def test_threads_ask_the_model_at_once(shelf: Shelf, ollama: ScriptedServer) -> 
     with shelf.open(**settings(ollama)) as retriever, ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(retriever.search, [QUESTION, f"{QUESTION} and why?"]))
     assert [answer.degraded for answer in answers] == [(), ()]
-
-
-def test_failures_are_not_remembered(shelf: Shelf, ollama: ScriptedServer) -> None:
-    ollama.once.append(status(500))
-    with shelf.open(**settings(ollama)) as retriever:
-        assert retriever.search(QUESTION).degraded
-        better = retriever.search(QUESTION)
-    assert better.degraded == ()
-    assert report_of(better).used
 
 
 UNUSABLE: dict[str, Callable[[Asked], object]] = {

@@ -13,7 +13,6 @@ from tests.real.scripted_server import (
     QUESTION,
     Asked,
     ScriptedServer,
-    forget_expansions,
     help_and_reverse,
     killed,
     scripted_server,
@@ -40,7 +39,6 @@ def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) ->
 
 
 def ask(shelf: Shelf, profile: str, url: str = "http://127.0.0.1:9", **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
-    forget_expansions()
     with opened(shelf, profile, url, settings) as retriever:
         return retriever.search(QUESTION)
 

@@ -14,7 +14,7 @@ from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
-from tests.real.scripted_server import Asked, Model, ScriptedServer, forget_expansions, help_and_reverse
+from tests.real.scripted_server import Asked, Model, ScriptedServer, help_and_reverse
 from tests.shelf import Shelf
 
 
@@ -39,7 +39,6 @@ def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any)
         "llm": {"url": ollama.url} | llm,
         "hyde": "always" if profile == "full" else "auto",
     }
-    forget_expansions()
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
         return retriever.search(QUESTION)
 

@@ -1,6 +1,5 @@
 """Expanding a question, but for the model and the index: what is asked, what is used of the answer, what is kept."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion import expand
 from retriever.expansion.prompt import (
     Grounding,
     WrittenExpansion,
@@ -112,46 +110,6 @@ def test_a_text_comes_once_and_no_passage_is_made_up_for_a_single_fact() -> None
     usable, dropped = screen("what is the port by default?", expansion, 420)
     assert usable.rewordings == expansion.rewordings
     assert dropped == (Dropped("passage", PASSAGE, "a single fact is asked for"),)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "hybrid-retrieve" / expand.FOLDER_NAME
-
-
-def test_expansions_are_remembered_and_the_oldest_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expand, "MAX_ENTRIES", 2)
-    folder.mkdir(parents=True)
-    (folder / "theirs.txt").write_text("a stranger's")
-    for number, key in enumerate("abc"):
-        expand.keep_written(key * 64, WrittenExpansion(queries=[key]))
-        os.utime(folder / f"{key * 64}.json", (number, number))
-    assert expand.read_cached("a" * 64, WrittenExpansion) is None, "the folder holds the two that came last"
-    assert expand.read_cached("c" * 64, WrittenExpansion) == WrittenExpansion(queries=["c"])
-    assert sorted(path.name[0] for path in folder.iterdir()) == ["b", "c", "t"]
-    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.glob("*.json"))
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", bytes(60_000)])
-def test_a_damaged_file_is_no_expansion_and_is_replaced(folder: Path, content: bytes) -> None:
-    written = WrittenExpansion(queries=["a"])
-    expand.keep_written("a" * 64, written)
-    (folder / f"{'a' * 64}.json").write_bytes(content)
-    assert expand.read_cached("a" * 64, WrittenExpansion) is None
-    expand.keep_written("a" * 64, written)
-    assert expand.read_cached("a" * 64, WrittenExpansion) == written
-
-
-def test_the_key_knows_model_question_and_grounding() -> None:
-    def key(question: str = QUESTION, model: str = "m", rewordings: int = 3) -> str:
-        task = build_expansion_task(question, Grounding(), replace(SETTINGS, rewordings=rewordings))
-        return expand.cache_key(model, task)
-
-    assert key() == key(QUESTION.upper().replace(" ", "  "))
-    assert len({key(), key("another"), key(model="n"), key(rewordings=5)}) == 4
-    grounded = build_expansion_task(QUESTION, Grounding(("before",)), SETTINGS)
-    assert expand.cache_key("m", grounded) != key()
 
 
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
