@@ -79,6 +79,7 @@ def index_folders(
     progress: Progress | None = None,
     *,
     everything: bool = False,
+    enqueue: bool = False,
 ) -> IndexReport:
     """Index folders, only what changed.
 
@@ -86,9 +87,11 @@ def index_folders(
         docs: folders of Markdown; those that the index holds already are looked at too.
         settings: the index remembers those that decide what is in it.
         everything: allow the user's home folder, or one that holds it.
+        enqueue: leave the embedding to workers, in PostgreSQL.
 
     Raises:
-        UsageError: a folder is the user's home folder, or `docs` and `index` do not belong together.
+        UsageError: a folder is the user's home folder, `docs` and `index` do not belong together, or workers are meant
+            and the index is a folder.
         DocumentsError: a folder is missing, or holds no document.
         IndexUnusableError: the index is locked, damaged, or cannot be written.
         EncoderError: a text cannot be embedded.
@@ -96,6 +99,9 @@ def index_folders(
     from retriever.indexing.update import update_index
 
     request = index_request(docs, index, profile, settings, everything=everything)
+    if enqueue:
+        _ = request.store.url  # a folder has no workers
+        request = replace(request, embeds="none")
     return update_index(replace(request, with_chroma=True), progress or NoProgress())
 
 

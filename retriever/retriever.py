@@ -51,7 +51,7 @@ class Retriever(Closing):
         self.profile = request.profile
         self.profile_name = profile_name
         self.store = request.store
-        self._request = replace(request, docs=(), wait_s=0.0, leaves_pending=True)
+        self._request = replace(request, docs=(), wait_s=0.0, embeds="changed")
         self._index = OpenIndex(request.store)
         self._is_closed = False
         self._watch = Watch(self._request)

@@ -16,7 +16,7 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.errors import CommandHint, RetrieverError, UsageError
-from retriever.indexes import drop_index, find_named, index_request, list_indexes
+from retriever.indexes import drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
@@ -41,7 +41,7 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 @click.option(
     "--enqueue",
     is_flag=True,
-    help="Leave the work to `worker`, in PostgreSQL.",
+    help="Leave the embedding to `worker`, in PostgreSQL.",
 )
 @options.as_json
 def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_json: bool) -> ExitCode:
@@ -49,21 +49,8 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
 
     One index holds several folders. What has been read and embedded is kept when this is interrupted.
     """
-    if enqueue:
-        from retriever.indexing import workers
-
-        request = index_request(*opening.arguments, everything=yes)
-        with console.show_progress() as progress:
-            queued = workers.enqueue(request, progress)
-        if as_json:
-            print_json({"queued": queued})
-        else:
-            print_line(
-                f"queued {pluralize(queued, 'document')}" + ("; `worker` indexes what is queued" if queued else "")
-            )
-        return ExitCode.OK
     with console.show_progress() as progress:
-        report = api.index_folders(*opening.arguments, progress, everything=yes)
+        report = api.index_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue)
     console.note_skipped(report.skipped)
     if as_json:
         print_json(dump(report))
@@ -72,7 +59,8 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     print_line(f"indexed {held} in {report.seconds:.1f} s")
     print_line(f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped")
-    print_line(f"  chunks   {report.chunks:,}; {report.embedded:,} texts embedded")
+    embedded = "`worker` embeds what is new" if enqueue else f"{report.embedded:,} texts embedded"
+    print_line(f"  chunks   {report.chunks:,}; {embedded}")
     if report.prefixes:
         print_line(f"  prefixes {report.prefixes}")
     for folder in report.folders:

@@ -21,10 +21,8 @@ from retriever.indexes import find_holder, split_reference
 from retriever.looking.references import refuse_two_files
 from retriever.settings.layers import load_profile, profile_names, profile_summary
 from retriever.settings.schema import Profile, list_settings
-from retriever.store.store import open_store
 
 if TYPE_CHECKING:
-    from retriever.indexing.workers import Queue
     from retriever.looking.freshness import Status
     from retriever.retriever import Retriever
 
@@ -142,26 +140,12 @@ def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """
     with opening.open(console) as retriever:
         state = retriever.status()
-    store, queue = open_store(state.index.path), None
-    if store.is_shared:
-        from retriever.indexing.workers import read_queue  # what indexes
-
-        with store.read() as connection:
-            queue = read_queue(connection)
     if as_json:
-        more = {"queue": dump(queue)} if queue else {}
-        print_json(dump(state) | more)
+        print_json(dump(state))
         return ExitCode.OK
-    for name, fact in (*list_facts(state, opening.index, is_verbose=console.verbose), *list_queue(queue)):
+    for name, fact in list_facts(state, opening.index, is_verbose=console.verbose):
         print_line(f"{name:<13} {fact}")
     return ExitCode.OK
-
-
-def list_queue(queue: "Queue | None") -> "Iterator[tuple[str, str]]":
-    """Yield what is in the queue of an index, where it has one: names and facts."""
-    if queue:
-        yield "queue", f"{queue.queued:,} queued, {queue.running:,} running, {len(queue.failed):,} failed"
-        yield from (("  failed", f"{path}: {reason}") for path, reason in queue.failed)
 
 
 def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Iterator[tuple[str, str]]":

@@ -93,19 +93,16 @@ def postgres(
 @options.index
 @options.as_json
 def worker(console: Console, index: str | None, *, once: bool, as_json: bool) -> ExitCode:
-    """Index the documents in the queue of an index in PostgreSQL; any number of workers, on any machine.
+    """Embed the texts that `index --enqueue` left to workers; any number of them, on any machine.
 
-    `index --enqueue` fills the queue, `status` shows it. Nothing is lost however a worker ends.
+    `status` shows how many chunks have a vector. Nothing is lost however a worker ends.
     """
     from retriever.indexing.workers import work  # what indexes
 
-    console.note("waiting for documents; Ctrl-C ends it", dim=True)
-    done = failed = 0
-    for reason in work(index_request((), index, DEFAULT_PROFILE, None), once=once):
-        done += reason == ""
-        failed += bool(reason)
+    console.note("waiting for texts; Ctrl-C ends it", dim=True)
+    done = sum(work(index_request((), index, DEFAULT_PROFILE, None), once=once))
     if as_json:
-        print_json({"indexed": done, "failed": failed})
+        print_json({"embedded": done})
     else:
-        print_line(f"indexed {pluralize(done, 'document')}" + (f", {failed:,} attempts failed" if failed else ""))
+        print_line(f"embedded {pluralize(done, 'text')}")
     return ExitCode.OK

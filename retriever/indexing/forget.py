@@ -123,10 +123,9 @@ def find_target(connection: Connection, reference: str) -> Target:
 
 
 def list_known(connection: Connection, folder: StoredFolder) -> set[str]:
-    """The paths in a folder that are indexed, could not be read, wait for workers, or are forgotten."""
-    queued = (path for (path,) in connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder.key,)))
+    """The paths in a folder that are indexed, could not be read, or are forgotten."""
     unreadable, documents = reading.unreadable(connection, folder.key), reading.documents(connection, folder.key)
-    return {*documents, *unreadable, *queued, *folder.forgotten}
+    return {*documents, *unreadable, *folder.forgotten}
 
 
 def remove_target(connection: Connection, target: Target) -> int:
@@ -140,7 +139,6 @@ def remove_target(connection: Connection, target: Target) -> int:
     writing.remove_documents(connection, keys)
     unreadable = [(folder.key, path) for path in reading.unreadable(connection, folder.key) if folder.forgets(path)]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", unreadable)
-    writing.remove_queued(connection, folder.key, folder.forgets)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     writing.set_link_targets(connection, folder)

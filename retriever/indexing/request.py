@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from retriever.errors import UsageError
 from retriever.protocols import Encoder
@@ -28,7 +28,8 @@ class IndexRequest:
     settings: Mapping[str, Any]  # the index sections of the settings that were given; the index remembers them
     encoder: Encoder | None = None  # the caller's own; None for the one of the profile
     wait_s: float = WAIT_FOR_WRITER_S  # how long to wait for another writer, in seconds
-    leaves_pending: bool = False  # whether texts of before that have no vector yet stay so, as a question waits
+    # Which texts are embedded: a question waits for those of its own changes alone; `none` leaves them to workers.
+    embeds: Literal["all", "changed", "none"] = "all"
     with_chroma: bool = False  # whether ChromaDB is brought up to date: no question waits for it
 
     @property

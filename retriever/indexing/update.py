@@ -84,7 +84,7 @@ def update_index(
             note_skipped(connection, changes)
             remember_settings(connection, request)
         embedded = 0
-        if encoder and (was_whole or not request.leaves_pending):
+        if encoder and (request.embeds == "all" or (request.embeds == "changed" and was_whole)):
             if text_vectors.pending_count(connection) > TEXTS_AT_ONCE:
                 on_words()
             embedded = embed_pending(connection, encoder, progress)
@@ -232,17 +232,12 @@ def parse_file(folder: StoredFolder, path: str, text: DocumentText) -> Document:
 
 
 def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:
-    """Keep the folders, new ones under a key that the changes have from here on, and new times of known documents.
-
-    What waits for workers in a folder that could be looked at was seen before.
-    """
+    """Keep the folders, new ones under a key that the changes have from here on, and new times of known documents."""
     for change in changes:
         if not change.folder.key:
             change.folder = writing.add_folder(connection, change.folder)
         writing.set_place(connection, change.folder)
         writing.set_stat(connection, change.touched)
-        if change.listing.files or change.gone:
-            writing.remove_queued(connection, change.folder.key, lambda _: True)
 
 
 def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> None:
@@ -293,13 +288,13 @@ def embed_pending(connection: Connection, encoder: Encoder, progress: Progress) 
 
 
 def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
-    """Store the vectors of a few texts, by hash, in one transaction; they are pending no longer."""
+    """Store the vectors of a few pending texts, by hash, in one transaction, if they are pending still."""
     vectors = checked_rows(encoder.encode_documents(list(texts.values())), len(texts), encoder.dimension)
     with transaction(connection):
-        writing.put_vectors(connection, encoder.fingerprint, list(texts), vectors)
-        pending = "DELETE FROM pending WHERE text_hash = ?"
-        if connection.executemany(pending, ((key,) for key in texts)).rowcount:
-            renew_background(connection, encoder)
+        taken = writing.take_pending(connection, list(texts))
+        rows = [row for row, key in enumerate(texts) if key in taken]
+        writing.put_vectors(connection, encoder.fingerprint, [key for key in texts if key in taken], vectors[rows])
+        renew_background(connection, encoder)
 
 
 # An index that follows its folders, save by save. The system's notice of a change is only a reason to look, so a file

@@ -1,5 +1,4 @@
 -- The tables of postgres.sql over the nodes of a Citus cluster, after `postgres init`: psql DATABASE -f citus.sql.
--- A table that is not named here stays on the coordinator: what no section is joined with, such as the queue.
 -- A unique constraint of a distributed table has to contain the column that it is distributed by.
 \set ON_ERROR_STOP on
 SET search_path TO hybrid_retrieve, public;
@@ -23,7 +22,6 @@ DROP POLICY by_folder ON chunks;
 DROP POLICY by_folder ON vectors;
 DROP POLICY by_folder ON pending;
 DROP POLICY by_folder ON postings;
-DROP POLICY by_folder ON queue;
 DROP POLICY by_folder ON backgrounds;
 
 -- On every node, whole: what is small, or what everything is joined with.

@@ -48,7 +48,6 @@ BEGIN
         ('rights', 'pg_has_role(role, ''USAGE'')'),
         ('meta', 'true'),
         ('folders', NULL), ('documents', NULL), ('skipped', NULL), ('forgotten', NULL), ('backgrounds', NULL),
-        ('queue', NULL),
         -- What belongs to a document is seen with it, by its key; what was made of a text, with any chunk that has it.
         ('nodes', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = nodes.document_key)'),
         ('fields', 'EXISTS (SELECT FROM documents AS own WHERE own.document_key = fields.document_key)'),

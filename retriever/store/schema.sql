@@ -103,16 +103,6 @@ CREATE TABLE pending (           -- texts of chunks whose vector is to be made: 
     text TEXT NOT NULL           -- what the encoder reads
 ) STRICT;
 
-CREATE TABLE queue (             -- documents that wait for workers (retriever/indexing/workers.py), in a database alone
-    unit INTEGER PRIMARY KEY AUTOINCREMENT,
-    folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
-    path TEXT NOT NULL,
-    content TEXT NOT NULL,       -- JSON: what was seen of its file, and its text; null for one that is gone
-    attempts INTEGER NOT NULL DEFAULT 0,
-    worker INTEGER,              -- the connection that works on it (pg_backend_pid), if that is still there
-    reason TEXT                  -- why the last attempt failed
-) STRICT;
-
 CREATE TABLE skipped (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -149,13 +149,6 @@ def remove_folder(connection: Connection, folder_key: int) -> None:
     connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder_key,))
 
 
-def remove_queued(connection: Connection, folder_key: int, is_gone: Callable[[str], bool]) -> None:
-    """Take those paths of a folder out of the queue; a worker that has one in hand finds out at its commit."""
-    queued = connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder_key,)).fetchall()
-    gone = [(folder_key, path) for (path,) in queued if is_gone(path)]
-    connection.executemany("DELETE FROM queue WHERE folder_key = ? AND path = ?", gone)
-
-
 def set_stat(connection: Connection, stats: Iterable[StoredDocument]) -> None:
     """New times and inodes of documents whose content is what it was."""
     connection.executemany(
@@ -227,6 +220,12 @@ def put_vectors(connection: Connection, fingerprint: str, hashes: Sequence[bytes
 def put_pending(connection: Connection, texts: Mapping[bytes, str]) -> None:
     """Adds texts that are to be embedded, by hash."""
     connection.executemany("INSERT INTO pending (text_hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING", texts.items())
+
+
+def take_pending(connection: Connection, hashes: Sequence[bytes]) -> set[bytes]:
+    """Take texts out of those that are to be embedded, by hash; return those that were still among them."""
+    query = f"DELETE FROM pending WHERE text_hash IN ({', '.join('?' * len(hashes))}) RETURNING text_hash"
+    return {key for (key,) in connection.execute(query, hashes).fetchall()}
 
 
 def remove_stale_pending(connection: Connection, fingerprint: str) -> None:

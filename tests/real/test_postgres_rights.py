@@ -130,9 +130,6 @@ def test_what_is_shown_without_a_question(shared: Shared, cli: Cli) -> None:
 def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
     with closing(psycopg.connect(shared.index, autocommit=True)) as connection:
         connection.execute("SET search_path TO hybrid_retrieve, public")
-        connection.execute(
-            "INSERT INTO queue (folder_key, path, content) SELECT folder_key, path || '/new.md', 'x' FROM folders"
-        )
         connection.execute("INSERT INTO forgotten SELECT folder_key, path || '/old.md' FROM folders")
         connection.execute("INSERT INTO skipped SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM folders")
         connection.execute("INSERT INTO pending (text_hash, text) SELECT DISTINCT text_hash, text FROM chunks")
@@ -155,12 +152,12 @@ def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
                 _read(connection, "documents")
         finally:
             connection.execute("RESET ROLE")
-            for table in ("queue", "forgotten", "skipped", "pending"):
+            for table in ("forgotten", "skipped", "pending"):
                 connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
     assert all(len(whole[name]) > len(seen[name]) for name in names if name != "meta")
     for name in ["folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "postings", "words"]:
         assert len(seen[name]) == alone[name], name
-    assert [len(seen[name]) for name in ("queue", "forgotten", "skipped", "rights", "backgrounds")] == [1] * 5
+    assert [len(seen[name]) for name in ("forgotten", "skipped", "rights", "backgrounds")] == [1] * 4
     assert len(seen["pending"]) == alone["vectors"]
     text = repr(seen).casefold()
     assert not [word for word in ("zyxworth", "merger", str(shared.docs / "secret")) if word in text]
