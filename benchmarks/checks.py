@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pageindex.node import Span
 from retriever.answering.sentences import check_sentence
-from retriever.context.budget import Piece
+from retriever.context import Piece
 from retriever.types import DroppedSentence
 
 DATA = Path(__file__).with_name("data") / "sentences.jsonl"

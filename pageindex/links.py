@@ -29,7 +29,7 @@ class Link:
     """A link as a document writes it."""
 
     line: int
-    """Where it begins, 1-based, counted in the file."""
+    """Where it begins, 1-based, counted in the file; a line end in code before it is not counted."""
     target_path: str
     """The path or note name, percent-decoded; empty for the document itself. A leading `/` is the indexed folder."""
     anchor: str

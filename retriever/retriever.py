@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pageindex.node import Node
-from retriever.context.gather import ask_for_context
+from retriever.context import ask_for_context
 from retriever.errors import ClosedError, CommandHint, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
 from retriever.indexes import split_reference
@@ -23,8 +23,7 @@ from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess
 from retriever.searching.open_index import OpenIndex, View
-from retriever.searching.queries import ExpandedQuery
-from retriever.searching.question import mend_question, read_question
+from retriever.searching.queries import ExpandedQuery, mend_question, read_question
 from retriever.settings.schema import parse_duration
 from retriever.store.database import make_damage_error
 from retriever.trace import Deadline, Recorder
@@ -32,8 +31,7 @@ from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, Simi
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
-    from retriever.context.budget import Piece
-    from retriever.context.gather import AnswerInContext
+    from retriever.context import AnswerInContext, Piece
     from retriever.looking.browse import Excerpt
     from retriever.looking.freshness import Status
 

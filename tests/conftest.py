@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tests.sample_library import Sample
     from tests.shelf import Shelf
 
-# Machines that run tests are shared and slow at times: an example's time is no property of the code.
-settings.register_profile("shared", deadline=None)
+# Machines that run tests are shared and slow at times: an example's time is no property of the code. The same code is
+# tried with the same examples, so that a change is not blamed for what it did not do.
+settings.register_profile("shared", deadline=None, derandomize=True)
 settings.load_profile("shared")
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from pageindex.node import Span
-    from retriever.context.gather import AnswerInContext
+    from retriever.context import AnswerInContext
     from retriever.protocols import Progress
     from retriever.types import Answer, Cited
 

@@ -16,7 +16,6 @@ from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
 from retriever.evaluation.measures import Estimate
 from retriever.evaluation.questions import read_questions
-from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import (
     DEPTH,
     HEADLINES,
@@ -28,6 +27,7 @@ from retriever.evaluation.results import (
     compare_to_baseline,
     dump_summary,
     read_baseline,
+    render_report,
     summarize,
 )
 from retriever.files import check_new, write_file

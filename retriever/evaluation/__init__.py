@@ -1,7 +1,6 @@
 """Questions with known answers -> how well a profile finds them, with intervals; the modules in the order of the flow.
 
-questions    what is asked, which lines answer it, and which sections are right
-measures     a ranking -> recall, nDCG ...; means with intervals, differences with p-values
-results      every question through the real retriever; all measures, overall and by kind; against an earlier day
-report_page  one page of HTML with plots
+questions  what is asked, which lines answer it, and which sections are right
+measures   a ranking -> recall, nDCG ...; means with intervals, differences with p-values
+results    every question through the real retriever; all measures, overall and by kind; and all of it as a page
 """

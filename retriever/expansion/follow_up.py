@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from retriever.errors import QuestionError
 from retriever.expansion.screening import find_exact_names
 from retriever.lexical.tokens import count_words, tokenize
-from retriever.searching.question import split_filters
+from retriever.searching.queries import split_filters
 from retriever.served.task import Task, fence_lines, json_line
 
 MAX_TURNS = 5  # the last ones

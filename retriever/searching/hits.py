@@ -16,10 +16,10 @@ from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors
+from retriever.searching.known_items import rank_below_successors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
-from retriever.searching.successors import rank_below_successors
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.database import Connection

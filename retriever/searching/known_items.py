@@ -1,17 +1,24 @@
-"""Known items: the sections that are called what was asked, and those that hold an identifier letter by letter.
+"""What names say of a ranking: which sections a question names, and which pages say that another one holds.
 
-Who types a title, a file name or a flag wants that, and not what resembles it. How sure a name is depends on how many
+Known items are the sections that are called what was asked, and those that hold an identifier letter by letter. Who
+types a title, a file name or a flag wants that, and not what resembles it. How sure a name is depends on how many
 sections bear it: `Installation` stands above forty of them, `Splatting` above one.
+
+A page with `superseded_by: 0007-queue.md` in its front matter ranks below that one: both are read by the same words,
+and the newer one may have fewer of them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
+from pathlib import PurePosixPath
 
+from pageindex.node import Node
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
+from retriever.lexical.properties import SUCCESSOR_KEYS
 from retriever.searching.open_index import View
 from retriever.store import reading
-from retriever.types import Ranked, Ranking, Source
+from retriever.types import Candidate, Ranked, Ranking, Source
 
 MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
@@ -102,3 +109,37 @@ def holds_identifier(text: str, question: str) -> bool:
     begins = r"(?<![^\W_])" if word[:1].isalnum() else ""
     ends = r"(?![^\W_])" if word[-1:].isalnum() else ""
     return bool(re.search(f"(?i:{begins}{re.escape(word)}{ends})", text))
+
+
+def rank_below_successors(
+    candidates: Sequence[Candidate], nodes: Mapping[str, Node], fields: Mapping[str, Sequence[tuple[str, str]]]
+) -> list[Candidate]:
+    """Return the candidates, those of a superseded document below the first one of its successor; else in their order.
+
+    Args:
+        candidates: best first.
+        nodes: theirs, by id.
+        fields: the front matter of the document of each node, by the node's id.
+    """
+    first: dict[str, int] = {}  # what a document is called -> the place of its first section
+    for place, candidate in enumerate(candidates):
+        node = nodes[candidate.node_id]
+        for name in (PurePosixPath(node.path).stem, (*node.breadcrumb, node.title)[0]):
+            first.setdefault(spell_name(name), place)
+
+    def sort_key(item: tuple[int, Candidate]) -> float:
+        place, candidate = item
+        named = (find_name(value) for key, value in fields[candidate.node_id] if key in SUCCESSOR_KEYS)
+        return max([place, *(first[name] + 0.5 for name in named if name in first)])
+
+    return [candidate for _, candidate in sorted(enumerate(candidates), key=sort_key)]
+
+
+def find_name(successor: str) -> str:
+    """Return what a property calls a successor, by file name, path, title or link.
+
+    >>> find_name("[[docs/0007-queue.md|the queue]]") == spell_name("0007 queue")
+    True
+    """
+    name = successor.strip("[]\"' ").partition("|")[0].partition("#")[0]
+    return spell_name(PurePosixPath(name).stem if "/" in name or name.endswith((".md", ".mdx")) else name)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.context.budget import load_token_counter
+from retriever.context import load_token_counter
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
 

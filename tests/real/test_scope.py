@@ -12,7 +12,7 @@ import pytest
 from retriever import AskRequest, Scope, open_retriever
 from retriever.errors import QuestionError, ScopeError
 from retriever.retriever import Retriever
-from retriever.searching.question import split_filters
+from retriever.searching.queries import split_filters
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from tests.program import Cli

@@ -16,7 +16,7 @@ from retriever.answering.sentences import (
     repeats,
 )
 from retriever.answering.write import Checker
-from retriever.context.budget import Piece
+from retriever.context import Piece
 from retriever.types import CitedSentence, DroppedSentence
 from tests.answers import hit
 

@@ -13,12 +13,12 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
-from retriever.context.budget import (
+from retriever.context import (
     ContextSection,
     build_context,
+    complete_families,
     load_token_counter,
 )
-from retriever.context.gather import complete_families
 from retriever.display import phrases
 from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError

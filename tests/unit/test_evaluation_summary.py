@@ -9,7 +9,6 @@ import pytest
 from pageindex.document import parse_document
 from retriever.errors import UsageError
 from retriever.evaluation.questions import Gold, Question, QuestionSet, Sections
-from retriever.evaluation.report_page import render_report
 from retriever.evaluation.results import (
     Outcome,
     PerQuestion,
@@ -19,6 +18,7 @@ from retriever.evaluation.results import (
     compare_to_baseline,
     dump_summary,
     read_baseline,
+    render_report,
     summarize,
 )
 from tests.program import Cli

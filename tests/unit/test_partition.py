@@ -54,15 +54,6 @@ def test_headings_are_those_of_the_full_parser(text: str) -> None:
     assert our_headings(text) == full_headings(text)
 
 
-@given(TEXTS, st.integers(min_value=0, max_value=60))
-def test_links_stand_in_the_line_that_they_name(text: str, position: int) -> None:
-    lines = text.split("\n")
-    lines[min(position, len(lines) - 1)] += " [marked](marked.md)"
-    for _, link in parse_document("a.md", "\n".join(lines)).links:
-        if link.target_path == "marked.md":
-            assert "[marked]" in lines[link.line - 1]
-
-
 def our_headings(text: str) -> list[tuple[int, int]]:
     return [(heading.level, heading.line) for heading in parse_markdown(text).headings]
 
