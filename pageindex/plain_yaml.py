@@ -4,6 +4,8 @@ Pure Python on purpose: libyaml's stack overflows on nested brackets, which ends
 because PyYAML takes a sixth of the time of --help, which reads none.
 """
 
+from typing import Any
+
 import yaml
 from yaml.composer import Composer
 from yaml.parser import Parser
@@ -18,6 +20,16 @@ class _PlainComposer(Parser, Composer):
         if self.check_event(yaml.AliasEvent):
             raise PlainYamlError("it uses YAML aliases")
         return super().compose_node(parent, index)
+
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        mapping = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key in (key for key, _ in mapping.value if isinstance(key, yaml.ScalarNode)):
+            line = key.start_mark.line + 1
+            if key.value in lines:  # PyYAML lets the last one count
+                raise PlainYamlError(f"{key.value!r} is given twice, in lines {lines[key.value]} and {line}")
+            lines[key.value] = line
+        return mapping
 
 
 class _Values(_PlainComposer, yaml.SafeLoader):

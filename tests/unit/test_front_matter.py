@@ -51,6 +51,7 @@ HOSTILE = {
     "a long number in a directive": ("---", "%YAML " + "9" * 5000 + ".1"),
     "a control character": ("---", "title: a\x01b"),
     "a tab": ("---", "title:\n\t- x"),
+    "a key given twice": ("---", "tags: a\ntags: b"),
     "two documents": ("---", "a: b\n--- \tc\n"),
     "deep TOML": ("+++", "a = " + "[" * 30_000),
     "a dotted TOML key": ("+++", "a." * 20_000 + "b = 1"),

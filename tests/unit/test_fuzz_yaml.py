@@ -28,6 +28,7 @@ REFUSED = {
     "an integer that is none": ('top_k: !!int ""', ""),
     "a time that is none": ("top_k: !!timestamp soon", ""),
     "a list as a key": ("? [a]\n: b", "unhashable"),
+    "a key given twice": ("top_k: 5\nrerank: {kind: llm}\ntop_k: 9", "'top_k' is given twice, in lines 1 and 3"),
     "two documents": ("a: 1\n---\nb: 2", "single document"),
 }
 
