@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -94,19 +93,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def require_space(folder: Path, needed: int) -> None:
-    """StorageError, unless the disk that holds `folder` (which may not exist yet) has `needed` bytes free."""
-    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    with writing_to(folder):
-        free = shutil.disk_usage(existing).free
-    if free < needed:
-        needed_mb, free_mb = -(-needed // 1_000_000), -(-free // 1_000_000)  # rounded up
-        raise StorageError(
-            f"{folder}: needs {needed_mb} MB, the disk has {free_mb} MB free; "
-            "free some space, or keep the index on another disk (--index)"
-        )
 
 
 # What is closed at the end of a `with` block.

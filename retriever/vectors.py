@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
-from retriever.files import require_space, writing_to
+from retriever.files import writing_to
 from retriever.store.own_files import Manifest
 from retriever.types import FloatMatrix, WholeMatrix
 
@@ -263,7 +263,6 @@ def write_vectors(
     Raises:
         StorageError: it cannot be written.
     """
-    require_space(folder, estimate_size(manifest))
     if source is not None:
         try:
             patch_vectors(folder, manifest, keys, load, source)
@@ -315,13 +314,6 @@ def patch_vectors(folder: Path, manifest: Manifest, keys: Sequence[int], load: L
             add_chunks(collection, sorted(wanted - stored), load)
             check_count(collection, manifest, folder)
     manifest.write(folder)
-
-
-def estimate_size(manifest: Manifest) -> int:
-    """Return the bytes that ChromaDB takes for these vectors, at most."""
-    # Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
-    # journal may take as much once more.
-    return 2_000_000 + 2 * manifest.count * (8 * manifest.dimension + 1_200)
 
 
 def add_chunks(collection: "Collection", keys: Sequence[int], load: LoadVectors) -> None:

@@ -49,7 +49,7 @@ class Watch:
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
             diffs, problems = look_at_folders(view, self._profile.documents)
-            can_index, number = matches_config(view.connection, self._request), view.number
+            can_index = matches_config(view.connection, self._request)
         changed = sum(map(len, diffs))
         reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
         found = Freshness(0, changed, len(problems), reasons)
@@ -67,9 +67,6 @@ class Watch:
             trouble = Degradation(StageName.REFRESH, str(error))
             return replace(found, degraded=(*found.degraded, trouble)) if changed else found
         refreshed = report.added + report.changed + report.removed
-        if not changed and report.snapshot != number:  # nothing has changed, so the one in force could not be used
-            trouble = Degradation(StageName.INDEX, f"snapshot {number} was damaged; it was rebuilt")
-            return replace(found, stale=0, degraded=(*found.degraded, trouble))
         return replace(found, refreshed=refreshed, stale=0)
 
 

@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from pageindex.corpus import require_regular
 from retriever.errors import (
     CommandHint,
     IndexDamagedError,
@@ -121,7 +120,6 @@ class FileConnection(sqlite3.Connection):
 def create_file(folder: Path) -> "FileConnection":
     """Open a connection for the writer, which holds the lock; make the index when there is none."""
     with translate_sqlite_errors(folder):
-        _require_files(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / FILE_NAME).touch(mode=0o600)
@@ -157,7 +155,6 @@ def read_schema() -> str:
 
 def open_file(folder: Path) -> "FileConnection":
     """Open a connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
-    _require_files(folder)
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}", hint=CommandHint("index FOLDER"))
     path, last_error = folder / FILE_NAME, None
@@ -202,19 +199,6 @@ def is_index(folder: Path) -> bool:
         return (folder / FILE_NAME).is_file()
     except OSError as error:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
-
-
-def _require_files(folder: Path) -> None:
-    """StorageError, unless SQLite will open regular files: a pipe would block it, a link lead elsewhere."""
-    for name in (f"{FILE_NAME}{ending}" for ending in ("", "-wal", "-shm", "-journal")):
-        try:
-            require_regular(folder / name)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise StorageError(
-                f"the index {folder} cannot be read: {name}: {error.strerror}; remove it, or name another with --index"
-            ) from error
 
 
 def truncate_log(connection: Connection) -> bool:

@@ -15,7 +15,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Self
 
-from pageindex.corpus import open_regular, read_file, require_regular
+from pageindex.corpus import open_regular, read_file
 from retriever.errors import IndexLockedError, SnapshotError, StorageError, UsageError
 from retriever.files import make_private_folder, writing_to
 from retriever.store.database import FILE_NAME, OWNER
@@ -90,7 +90,6 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
     try:
         make_private_folder(index)
         with suppress(FileNotFoundError):
-            require_regular(index / LOCK_NAME)  # a pipe would block filelock
             if (index / LOCK_NAME).stat().st_size:  # it empties what it opens, and ours is empty
                 raise OSError(0, f"{LOCK_NAME} is to be removed: it holds something else")
         lock.acquire(timeout=wait_s)
@@ -169,7 +168,6 @@ class Manifest:
             if not {"", ".", ".."}.isdisjoint(name.split("/")):
                 raise SnapshotError(f"{folder} names a file of another folder; index the documents again")
             try:
-                require_regular(folder / name)  # a library opens it by its name
                 found = (folder / name).stat().st_size
             except OSError as error:
                 reason = f"cannot be read ({error.strerror})"

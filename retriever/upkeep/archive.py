@@ -4,7 +4,6 @@ What searches need is made anew of it, without embedding a text. A file may come
 place where something is written, and the database is checked before it is used.
 """
 
-import os
 import sqlite3
 import tempfile
 import zipfile
@@ -16,9 +15,9 @@ from shutil import copyfileobj
 from typing import Any
 
 from retriever.errors import ArchiveError, CommandHint, DocumentsError, IndexVersionError, RetrieverError, UsageError
-from retriever.files import check_new, require_space, sync, writing_to
-from retriever.indexes import find_index, name_index, resolve_name
-from retriever.indexing.consent import INDEX_VARIABLE, check_server, forget_named, home_folder, name_folders
+from retriever.files import check_new, sync, writing_to
+from retriever.indexes import find_index
+from retriever.indexing.consent import check_server, forget_named, name_folders
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, absolute
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -87,7 +86,11 @@ def import_index(
         if wanted and len(wanted) != len(folders):
             listed = ", ".join(folder.path for folder in folders) or "none"
             raise UsageError(f"the index has {len(folders)} folders, name as many, in this order: {listed}")
-        store = choose_place(index, wanted or tuple(Path(folder.path) for folder in folders))
+        store = find_index(index, wanted or tuple(Path(folder.path) for folder in folders))
+        if store.exists():
+            hint = CommandHint(f"indexes --drop {store}", "to delete it, run")
+            raise UsageError(f"there is an index in {store}; name another place with --index", hint=hint)
+        store.require_own()
         check_server(store, collect_settings(DEFAULT_PROFILE, settings, remembered), anew=True)
         forget_named(store)  # an index that was at this place before may have had folders
         with writer_lock(store.folder, WAIT_FOR_WRITER_S), closing(sqlite3.connect(draft.folder / FILE_NAME)) as rows:
@@ -98,20 +101,6 @@ def import_index(
         open_derived(store).build(connection)
     name_folders(store, wanted)
     return str(store)
-
-
-def choose_place(index: str | Path | None, folders: Sequence[Path]) -> FolderStore:
-    """Return where an imported index of these folders comes; UsageError unless the place is free."""
-    named = index or os.environ.get(INDEX_VARIABLE)
-    if not named and not folders:
-        raise UsageError("the index has no folders; name its place with --index")
-    folder = resolve_name(named, is_asked=False).folder if named else home_folder() / name_index(folders)
-    store = FolderStore(folder)
-    if store.exists():
-        hint = CommandHint(f"indexes --drop {store}", "to delete it, run")
-        raise UsageError(f"there is an index in {store}; name another place with --index", hint=hint)
-    store.require_own()
-    return store
 
 
 def move_folders(connection: Connection, docs: Sequence[Path]) -> None:
@@ -130,7 +119,6 @@ def unpack(file: Path, target: Path) -> None:
             info, *others = archive.infolist() or [zipfile.ZipInfo()]
             if others or (info.filename, info.compress_type) != (FILE_NAME, zipfile.ZIP_DEFLATED):
                 raise ArchiveError(f"{file} is no exported index: it holds other files than {FILE_NAME}")
-            require_space(target.parent, info.file_size)  # of which no more is unpacked
             with archive.open(FILE_NAME) as source, target.open("xb") as out:
                 copyfileobj(source, out)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:

@@ -1,10 +1,8 @@
 """An index that somebody else made names places of this machine: nothing there is opened, whatever face asks."""
 
 import json
-import os
 import shutil
 import sqlite3
-import sys
 import zipfile
 from contextlib import closing, suppress
 from pathlib import Path
@@ -18,9 +16,8 @@ from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from retriever.upkeep.archive import export_index, import_index
-from tests.program import Cli, run_python, slow
-from tests.real.served import indexed
-from tests.shelf import WORDS_ALONE, write_pages
+from tests.program import Cli
+from tests.shelf import WORDS_ALONE
 
 INDEX = "index.sqlite"
 SECRET = "xyzzy-private-key"
@@ -170,38 +167,3 @@ def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_giv
     import_index(hostile, index)
     with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
         assert retriever.search(QUESTION).hits[0].citation_state == "unchecked"
-
-
-PIPES = [
-    "writer.lock", "index.sqlite-wal", "snapshot-1/readers.lock", "snapshot-0/readers.lock",
-    "snapshot-1/manifest.json",
-    "snapshot-1/lexical/rows.npy", "index.sqlite",
-]  # fmt: skip
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
-@pytest.mark.parametrize("kind", ["pipe", "endless"])
-@pytest.mark.parametrize("name", [PIPES[0], *slow(PIPES[1:])])
-def test_pipes_and_devices_in_an_index_hang_nothing(tmp_path: Path, name: str, kind: str) -> None:
-    index = indexed(tmp_path, {"a.md": OTTERS}, WORDS_ALONE)
-    path = index / name
-    path.parent.mkdir(exist_ok=True)
-    path.unlink(missing_ok=True)
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
-    docs = write_pages(tmp_path / "docs", {"b.md": "# Badgers\n\nA badger digs.\n"})
-    code = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
-from hybrid_retrieve import main
-for command in (["status"], ["ask", "otter"], ["doctor"], ["index", sys.argv[2], "--encoder-kind", "none"]):
-    print(command, main([*command, "--index", sys.argv[1]]), flush=True)
-"""
-    done = run_python(code, index, docs)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    if name in {"writer.lock", "index.sqlite-wal", "index.sqlite"}:
-        assert f"{name}" in done.stderr
-        assert "remove" in done.stderr

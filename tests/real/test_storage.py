@@ -245,16 +245,16 @@ def test_a_disk_that_fills_up_leaves_what_answers_and_is_no_trouble_afterwards(t
         shelf.index = disk / "index"
         shelf.update()
         filler = disk / "filler"
-        for turn, free in enumerate((0, 8, 40, 150, 600, 1800)):
+        for turn, free in enumerate((0, 40, 150, 600)):
             shelf.write("mail.md", f"# Mail\n\nAnother text, number {turn}.\n" + "word " * 2000)
             filler.write_bytes(bytes(shutil.disk_usage(disk).free - free * 1024))
-            with pytest.raises(StorageError, match=r"free some space|needs \d+ MB"):
+            with pytest.raises(StorageError, match="free some space"):
                 shelf.update()
             assert all(answer.hits for answer in answers(shelf)), free
             filler.unlink()
         shelf.update()
         assert said(answers(shelf)) == ""
-        assert shelf.ask("another text number 5").hits[0].node_id == "mail.md#mail"
+        assert shelf.ask("another text number 3").hits[0].node_id == "mail.md#mail"
 
 
 @pytest.mark.parametrize("wrong", ["one is missing", "one is far off", "one is unknown"])
