@@ -23,7 +23,7 @@ from retriever.display.phrases import CITATION_STATES, VERDICTS
 from retriever.display.sanitize import code, fence, sanitize
 from retriever.embedding import bundled_counter
 from retriever.errors import IndexLockedError, UsageError
-from retriever.indexing.consent import FolderAccess
+from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.neighbors import Tree

@@ -50,6 +50,15 @@ def find_cache_file(name: str) -> Path | None:
     return folder / name if folder.is_absolute() else None
 
 
+def absolute(path: str | Path) -> Path:
+    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
+    try:
+        own = Path(path)  # a file may be called `~.md`
+        return (own.expanduser() if own.parts[:1] == ("~",) else own).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{str(path)!r} is no folder: {error}") from error
+
+
 def is_folder(path: str | Path) -> bool:
     """Whether a folder is there that this user may look at."""
     return os.path.isdir(path)  # noqa: PTH112 - Path's raises where a folder above may not be entered

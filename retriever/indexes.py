@@ -5,7 +5,7 @@ indexed or, without one, the current folder. As git finds its repository, that i
 above it, so a folder inside an indexed one is part of that index. Else it is the one that was indexed last, unless the
 current folder holds other documents. What is not obvious about a choice is logged.
 
-The folders of an index are known from what this user named for it (`consent`), and believed when the index says so too.
+The folders of an index are known from what this user named for it, and believed when the index says so too.
 """
 
 import contextlib
@@ -23,9 +23,10 @@ from typing import Any
 from pageindex.corpus import UnreadableDocumentError, find_document, has_documents, list_files
 from pageindex.ignore import CorpusError
 from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
-from retriever.files import is_folder, writing_to
-from retriever.indexing.consent import (
+from retriever.files import absolute, is_folder, writing_to
+from retriever.indexing.request import (
     INDEX_VARIABLE,
+    IndexRequest,
     check_folders,
     check_server,
     forget_named,
@@ -35,7 +36,6 @@ from retriever.indexing.consent import (
     list_named,
     trust_settings,
 )
-from retriever.indexing.request import IndexRequest, absolute
 from retriever.protocols import Encoder
 from retriever.settings.layers import collect_settings
 from retriever.store import reading

@@ -13,9 +13,8 @@ from retriever.context import ask_for_context
 from retriever.errors import ClosedError, CommandHint, NoIndexError, RetrieverError, SnapshotError
 from retriever.files import Closing
 from retriever.indexes import split_reference
-from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import renew_derived
-from retriever.indexing.request import IndexRequest
+from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt
 from retriever.looking.freshness import Freshness, Watch, describe_state, read_status
 from retriever.models import OpenModels

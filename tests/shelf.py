@@ -14,8 +14,7 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.errors import EncoderError
-from retriever.indexing.consent import name_folders
-from retriever.indexing.request import IndexReport, IndexRequest
+from retriever.indexing.request import IndexReport, IndexRequest, name_folders
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.retriever import Retriever

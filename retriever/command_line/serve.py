@@ -15,7 +15,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.indexes import find_several
-from retriever.indexing.consent import INDEX_VARIABLE
+from retriever.indexing.request import INDEX_VARIABLE
 from retriever.settings.layers import load_profile
 from retriever.store.store import open_store
 

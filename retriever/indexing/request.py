@@ -1,18 +1,33 @@
-"""What is to be indexed and how, and whether an index was made just so."""
+"""What is to be indexed and how, whether an index was made just so, and what nobody but the user allows.
 
+An index may have come from somebody else, as a file or as a folder beside documents. The folders that it names are
+looked at only when this user has named them for it, which a file in the user's data folder remembers; another machine
+reads nothing because an index says so.
+"""
+
+import contextlib
 import json
+import logging
+import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from retriever.errors import UsageError
+from platformdirs import user_data_path
+
+from pageindex.corpus import CorpusOptions, read_file
+from retriever.errors import CommandHint, UsageError
+from retriever.files import absolute, make_private_folder, write_file, writing_to
 from retriever.protocols import Encoder
-from retriever.settings.schema import Profile
+from retriever.settings.layers import GivenSettings
+from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredFolder
-from retriever.store.store import Store
+from retriever.store.store import Store, open_store
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.
@@ -66,15 +81,6 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
             yield folder, "" if inside == "." else inside
 
 
-def absolute(path: str | Path) -> Path:
-    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
-    try:
-        own = Path(path)  # a file may be called `~.md`
-        return (own.expanduser() if own.parts[:1] == ("~",) else own).resolve()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise UsageError(f"{str(path)!r} is no folder: {error}") from error
-
-
 @dataclass(frozen=True, slots=True)
 class IndexReport:
     """What indexing did."""
@@ -99,3 +105,138 @@ class IndexReport:
     snapshot: int
     prefixes: str = ""
     """What a served embedding model is given before each text, in words; empty for other kinds."""
+
+
+# What the user allows.
+
+INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
+MAX_NAMED_BYTES = 10_000_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderAccess:
+    folders: frozenset[str]  # the folders that this user has named for it, absolute
+    options: CorpusOptions  # which of their files are documents
+
+    @classmethod
+    def of(cls, store: Store, settings: DocumentSettings) -> "FolderAccess":
+        """As it is now; another process may name a folder meanwhile."""
+        options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
+        return cls(frozenset(read_named_folders(store)), options)
+
+
+def explain_refusal(folder: str) -> str:
+    """What is said of a folder that nobody named."""
+    return f"{folder} is not looked at until you name it with --docs"
+
+
+def home_folder() -> Path:
+    """Where this user's indexes are; UsageError without a home folder."""
+    try:
+        data = user_data_path("hybrid-retrieve", appauthor=False)
+    except RuntimeError:
+        data = Path()
+    if not data.is_absolute():  # older versions of platformdirs give a path in the current folder
+        raise UsageError(f"this user has no home folder; name the index with --index or {INDEX_VARIABLE}")
+    return data / "indexes"
+
+
+def is_own(store: Store) -> bool:
+    """Whether an index is in the user's data folder, where nobody else puts one."""
+    try:
+        return store.folder.parent == home_folder()  # a database is in no folder
+    except UsageError:
+        return False
+
+
+def named_file(store: Store) -> Path:
+    """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
+    return home_folder().with_name("folders") / f"{sha256(os.fsencode(str(store))).hexdigest()}.json"
+
+
+def read_named_folders(store: Store) -> tuple[str, ...]:
+    """Return the folders that an index may look at, absolute."""
+    with contextlib.suppress(UsageError):  # no home
+        return _read_named(named_file(store))[1]
+    return ()
+
+
+def list_named() -> dict[Store, tuple[str, ...]]:
+    """Return the indexes that may be there, and the folders that this user has named for each."""
+    with contextlib.suppress(UsageError):
+        files = sorted(home_folder().with_name("folders").glob("*.json"))
+        return {open_store(index): folders for index, folders in map(_read_named, files) if index}
+    return {}
+
+
+def _read_named(file: Path) -> tuple[str, tuple[str, ...]]:
+    try:
+        content = json.loads(read_file(file, MAX_NAMED_BYTES))
+        return str(content["index"]), tuple(map(str, content["folders"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return "", ()
+
+
+def name_folders(store: Store, folders: Sequence[Path]) -> None:
+    """Remember folders that this user has named for an index."""
+    known = read_named_folders(store)
+    named = tuple(dict.fromkeys([*known, *map(str, folders)]))
+    if named == known:
+        return
+    try:
+        file = named_file(store)
+        make_private_folder(file.parent)
+        write_file(file, json.dumps({"index": str(store), "folders": named}))
+    except (OSError, UsageError) as error:
+        log.warning("note: questions do not look for changes in these folders: %s", error)
+
+
+def forget_named(store: Store) -> None:
+    """Forget which folders were named for an index, as another one takes its place."""
+    with contextlib.suppress(UsageError):
+        file = named_file(store)
+        with writing_to(file):
+            file.unlink(missing_ok=True)
+
+
+def trust_settings(store: Store, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an index remembers; it says which files are documents once a folder was named for it."""
+    is_trusted = bool(read_named_folders(store))
+    return {key: value for key, value in settings.items() if is_trusted or key != "documents"}
+
+
+def check_folders(folders: Sequence[Path]) -> None:
+    """Refuse the user's home folder, and those that hold it: they are hardly ever meant."""
+    for folder in folders:
+        if holds_home(folder):
+            raise UsageError(
+                f"{folder} holds everything that is yours: name the folder of documents",
+                hint=CommandHint(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
+            )
+
+
+def holds_home(folder: Path) -> bool:
+    """Whether it is the user's home folder, or one that holds it."""
+    try:
+        return Path.home().resolve().is_relative_to(folder)
+    except (RuntimeError, OSError):
+        return False
+
+
+def check_server(store: Store, given: GivenSettings, *, anew: bool = False) -> None:
+    """Refuse a server on another machine that the index alone names, unless it was made here (not `anew`)."""
+    # An index may have come with somebody's documents, and the server that it names would read the questions, and what
+    # changes in the documents.
+    encoder = given.profile().encoder
+    if encoder.kind not in {"ollama", "openai"} or not encoder.url or (is_own(store) and not anew):
+        return
+    from retriever.served.address import is_this_machine
+
+    others = [layer.get("encoder", {}) for place, layer in given.layers if place != "index"]
+    if not is_this_machine(encoder.url) and not any("url" in layer for layer in others):
+        raise UsageError(
+            f"the index {store} names the server {encoder.url}, which would read questions and documents:"
+            f" if that is meant, give it as well: --encoder-url {encoder.url}"
+        )

@@ -29,9 +29,8 @@ from retriever.indexing.changes import (
     read_changes,
 )
 from retriever.indexing.chunk import chunk_nodes
-from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.derived import Difference, open_derived
-from retriever.indexing.request import IndexReport, IndexRequest
+from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
 from retriever.settings.schema import ChunkSettings

@@ -9,7 +9,7 @@ from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import CommandHint, UsageError
-from retriever.indexing.consent import FolderAccess
+from retriever.indexing.request import FolderAccess
 from retriever.looking.references import (
     check_lines,
     find_document_holder,

@@ -7,8 +7,7 @@ from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.encoder import describe_prefixes
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, detect_changes, list_known_folder
-from retriever.indexing.consent import explain_refusal, read_named_folders
-from retriever.indexing.request import IndexRequest, matches_config
+from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
 from retriever.searching.open_index import OpenIndex, View
 from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import listing, reading

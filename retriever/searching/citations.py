@@ -6,7 +6,7 @@ from functools import cached_property
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
-from retriever.indexing.consent import FolderAccess
+from retriever.indexing.request import FolderAccess
 from retriever.store.database import Connection
 from retriever.store.listing import CitedDocument, cited_documents
 from retriever.types import CitationState

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from pageindex.node import Node, Span
 from retriever.display.phrases import RELATIONS, find_highlights
-from retriever.indexing.consent import FolderAccess
 from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
+from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors

@@ -18,10 +18,9 @@ from retriever.errors import (
     RetrieverError,
     UsageError,
 )
-from retriever.files import Closing
+from retriever.files import Closing, absolute
 from retriever.indexes import find_index, index_request
-from retriever.indexing.consent import read_named_folders
-from retriever.indexing.request import IndexRequest, absolute
+from retriever.indexing.request import IndexRequest, read_named_folders
 from retriever.indexing.update import update_index
 from retriever.looking.overview import read_overview, write_overview
 from retriever.retriever import Retriever

@@ -13,7 +13,7 @@ from typing import ClassVar
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from retriever.errors import UsageError
-from retriever.files import measure_folder
+from retriever.files import absolute, measure_folder
 from retriever.store import database
 from retriever.store.database import FILE_NAME, Connection, translate_sqlite_errors
 from retriever.store.own_files import require_own, writer_lock
@@ -233,8 +233,4 @@ def open_store(place: str | Path | Store) -> Store:
         from retriever.store.postgres import DatabaseStore
 
         return DatabaseStore(url)
-    try:
-        own = Path(place)  # a folder may be called `~.old`
-        return FolderStore((own.expanduser() if own.parts[:1] == ("~",) else own).resolve())
-    except (OSError, RuntimeError, ValueError) as error:
-        raise UsageError(f"{str(place)!r} is no folder: {error}") from error
+    return FolderStore(absolute(place))

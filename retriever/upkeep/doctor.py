@@ -30,9 +30,8 @@ from retriever.errors import (
 )
 from retriever.files import is_folder, writing_to
 from retriever.indexes import find_index, index_request
-from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.derived import open_derived, renew_derived
-from retriever.indexing.request import WAIT_FOR_WRITER_S
+from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_named_folders
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server

@@ -13,7 +13,7 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.errors import UsageError
-from retriever.indexing.consent import check_folders, check_server
+from retriever.indexing.request import check_folders, check_server
 from retriever.settings.layers import GivenSettings
 from retriever.store.store import open_store
 from tests.program import PROGRAM, run_command, slow

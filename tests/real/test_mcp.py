@@ -13,7 +13,7 @@ from mcp.client import Client
 from tokenizers import Tokenizer
 
 from retriever.embedding import BUNDLED_MODEL
-from retriever.indexing.consent import named_file
+from retriever.indexing.request import named_file
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_tools
 from retriever.serving.pool import ServedIndex

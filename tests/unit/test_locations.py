@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import NoIndexError, UsageError
+from retriever.files import absolute
 from retriever.indexes import find_index
-from retriever.indexing.request import absolute
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_the_index_that_changed_last_is_meant(home: Path) -> None:
 
 def test_a_data_folder_below_the_current_one_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Older versions of platformdirs give one to a user without a home: it might be among the documents."""
-    monkeypatch.setattr("retriever.indexing.consent.user_data_path", lambda *_, **__: Path("~/.local/share"))
+    monkeypatch.setattr("retriever.indexing.request.user_data_path", lambda *_, **__: Path("~/.local/share"))
     with pytest.raises(UsageError, match="no home folder"):
         choose([Path("/notes")], None)
 

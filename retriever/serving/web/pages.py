@@ -20,7 +20,7 @@ from pageindex.node import Node, NodeKind, Span
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError, name_program
-from retriever.indexing.consent import FolderAccess
+from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.overview import read_overview

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from pageindex.corpus import UnreadableDocumentError, find_document, read_file
 from pageindex.links import join_path
 from retriever.errors import UsageError
-from retriever.indexing.consent import FolderAccess
+from retriever.indexing.request import FolderAccess
 from retriever.store.reading import StoredFolder
 
 MAX_PICTURE_BYTES = 3_500_000
