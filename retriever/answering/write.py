@@ -85,7 +85,7 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
     for count, least in PLANS:
         instructions = _INSTRUCTIONS.format(count=count, nonce=new_nonce())
         asked = size(fence_lines([json_line({"question": question})], new_nonce()))
-        room = generator.room(instructions, max_tokens(count), seconds) - asked
+        room = generator.room(instructions, max_tokens(count)) - asked
         readable = min(room, speed.bytes_in(seconds, max_tokens(count)) - size(instructions) - asked)
         if readable >= least:
             return AnswerPlan(count, readable)

@@ -20,13 +20,14 @@ from retriever.errors import EncoderError
 from retriever.served.address import find_key, ollama_url, server_url
 from retriever.served.ollama import OllamaServer
 from retriever.served.openai import OpenAIServer
-from retriever.served.server import PAUSE_S, ModelServer
-from retriever.served.transport import Limits, ServedError, retry
+from retriever.served.server import ModelServer
+from retriever.served.transport import ServedError, retry
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
 # The longest wait for a batch while indexing, where a server may be busy, and for a question, where a person waits.
 DOCUMENTS_S, QUESTION_S = 120.0, 10.0
+QUESTION_PAUSES_S = (0.3,)  # before the second try
 DOCUMENT_PAUSES_S = (0.5, 1, 2)  # before the second try, the third ..
 BATCH_SIZE = 32  # texts in a request: what is lost with one that fails is little
 
@@ -74,9 +75,9 @@ class RemoteEncoder(TokenEncoder):
             EncoderError: as `encode_documents`.
         """
         # Not the URL: the same model behind another address gives the same vectors, and needs no new index.
-        limits = Limits(self._server.connect_s, self._server.look_up_s)
+        limits = self._server.limits()
         try:
-            identity = retry(lambda: self._server.identity(limits), (PAUSE_S,))
+            identity = retry(lambda: self._server.identity(limits), QUESTION_PAUSES_S)
         except ServedError as error:
             raise EncoderError(str(self._server.explain(error))) from error
         return fingerprint((*identity, self.dimension, *self._prefixes, self._limit))
@@ -112,9 +113,9 @@ class RemoteEncoder(TokenEncoder):
 
     def _ask(self, texts: Sequence[str], *, are_questions: bool) -> FloatMatrix:
         server = self._server
-        limits = Limits(server.connect_s, QUESTION_S if are_questions else DOCUMENTS_S)
+        limits = server.limits(QUESTION_S if are_questions else DOCUMENTS_S)
         try:
-            rows = retry(lambda: server.embed(texts, limits), (PAUSE_S,) if are_questions else DOCUMENT_PAUSES_S)
+            rows = retry(lambda: server.embed(texts, limits), QUESTION_PAUSES_S if are_questions else DOCUMENT_PAUSES_S)
         except ServedError as error:
             raise EncoderError(str(server.explain(error))) from error
         return unit_rows(rows, len(texts), f"{server.model} at {server.url}")

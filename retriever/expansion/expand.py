@@ -107,7 +107,7 @@ class Expander:
                 # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
                 planned, readable = plan_expansion(settings, question, generator.speed or USUAL, target)
                 task = build_expansion_task(question, grounding, planned)
-                room = generator.room(task.instructions, task.max_tokens, seconds)
+                room = generator.room(task.instructions, task.max_tokens)
                 return replace(task, material=build_material(question, grounding, min(room, readable)))
 
             started = perf_counter()

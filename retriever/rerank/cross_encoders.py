@@ -19,7 +19,7 @@ from retriever.embedding.encoder import Tokens, readable
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
-from retriever.served.address import allowed_url, find_key
+from retriever.served.address import find_key, server_url
 from retriever.served.openai import OpenAIServer
 from retriever.served.transport import Limits, RefusedError, ServedError
 from retriever.settings.schema import RerankSettings
@@ -65,16 +65,16 @@ class EndpointReranker:
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """As `Reranker.score`; RerankerError."""
         texts = [readable(candidate.joined) for candidate in candidates]
-        deadline = time.monotonic() + min(seconds or self._settings.seconds, self._settings.seconds)
         try:
-            scores = self._rank(readable(question), texts, deadline)
+            limits = self._server.limits(min(seconds or self._settings.seconds, self._settings.seconds))
+            scores = self._rank(readable(question), texts, limits)
         except ServedError as error:
             raise RerankerError(str(self._server.explain(error))) from error
         self._has_logits = self._has_logits or not all(0 <= score <= 1 for score in scores)
         shown = squash(scores) if self._has_logits else tuple(scores)
         return RerankOutput(shown, pluralize(len(texts), "candidate"), "the server's, 0 to 1")
 
-    def _rank(self, question: str, texts: Sequence[str], deadline: float) -> list[float]:
+    def _rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
         """Return the server's scores; what it refuses is sent again shorter, and that is remembered.
 
         llama.cpp refuses all texts for a single long one.
@@ -86,7 +86,6 @@ class EndpointReranker:
                 asked = self._tokens.cut(question, most_tokens // 2).text
                 room = most_tokens - self._tokens.count([asked])[0]
                 shown = [self._tokens.cut(text, room).text for text in texts]
-            limits = Limits(self._server.connect_s, deadline - time.monotonic())
             try:
                 scores = self._server.rank(asked, shown, limits)
             except RefusedError as error:
@@ -113,7 +112,7 @@ class EndpointReranker:
         if not settings.url:
             raise RerankerError("rerank.url: name the server of rerank.kind endpoint, such as http://127.0.0.1:8080/v1")
         try:
-            url = allowed_url(settings.url, allow_remote=settings.allow_remote, section="rerank")
+            url = server_url(settings.url, "" if settings.allow_remote else "rerank")
             key = find_key(settings.api_key_env, url)
         except ValueError as error:
             raise RerankerError(f"rerank.url: {error}") from error

@@ -76,7 +76,7 @@ class LlmReranker:
         """As `Reranker.score`. Those that the model cannot read stay behind the others, in their order."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
-        billions = self._generator.look_up(seconds).billions
+        billions = self._generator.look_up().billions
         if billions is not None and billions >= SMALL_BILLIONS:
             return self._order(question, candidates, candidates, seconds)
         shown, started, why = candidates[:SMALL_READS], time.monotonic(), ""
@@ -108,7 +108,7 @@ class LlmReranker:
             [fence_lines([json_line({"question": question}), json_line(_describe(item))], nonce) for item in planned]
             for planned in _list_plans(shown)
         ]
-        room, limit = generator.room(instructions, 1, seconds), _limit(generator, seconds)
+        room, limit = generator.room(instructions, 1), _limit(generator, seconds)
         for materials in plans:
             read = sum(size(instructions) + size(material) for material in materials)
             if max(map(size, materials)) <= room and speed.seconds(read, len(materials)) <= limit:
@@ -126,7 +126,7 @@ class LlmReranker:
             nonlocal planned
             instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
             max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
-            room = generator.room(instructions, max_tokens, seconds) - size(fence_lines([], nonce))
+            room = generator.room(instructions, max_tokens) - size(fence_lines([], nonce))
             speed, limit, planned = generator.speed or USUAL, _limit(generator, seconds), ()
             # The first plan that fits the room and the time, else the last one that fits the room.
             for plan in _list_plans(shown):

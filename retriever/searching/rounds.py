@@ -172,7 +172,7 @@ def build_round_task(
             lines.append(json_line({"section": number, "document": titles, "sections": count, "about": about}))
         else:
             lines.append(json_line({"section": number, "titles": titles, "text": cut(node.body, SHOWN_CHARS)}))
-    room = generator.room(instructions, max_tokens, seconds)
+    room = generator.room(instructions, max_tokens)
     while len(lines) > 1 and size(fence_lines(lines, nonce)) > room:
         lines.pop()
     return Task(instructions, fence_lines(lines, nonce), RoundPlan, max_tokens, seconds=seconds, example=_EXAMPLE)

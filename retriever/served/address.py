@@ -10,28 +10,22 @@ OLLAMA_URL = "http://127.0.0.1:11434"
 def ollama_url(setting: str, *, allow_remote: bool) -> str:
     """Return the server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine.
 
-    Raises:
-        ValueError: as `allowed_url`.
+    Scheme and port may be missing, and 0.0.0.0 means this machine. Raises ValueError as `server_url`.
     """
-    url = _complete_url(setting or os.environ.get("OLLAMA_HOST", "")) or OLLAMA_URL
-    return allowed_url(url, allow_remote=allow_remote, section="llm")
+    url = (setting or os.environ.get("OLLAMA_HOST", "")).replace("0.0.0.0", "127.0.0.1", 1) or OLLAMA_URL
+    if "://" not in url:
+        has_port = ":" in url.rpartition("]")[2]
+        url = f"http://{url}" if has_port else f"http://{url}:11434"
+    return server_url(url, "" if allow_remote else "llm")
 
 
-def allowed_url(url: str, *, allow_remote: bool, section: str) -> str:
+def server_url(url: str, section: str = "") -> str:
     """Return the URL without a closing slash.
 
     Raises:
-        ValueError: as `server_url`; or the settings of that section do not allow another machine.
+        ValueError: it has no host, or a password, which would be logged; or it leads to another machine, which the
+            settings of that section, where one is named, do not allow.
     """
-    url = server_url(url)
-    if not allow_remote and not is_this_machine(url):
-        what = "is another machine, which would read questions and documents"
-        raise ValueError(f"{url} {what}: set {section}.allow_remote")
-    return url
-
-
-def server_url(url: str) -> str:
-    """Return the URL without a closing slash; ValueError without a host or with a password, which would be logged."""
     if "@" in url or "?" in url:
         raise ValueError("a key, name or password in the address would end up in logs: leave it out")
     try:
@@ -41,6 +35,9 @@ def server_url(url: str) -> str:
         is_server = False
     if not is_server or any(map(str.isspace, url)):
         raise ValueError(f"{url!r} is no address such as {OLLAMA_URL}")
+    if section and not is_this_machine(url):
+        what = "is another machine, which would read questions and documents"
+        raise ValueError(f"{url} {what}: set {section}.allow_remote")
     return url.rstrip("/")
 
 
@@ -66,12 +63,3 @@ def find_key(name: str, url: str) -> str:
         how = "name an address with https, make a tunnel (ssh -L), or set api_key_env to the name of an empty variable"
         raise ValueError(f"the key {name} would travel to {url} unencrypted: {how}")
     return key
-
-
-def _complete_url(host: str) -> str:
-    """Return OLLAMA_HOST as a URL: scheme and port may be missing, and 0.0.0.0 means this machine."""
-    host = host.replace("0.0.0.0", "127.0.0.1", 1)
-    if not host or "://" in host:
-        return host
-    has_port = ":" in host.rpartition("]")[2]
-    return f"http://{host}" if has_port else f"http://{host}:11434"

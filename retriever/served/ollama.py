@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import numpy.typing as npt
 
-from retriever.served.server import (
-    ODDS,
-    THOUGHT_TOKENS,
-    ModelInfo,
-    ModelServer,
-    StreamPiece,
-    make_messages,
-    share_of_yes,
-)
+from retriever.served.server import ODDS, ModelInfo, ModelServer, StreamPiece, make_messages, share_of_yes
 from retriever.served.task import Measured, Task
 from retriever.served.transport import (
     Limits,
@@ -34,20 +26,12 @@ class OllamaServer(ModelServer):
     """One model of Ollama, which writes and embeds; Ollama has no interface for rerankers."""
 
     program = "Ollama"
+    may_think = False
     start = "start it with `ollama serve`"
     missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
 
-    @property
-    def _is_gpt_oss(self) -> bool:  # it cannot be told not to think, only how much
-        return "gpt-oss" in self.model.lower()
-
-    @property
-    def thought_tokens(self) -> int:
-        """As `ModelServer.thought_tokens`."""
-        return THOUGHT_TOKENS if self._is_gpt_oss else 0
-
     def identity(self, limits: Limits) -> tuple[str, ...]:
-        """Return the kind, the model's name and the digest of its weights, as in the server's list of models."""
+        """As `ModelServer.identity`, with the digest of the weights from the server's list of models."""
         with self._client(limits) as client:
             return ("ollama", self.model, str(self._find(client).digest))
 
@@ -66,19 +50,11 @@ class OllamaServer(ModelServer):
     def judge(self, instructions: str, material: str, limits: Limits) -> float:
         """As `ModelServer.judge`; Ollama gives odds since 0.12.11."""
         with self._client(limits) as client:
-            said = client.chat(
-                self.model,
-                make_messages(instructions, material),
-                think=False,
-                logprobs=True,
-                top_logprobs=ODDS,
-                options={"num_ctx": self._llm.num_ctx, "num_predict": 1},
-                keep_alive=self._llm.keep_alive_seconds,
-            )
-        word = next(iter(said.logprobs or ()), None)
-        if word is None:
-            raise StrangeAnswerError("no logprobs")
-        return share_of_yes([(item.token, item.logprob) for item in word.top_logprobs or ()])
+            request = self._make_request(instructions, material, num_predict=1)
+            said = client.chat(**request, think=False, logprobs=True, top_logprobs=ODDS)
+        for word in said.logprobs or ():
+            return share_of_yes([(item.token, item.logprob) for item in word.top_logprobs or ()])
+        raise StrangeAnswerError("no logprobs")
 
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what Ollama says of the model."""
@@ -90,18 +66,15 @@ class OllamaServer(ModelServer):
         size = shown.details.parameter_size if shown.details else None
         return self._make_info(name, context_length, size or "")
 
-    def _stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
-        llm = self._llm
-        max_tokens = task.max_tokens + self.thought_tokens
+    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
+        """As `ModelServer.stream`."""
+        options = {"num_predict": task.max_tokens + self.thought_tokens, "temperature": task.temperature, "seed": 7}
         with self._client(limits) as client:
             stream = client.chat(
-                self.model,
-                make_messages(task.instructions, task.material),
+                **self._make_request(task.instructions, task.material, **options),
                 stream=True,
-                think="low" if self._is_gpt_oss else False,
+                think="low" if self.is_gpt_oss else False,
                 format=task.answer.model_json_schema() if with_schema else None,
-                options={"num_ctx": llm.num_ctx, "num_predict": max_tokens, "temperature": task.temperature, "seed": 7},
-                keep_alive=llm.keep_alive_seconds,
             )
             with closing(cast("Generator[ChatResponse]", stream)) as parts:
                 for part in parts:
@@ -113,6 +86,14 @@ class OllamaServer(ModelServer):
                     measured = Measured(part.prompt_eval_count or 0, read_s, part.eval_count or 0, written_s)
                     yield StreamPiece(text, thought, part.done_reason, part.prompt_eval_count, measured)
                     return
+
+    def _make_request(self, instructions: str, material: str, **options: float) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "messages": make_messages(instructions, material),
+            "options": {"num_ctx": self.llm.num_ctx, **options},
+            "keep_alive": self.llm.keep_alive_seconds,
+        }
 
     @contextmanager
     def _client(self, limits: Limits) -> "Iterator[Client]":

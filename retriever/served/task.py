@@ -12,11 +12,12 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from retriever.errors import WrongAnswerError
@@ -41,6 +42,13 @@ class Task(Generic[Written]):
     on_text: Callable[[str], None] | None = None  # given all that is written so far, whenever there is more
     example: str = ""  # of an answer, as JSON; shown where no schema is sent: beside one it makes models loop
     keeps_cut: bool = True  # whether what is whole of an answer that was cut off is an answer
+
+    def in_words(self) -> "Task[Written]":
+        """Return the task for a server that is sent no schema: the answer's shape and example stand in the prompt."""
+        shape = json.dumps(self.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+        example = f" For another question it could be: {self.example}\n" if self.example else ""
+        how = "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, no code fence."
+        return replace(self, instructions=f"{self.instructions}{how}{example} It must match this JSON schema: {shape}")
 
 
 def new_nonce() -> str:
@@ -121,17 +129,9 @@ def drop_thoughts(text: str) -> str:
 
 
 def find_object(text: str) -> str | None:
-    decoder = json.JSONDecoder()
-    start = -1
-    for _ in range(8):  # each brace costs a look through the rest of the text
-        start = text.find("{", start + 1)
-        if start < 0:
-            return None
-        try:
-            _, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            continue
-        return text[start:end]
+    for brace in islice(re.finditer("{", text), 8):  # each costs a look through the rest of the text
+        with contextlib.suppress(ValueError, RecursionError):
+            return text[brace.start() : json.JSONDecoder().raw_decode(text, brace.start())[1]]
     return None
 
 
@@ -141,7 +141,7 @@ def find_object(text: str) -> str | None:
 
 log = logging.getLogger(__name__)
 
-FILE_NAME = "speeds.json"
+FILE_NAME = "model_speeds.json"
 BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 MAX_AGE_S = 30 * 86_400.0
@@ -155,12 +155,13 @@ def size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Tokens a second, above 0."""
+    """How fast a model is, and what it can do."""
 
-    reads: float
-    writes: float
+    reads: Annotated[float, Field(gt=0)]  # tokens a second
+    writes: Annotated[float, Field(gt=0)]
     has_schema: bool = True  # whether the model writes what is asked for under a JSON schema
     has_odds: bool = True  # whether its server says how likely its words were
+    measured_at: float = field(default_factory=time.time, compare=False)
 
     def seconds(self, read: int, written: int) -> float:
         """Return about how long a task takes that has so many bytes, and an answer of so many tokens."""
@@ -195,40 +196,36 @@ class Measured:
             return Speed(reads, writes or reads / 8) if reads else None
         return replace(
             before,
+            measured_at=time.time(),
             reads=NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
             writes=NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
         )
 
 
 # The speeds of models by server and name, in the user's cache folder; dispensable, and never a reason to fail.
+_SPEEDS = TypeAdapter(dict[str, Speed])
 
 
 def read_speed(key: str) -> Speed | None:
     """Return the speed of a model, by server and name; None where it is unknown or a month old."""
-    match _read_file(find_cache_file(FILE_NAME)).get(key):
-        case [int() | float() as reads, int() | float() as writes, bool() as schema, bool() as odds, int() as at]:
-            if 0 < reads < 1e6 and 0 < writes < 1e6 and time.time() - at < MAX_AGE_S:
-                return Speed(reads, writes, schema, odds)
-    return None
+    speed = _read_speeds(find_cache_file(FILE_NAME)).get(key)
+    return speed if speed and time.time() - speed.measured_at < MAX_AGE_S else None
 
 
 def write_speed(key: str, speed: Speed) -> None:
     """Keep the speed of a model."""
     path = find_cache_file(FILE_NAME)
-    if path is None or (os.path.lexists(path) and not _read_file(path)):  # it is not ours
+    speeds = _read_speeds(path)
+    if path is None or (os.path.lexists(path) and not speeds):  # it is not ours
         return
-    entry = [round(speed.reads, 1), round(speed.writes, 1), speed.has_schema, speed.has_odds, int(time.time())]
-    entries = _read_file(path) | {key: entry}
     try:
         make_private_folder(path.parent)
-        write_file(path, json.dumps(entries))
+        write_file(path, _SPEEDS.dump_json(speeds | {key: speed}).decode())
     except OSError as error:
         log.info("%s: %s", path, error)
 
 
-def _read_file(path: Path | None) -> dict[str, object]:
-    content: object = None
-    if path is not None:
-        with contextlib.suppress(OSError, ValueError):
-            content = json.loads(path.read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else {}
+def _read_speeds(path: Path | None) -> dict[str, Speed]:
+    with contextlib.suppress(OSError, ValueError):
+        return _SPEEDS.validate_json(path.read_bytes()) if path else {}
+    return {}

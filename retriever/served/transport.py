@@ -62,15 +62,23 @@ class StrangeAnswerError(ServedError):
     """The answer is not one of the API that was asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Limits:
-    """How long is waited for in one request."""
+    """How long is waited for an answer, in all tries together."""
 
     connect_s: float  # until the server accepts the connection
-    total_s: float  # until the answer is complete
-    idle_s: float | None = None  # the longest silence after the first data; None: only `total_s` counts
+    end: float  # when the answer must be complete, by time.monotonic()
+    idle_s: float  # the longest silence after the first data
     # Whether the first data has come. Not the first bytes: llama.cpp sends its headers before it reads the prompt.
-    has_begun: Callable[[], bool] = bool
+    has_begun: bool = False
+
+    @property
+    def left_s(self) -> float:
+        """The seconds until the answer must be complete, above 0; OverdueError."""
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise OverdueError("not complete in time")
+        return left
 
 
 def retry(ask: Callable[[], T], pauses: Sequence[float]) -> T:
@@ -88,16 +96,15 @@ def retry(ask: Callable[[], T], pauses: Sequence[float]) -> T:
 class _MeteredStream(httpcore.NetworkStream):
     """A connection that counts time, silence and bytes; httpx's own limits are for each read alone."""
 
-    def __init__(self, stream: httpcore.NetworkStream, limits: Limits, deadline: float) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, limits: Limits) -> None:
         self._stream = stream
         self._limits = limits
-        self._deadline = deadline
         self._received = 0
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        left = self._left()
+        left = self._limits.left_s
         # Before the first data, a model loads and reads: that silence may be as long as the whole time.
-        idle = (self._limits.idle_s if self._limits.has_begun() else None) or left
+        idle = self._limits.idle_s if self._limits.has_begun else left
         try:
             part = self._stream.read(max_bytes, min(left, idle))
         except httpcore.ReadTimeout as error:
@@ -109,7 +116,7 @@ class _MeteredStream(httpcore.NetworkStream):
         return part
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._left())
+        self._stream.write(buffer, self._limits.left_s)
 
     def close(self) -> None:
         self._stream.close()
@@ -117,50 +124,34 @@ class _MeteredStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        self._stream = self._stream.start_tls(ssl_context, server_hostname, self._left())
+        self._stream = self._stream.start_tls(ssl_context, server_hostname, self._limits.left_s)
         return self
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as httpcore declares it
         return self._stream.get_extra_info(info)
 
-    def _left(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise OverdueError("not complete in time")
-        return left
-
 
 class _MeteredBackend(httpcore.SyncBackend):
-    """Opens such connections, which share a deadline."""
+    """Opens such connections."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._deadline = time.monotonic() + limits.total_s
 
     def connect_tcp(self, *arguments: Any, **named: Any) -> httpcore.NetworkStream:  # noqa: ANN401 - as httpcore has it
-        return _MeteredStream(super().connect_tcp(*arguments, **named), self._limits, self._deadline)
-
-
-class _MeteredTransport(httpx.HTTPTransport):
-    """httpx's transport over such connections."""
-
-    def __init__(self, limits: Limits, *, is_secure: bool) -> None:
-        super().__init__(verify=False, trust_env=False)
-        # The certificates take 10 ms to load. No connection is kept, so that each answer is counted for itself.
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=httpx.create_ssl_context(verify=is_secure, trust_env=False),
-            max_keepalive_connections=0,
-            network_backend=_MeteredBackend(limits),
-        )
+        return _MeteredStream(super().connect_tcp(*arguments, **named), self._limits)
 
 
 def client_options(limits: Limits, url: str) -> dict[str, Any]:
     """Return the options of an httpx client, or one built on it, that asks this server and no other; OverdueError."""
-    if limits.total_s <= 0:
-        raise OverdueError("no time is left")
+    # Certificates take 10 ms to load. No connection is kept, so that each answer is counted for itself.
+    context = httpx.create_ssl_context(verify=url.startswith("https:"), trust_env=False)
+    transport = httpx.HTTPTransport(verify=context)
+    transport._pool = httpcore.ConnectionPool(
+        ssl_context=context, max_keepalive_connections=0, network_backend=_MeteredBackend(limits)
+    )
     return {
-        "transport": _MeteredTransport(limits, is_secure=url.startswith("https:")),
-        "timeout": httpx.Timeout(limits.total_s, connect=min(limits.connect_s, limits.total_s)),
+        "transport": transport,
+        "timeout": httpx.Timeout(limits.left_s, connect=min(limits.connect_s, limits.left_s)),
         "trust_env": False,
         "follow_redirects": False,
     }
@@ -239,8 +230,7 @@ def find_message(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     for name in ("error", "message"):
-        if isinstance(content, dict) and content.get(name):
-            content = content[name]
+        content = content.get(name) or content if isinstance(content, dict) else content
     return content if isinstance(content, str) else text
 
 

@@ -5,12 +5,15 @@ import platform
 import shlex
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
 
 from retriever.display.phrases import pluralize
 from retriever.embedding import BUNDLED_MODEL
@@ -22,6 +25,7 @@ from retriever.errors import (
     IndexDamagedError,
     IndexUnusableError,
     IndexVersionError,
+    LanguageModelError,
     NoIndexError,
     OldIndexError,
     RerankerError,
@@ -35,9 +39,10 @@ from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_
 from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server
-from retriever.served.generator import check_llm
+from retriever.served.generator import Generator
+from retriever.served.task import Task, new_nonce
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import Profile
+from retriever.settings.schema import LlmSettings, Profile
 from retriever.store import listing, reading, text_vectors
 from retriever.store.database import (
     FILE_NAME,
@@ -137,8 +142,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     )
     # A profile that needs none has its short answers written by one, if it runs.
     if is_asked or settings.kind == "none":
-        for what, is_well, says in check_llm(profile.llm):
-            yield Finding("language model", what, "well" if is_well else "problem", says)
+        yield from examine_language_model(profile.llm)
     if not is_asked:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding("language model", "stages", "note" if settings.kind == "none" else "well", says)
@@ -159,6 +163,33 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
         case _:
             return
     yield Finding("language model", "reranker", "problem" if problem else "well", problem or says)
+
+
+class _Count(BaseModel):
+    """Enough to write that it takes a measurable time."""
+
+    numbers: list[Annotated[int, Field(ge=1, le=20)]] = Field(max_length=20)  # without bounds, small models count on
+
+
+def examine_language_model(settings: LlmSettings) -> Iterator[Finding]:
+    """Ask the language model; its speed is measured, and kept for stages to plan by."""
+    # Some 600 tokens that no server has read before, and some 60 to write.
+    text = " ".join(f"On page {new_nonce()} somebody tells how the boats come in at night." for _ in range(25))
+    task = Task("Write the numbers from 1 to 20 as JSON, whatever the text says.", text, _Count, 256)
+    generator, name = Generator(settings), "model"
+    try:
+        model = generator.look_up()
+        reads = f"it reads {model.window} tokens (llm.num_ctx)"
+        yield Finding("language model", name, "well", f"{generator.name} is there, at {generator.server.url}; {reads}")
+        name, started = "answer", time.monotonic()
+        generator.write(task)
+        if generator.speed is None:  # the server does not measure, and may have loaded the model first
+            started = time.monotonic()
+            generator.write(replace(task, material=f"{new_nonce()} {text}"))
+        says = f"JSON of the shape that was asked for after {time.monotonic() - started:.1f} s"
+        yield Finding("language model", name, "well", f"{says}; {generator.speed}" if generator.speed else says)
+    except LanguageModelError as error:
+        yield Finding("language model", name, "problem", str(error))
 
 
 def examine_index(index: Store) -> Iterator[Finding]:

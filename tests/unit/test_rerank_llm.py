@@ -45,10 +45,10 @@ class ScriptedGenerator:
     def write_planned(self, plan: Callable[[], Task[Written]]) -> Written:
         return self.write(plan())
 
-    def look_up(self, seconds: float | None = None) -> ModelInfo:
-        return ModelInfo(8192, 8192, 8.0)
+    def look_up(self) -> ModelInfo:
+        return ModelInfo(8192, 8.0)
 
-    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
+    def room(self, instructions: str, max_tokens: int) -> int:
         return self.bytes_of_room
 
 
