@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever import Retriever, open_retriever
 from retriever.lexical.languages import STOP_WORDS
 from retriever.lexical.names import list_members, list_names, spell_code, spell_name
+from retriever.lexical.tokens import stem_word
 
 TITLES = 120
 """Drawn from each set, or as many as there are."""
@@ -56,14 +57,17 @@ def draw_titles(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...
 
 
 def draw_halves(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Words of titles, cut to 60 % as while they are typed; right is each section whose title has the word."""
+    """Words of titles, cut to 60 % as while they are typed; right is each section with a form of it in its title."""
     titled: dict[str, set[str]] = {}
+    words: set[str] = set()
     for node in retriever.nodes():
         for word in re.findall(r"[a-z]{5,}", node.title.lower()) if node.kind.value == "section" else ():
-            titled.setdefault(word, set()).add(node.id)
-    words = sorted(titled.keys() - STOP_WORDS["english"])
-    for word in Random(7).sample(words, min(HALVES, len(words))):
-        yield "word of a title, cut to 60 %", word[: round(0.6 * len(word))], tuple(sorted(titled[word]))
+            words.add(word)
+            titled.setdefault(stem_word(word, "english"), set()).add(node.id)
+    drawn = sorted(words - STOP_WORDS["english"])
+    for word in Random(7).sample(drawn, min(HALVES, len(drawn))):
+        right = titled[stem_word(word, "english")]  # who types `upgr` takes `Upgrades` as well
+        yield "word of a title, cut to 60 %", word[: round(0.6 * len(word))], tuple(sorted(right))
 
 
 def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:

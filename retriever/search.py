@@ -146,7 +146,7 @@ def find_candidates(
 
     direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
     with recorder.stage(StageName.NAME) as note:
-        named = rank_names(view, queries[0].text, expanded.half_typed, keyword.ranking.items, profile.name_weight)
+        named = rank_names(view, queries[0].text, expanded.half_typed, profile.name_weight)
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out

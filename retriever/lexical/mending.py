@@ -51,7 +51,7 @@ class Mended:
     text: str
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
-    """A short question as it was typed, which may be the beginning of a name."""
+    """A short question with its last word as it was typed, if that may be the beginning of another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,19 @@ def correct(
     is_typed = question.count(" ") < TYPED_WORDS
     identifier = _LAST_PART.search(question) if is_typed else None
     longer = spellings.complete(identifier[2].lower(), as_part=False) if identifier else []
-    corrections, mended = [], " ".join((question, *reader.find_verbs(question, words), *longer[:MOST_COMPLETED]))
+    half_typed = question if is_typed and question[-1:].isalpha() else ""
+    corrections, mended = [], " ".join((question, *reader.find_verbs(question, words), *longer[:12]))
     # From the end, so that what is replaced moves nothing that is still to come.
     for word in reversed(words):
         begin, end = word.typed.span()
         meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
         if meant:
+            if half_typed and (end < len(question) or not meant[0].startswith(word.plain)):
+                half_typed = f"{half_typed[:begin]}{meant[0]}{half_typed[end:]}" if end < len(question) else ""
             kept = [word.typed[0]] if stays else []
             mended = mended[:begin] + " ".join([*kept, *meant]) + mended[end:]
             corrections += [] if stays else [Correction(word.typed[0], ", ".join(meant))]
-    return Mended(mended, tuple(reversed(corrections)), question if is_typed and question[-1:].isalpha() else "")
+    return Mended(mended, tuple(reversed(corrections)), half_typed)
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")

@@ -14,71 +14,86 @@ from itertools import compress
 from pathlib import PurePosixPath
 
 from pageindex.node import Node
+from retriever.lexical.mending import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
 from retriever.lexical.properties import SUCCESSOR_KEYS
+from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.types import Candidate, Ranked, Ranking, Source
 
 MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
+MOST_BEGUN = 2_000  # names that share their first letters with what is half typed
 IN_QUESTION = 0.25  # the share of a name that a question has among its words
 # What a question asks of a term: `snapshot meaning`, `default of nodeLinker`.
 _ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
-MOST_READ = 60  # sections of the keyword search that are looked through for an identifier
+_MARKUP = "`'\"() "  # what may stand about an identifier
+_PART = re.compile(r"[^\W_]+")
+MOST_READ, MOST_HOLDING = 500, 60  # sections with its words that an identifier is looked for in, and are found
 
 
-def rank_names(view: View, question: str, half_typed: str, found: Sequence[Ranked], weight: float) -> Ranking | None:
+def rank_names(view: View, question: str, half_typed: str, weight: float) -> Ranking | None:
     """The sections that the question names; None where it names none, or names are switched off.
 
     Args:
         view: the index.
         question: as it is searched for.
-        half_typed: the question as it was typed, where its last word may be half typed; else empty.
-        found: by keywords, best first: where an identifier is looked for.
+        half_typed: the question with its last word as it was typed, where that may be half typed; else empty.
         weight: of the ranking; 0 switches it off.
     """
     if not weight:
         return None
-    code = spell_code(question)
-    named = find_code(view, question) or find_bearers(view, spell_name(question), spell_term(_ASIDE.sub(" ", question)))
-    if not named and not code:  # `node --inspect-brk`, `how do I use fs.readFile?`
-        for word in find_codes(question):
+    typed = half_typed or question  # without the words that it may be the beginning of
+    named = find_code(view, typed) or find_bearers(view, spell_name(typed), spell_term(_ASIDE.sub(" ", typed)))
+    if not named and not spell_code(typed):  # `node --inspect-brk`, `how do I use fs.readFile?`
+        for word in find_codes(typed):
             for node_id, share in find_code(view, word).items():
                 named.setdefault(node_id, share * IN_QUESTION)
-    if not named:
+    if not named and half_typed:
         named = find_begun(view, half_typed)
-    items = [Ranked(node_id, share, share) for node_id, share in named.items()]
-    if half_typed:  # without the words that it may be the beginning of
-        question = half_typed.split()[-1]
-    if is_identifier(question):
-        texts = reading.texts_of_nodes(view.connection, [item.node_id for item in found[:MOST_READ]])
-        held = [(item, texts.get(item.node_id, "")) for item in found[:MOST_READ]]
-        holding = [item for item, text in held if holds_identifier(text, question)]
-        if not holding and half_typed:
-            holding = [item for item, text in held if question.lower() in text.lower()]
-        items += [Ranked(item.node_id, 0.5, 0.5) for item in holding if item.node_id not in named]
-    if not items:
-        return None
-    return Ranking(Source.NAME, "share of the name", weight, tuple(items))
+    word = half_typed.rpartition(" ")[2] or question
+    for node_id in find_holding(view, question, word, half_typed) if is_identifier(word) else ():
+        named.setdefault(node_id, 0.5)
+    items = tuple(Ranked(node_id, share, share) for node_id, share in named.items())
+    return Ranking(Source.NAME, "share of the name", weight, items) if items else None
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:
-    """As `find_bearers`, of names in which a word begins as what was typed; the share is that of the whole name."""
+    """As `find_bearers`, of titles in which words begin as what was typed; the share is that of the whole name.
+
+    Of several with the same word the shortest one: `comm` may be the beginning of `command`, `comment` and `common`.
+    """
     last = typed.rpartition(" ")[2]
-    parts = [typed.lower() if typed.isalpha() else spell_name(typed), "" if last.isalpha() else spell_name(last)]
-    for part in filter(None, parts):
-        found = reading.nodes_called(view.connection, part, MOST_ASKED)
-        if typed.isalpha():  # `port` begins no word of `import`, and one of `serverPort`
-            begins = re.compile(rf"(?<![^\W_])(?i:{part})|(?<=[a-z]){part.capitalize()}")
-            found = [item for item in found if begins.search(item[2]) or begins.search(item[0])]
-        allowed = compress(found, view.are_allowed([node_id for node_id, _, _ in found]))
-        named = {
-            node_id: 0.5 + 0.5 * len(part) / len(name) for node_id, name, _ in reversed([*allowed][:MOST_NAMESAKES])
-        }
+    for text in (typed, last) if not last.isalpha() else (typed,):
+        parts = _PART.findall(text)
+        signs = text[: text.index(parts[0])]
+        # `port` begins no word of `import`, and one of `serverPort`; `background ta` those of `BackgroundTasks`.
+        begun = r"[\W_]*".join(f"(?i:{part})" for part in parts)
+        begins = re.compile(rf"(?:(?<![^\W_])|(?<=[a-z])(?=[A-Z])){re.escape(signs)}{begun}[^\W_]*")
+        # Names are stems: the first letters are all that `installa` has in common with one.
+        found = reading.nodes_called(view.connection, remove_accents(parts[0].lower())[:SHORTEST_PREFIX], MOST_BEGUN)
+        words: dict[str, str] = {}
+        named: dict[str, float] = {}
+        for node_id, name, title in compress(found, view.are_allowed([node_id for node_id, _, _ in found])):
+            match = begins.search(title)
+            if match and words.setdefault(match[0].lower(), node_id) == node_id and len(words) <= MOST_NAMESAKES:
+                named.setdefault(node_id, 0.5 + 0.5 * min(1.0, len("".join(parts)) / len(name)))
         if named:
             return named
     return {}
+
+
+def find_holding(view: View, question: str, word: str, half_typed: str) -> list[str]:
+    """The sections that hold an identifier letter by letter; where none does, those that hold it as a beginning."""
+    found = [key for key, _ in view.lexical.search(tokenize(question), MOST_READ)]
+    ids = list(dict.fromkeys(node_id for node_id, _ in reading.shown_nodes(view.connection, found).values()))
+    read = reading.texts_of_nodes(view.connection, compress(ids, view.are_allowed(ids)))
+    texts = {node_id: read[node_id] for node_id in ids if node_id in read}
+    bare = word.strip(_MARKUP).lower()
+    begun = [node_id for node_id in texts if bare in texts[node_id].lower()]
+    held = [node_id for node_id in begun if holds_identifier(texts[node_id], word)]
+    return (held or (begun if half_typed else []))[:MOST_HOLDING]
 
 
 def find_code(view: View, word: str) -> dict[str, float]:
@@ -105,7 +120,7 @@ def find_bearers(view: View, name: str, term: str = "") -> dict[str, float]:
 
 def holds_identifier(text: str, question: str) -> bool:
     """Whether the text has it letter by letter, and not as a part of a longer word; case does not matter."""
-    word = question.strip("`'\"() ")
+    word = question.strip(_MARKUP)
     begins = r"(?<![^\W_])" if word[:1].isalnum() else ""
     ends = r"(?![^\W_])" if word[-1:].isalnum() else ""
     return bool(re.search(f"(?i:{begins}{re.escape(word)}{ends})", text))

@@ -32,13 +32,30 @@ def test_a_word_that_one_index_holds_is_no_slip_in_another(tmp_path: Path) -> No
     assert answer.hits[0].index == "shop"
 
 
-@pytest.mark.parametrize("typed", ["sprock", "--sprock", "gear sprock", "@scope/sprock", "--sprocket-si"])
-def test_what_is_half_typed_finds_what_is_called_so(tmp_path: Path, typed: str) -> None:
-    page = (
-        "# Gears\n\nOf a gear.\n\n## `--sprocket-size`\n\nHow large it is. See @scope/sprockets.\n\n## Chains\n\nOil.\n"
-    )
-    with open_pages(tmp_path, {"a.md": page}) as retriever:
-        assert retriever.search(typed).hits[0].title == "--sprocket-size"
+GEARS = (
+    "# Gears\n\nOf a gear.\n\n## `--sprocket-size`\n\nHow large it is. See @scope/sprockets.\n\n## Chains\n\nOil.\n\n"
+    "## Resultant force\n\nIt resets.\n\n## Restarting\n\nCall `gear --reset` and see src/gear/oil.toml.\n\n"
+    "## Installations\n\nx\n\n## Oiling\n\nInstall, then install again: installed.\n\n"
+    "## Common problems\n\nx\n\n## Comments\n\nx\n\n## Comments of others\n\nx\n\n## A command\n\nx\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "titles"),
+    [
+        *(
+            (text, {"--sprocket-size"})
+            for text in ("sprock", "--sprock", "gear sprock", "@scope/sprock", "--sprocket-si")
+        ),
+        ("--rese", {"Restarting"}),  # letter by letter, before titles of which it is the beginning
+        ("src/gear/o", {"Restarting"}),
+        ("installa", {"Installations"}),  # longer than the stem
+        ("comm", {"Common problems", "Comments", "A command"}),  # of each word one
+    ],
+)
+def test_what_is_half_typed_finds_what_is_called_so(tmp_path: Path, typed: str, titles: set[str]) -> None:
+    with open_pages(tmp_path, {"a.md": GEARS}) as retriever:
+        assert {hit.title for hit in retriever.search(typed).hits[: len(titles)]} == titles
 
 
 VAULT = {
