@@ -1,30 +1,61 @@
 """What searches need beside the rows of an index, and of which words it is made: files of a snapshot, or tables.
 
+A snapshot is a folder that is derived from index.sqlite and never changed once it is in force:
+
+    snapshot-17/lexical/         BM25, always
+    snapshot-17/spellings/       words as they are written, to mend slips by
+    snapshot-17/manifest.json    sizes of the files of these two, and how many sections they have
+    snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot whose vectors these are
+
+snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
+the new snapshot. Whatever dies in between leaves snapshot-16 in force. An update that a question waits for leaves
+ChromaDB out: searches do without it, and the next `index` makes it anew.
+
 In PostgreSQL tables hold the words of each document as rows of it, which go with their document. A question reads those
 of its own words, in one snapshot of the database.
 """
 
+import contextlib
+import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from hashlib import sha256
 from itertools import chain, groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import numpy as np
 
+from pageindex.corpus import read_file
+from retriever.errors import SnapshotError
+from retriever.files import sync, writing_to
 from retriever.lexical import tokens as tokenizer
-from retriever.lexical.bm25 import FORMAT
+from retriever.lexical.bm25 import FORMAT, LexicalIndex, build_lexical, patch_lexical
 from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
 from retriever.lexical.properties import mark_property, tokenize_properties
-from retriever.lexical.spelling import list_words
+from retriever.lexical.spelling import Spellings, build_spellings, list_words, patch_spellings
 from retriever.lexical.table_index import POSTING, encode_term, signed_letters
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
-from retriever.store import reading, writing
+from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
+from retriever.store.own_files import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    READERS_NAME,
+    Manifest,
+    is_read,
+    list_snapshots,
+    next_snapshot,
+    share_snapshot,
+)
 from retriever.store.store import Store
 from retriever.trace import NoProgress
+from retriever.vectors import VectorIndex, write_vectors
 
 NO_PROGRESS = NoProgress()
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
@@ -86,11 +117,7 @@ class Derived(ABC):
 
 def open_derived(store: Store) -> Derived:
     """Return what is derived from the rows of a store."""
-    if store.is_shared:
-        return DerivedTables()
-    from retriever.indexing.snapshot import DerivedFiles  # which is one, too
-
-    return DerivedFiles(store.folder)
+    return DerivedTables() if store.is_shared else DerivedFiles(store.folder)
 
 
 def renew_derived(store: Store, wait_s: float = 0.0) -> int:
@@ -168,6 +195,215 @@ def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PR
             progress.advance("words", done)
     progress.finish("words")
     return tokens
+
+
+# In a folder.
+
+# A change of more than this share is made from scratch: patching costs more.
+REBUILD_SHARE = 0.3
+CHROMA = "chroma"  # the folder in a snapshot
+
+
+class Snapshot:
+    """An open snapshot: its parts are opened when they are first used, and shared with no other process.
+
+    The folder of another snapshot under its name is told by the `manifest_hash`. Raises SnapshotError when it is not
+    there, not whole, or was not made by this version.
+    """
+
+    def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
+        self.number = number
+        self.folder = locate_snapshot(index, number)
+        self.manifest_hash = manifest_hash
+        self._vectors: VectorIndex | None = None
+        try:
+            with contextlib.ExitStack() as stack:
+                # Locked before anything is read: a writer removes no snapshot that somebody holds.
+                self._lock = stack.enter_context(share_snapshot(self.folder))
+                if hash_manifest(self.folder) != manifest_hash:
+                    raise SnapshotError(f"{self.folder} is not what index.sqlite names")
+                self.manifest = Manifest.read(self.folder)
+                self.manifest.check(self.folder)
+                stack.pop_all()
+        except OSError as error:
+            raise SnapshotError(f"{self.folder} cannot be opened: {error.strerror}") from error
+
+    @cached_property
+    def lexical(self) -> LexicalIndex:
+        return LexicalIndex.open(self.folder / "lexical")
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The words of the documents as they are written."""
+        return Spellings.open(self.folder / "spellings")
+
+    @property
+    def vectors(self) -> VectorIndex:
+        """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
+        if self._vectors is None:
+            self._vectors = VectorIndex(self.folder / CHROMA, self.manifest.fingerprint, self.manifest_hash)
+        return self._vectors
+
+    def close(self) -> None:
+        """Lets the snapshot be removed once it is out of force."""
+        if self._vectors is not None:
+            self._vectors.close()
+        self._lock.close()
+
+
+def locate_snapshot(index: Path, number: int) -> Path:
+    return index / f"snapshot-{number}"
+
+
+def read_number(part: Path) -> int:
+    """The number of the snapshot that a folder is in."""
+    return int(part.parent.name.rpartition("-")[2])
+
+
+def hash_manifest(folder: Path) -> str:
+    """The SHA-256 of a snapshot's manifest, which names the snapshot."""
+    return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
+
+
+def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
+    """The spellings and the postings of all sections."""
+    texts = read_texts(connection)
+    progress.start("spellings", 1, "steps")
+    build_spellings(folder / "spellings", {key: item.written for key, item in texts.items()})
+    progress.finish("spellings")
+    tokens = tokenize_texts(texts, progress)
+    del texts  # as large as the documents, and what is made of the tokens is larger
+    build_lexical(folder / "lexical", tokens)
+
+
+def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
+    """Tell whether the ChromaDB of a snapshot is there and of no older one; without opening it."""
+    try:
+        return Manifest.read(locate_snapshot(index, number) / CHROMA).snapshot == manifest_hash
+    except SnapshotError:
+        return False
+
+
+def settle(folder: Path) -> None:
+    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask."""
+    with writing_to(folder):
+        for path in folder.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+        for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
+            sync(path)
+
+
+class DerivedFiles(Derived):
+    """The snapshots of an index in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def is_whole(self, connection: Connection) -> bool:
+        """Return whether the snapshot in force can be opened."""
+        try:
+            number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+            Snapshot(self._folder, number, manifest_hash).close()
+        except SnapshotError:
+            return False
+        return True
+
+    def build(
+        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
+    ) -> int:
+        """Make the next snapshot, out of the one in force where most of that can stay."""
+        current = reading.snapshot_number(connection)
+        number = max(current + 1, next_snapshot(self._folder))  # a name that nothing has
+        folder, previous = locate_snapshot(self._folder, number), locate_snapshot(self._folder, current)
+        with writing_to(folder):
+            folder.mkdir(mode=0o700)
+            (folder / READERS_NAME).touch(mode=0o600)
+        try:
+            if difference is None:
+                raise SnapshotError("there is nothing to patch")
+            manifest = Manifest.read(previous)
+            added = read_texts(connection, difference.documents)
+            if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.count:
+                raise SnapshotError("too much has changed")
+            manifest.check(previous)
+            patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
+            written = {key: item.written for key, item in added.items()}
+            patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
+        except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
+            for part in ("lexical", "spellings"):
+                shutil.rmtree(folder / part, ignore_errors=True)
+            build_words(connection, folder, progress)
+        fingerprint = reading.meta(connection, "fingerprint") or ""
+        Manifest("", fingerprint, len(LexicalIndex.open(folder / "lexical"))).write(folder)
+        with writing_to(folder):
+            manifest_hash = hash_manifest(folder)
+        settle(folder)
+        writing.set_meta(connection, "snapshot", str(number))
+        writing.set_meta(connection, "manifest_hash", manifest_hash)
+        return number
+
+    def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
+        """Bring ChromaDB to the snapshot in force, out of an older folder of it where most of that can stay."""
+        number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+        fingerprint = reading.meta(connection, "fingerprint") or ""
+        place = locate_snapshot(self._folder, number)
+        if not number or not fingerprint or text_vectors.pending_count(connection):  # it would lack the ones to come
+            return
+        if not place.is_dir() or has_chroma(self._folder, number, manifest_hash):
+            return
+        keys = text_vectors.distinct_keys(connection, fingerprint)
+        dimension = text_vectors.dimension(connection, fingerprint) or 0
+        manifest = Manifest(manifest_hash, fingerprint, len(keys), dimension)
+        older = [folder / CHROMA for folder in list_snapshots(self._folder) if (folder / CHROMA).is_dir()]
+        load = partial(text_vectors.chunk_vectors, connection, fingerprint)
+        progress.start("ordering", len(keys), "vectors")
+        with (
+            writing_to(place),
+            TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
+        ):
+            draft = Path(name, CHROMA)
+            write_vectors(draft, manifest, keys, load, max(older, key=read_number, default=None))
+            settle(draft)
+            if (place / CHROMA).exists():
+                shutil.rmtree(place / CHROMA)  # which follows no link
+            draft.rename(place / CHROMA)
+            sync(place)
+        progress.finish("ordering")
+
+    def remove_old(self, current: int) -> None:
+        """Remove every snapshot but the current one, unless somebody reads it: the next writer tries again."""
+        for older in list_snapshots(self._folder):
+            if older != locate_snapshot(self._folder, current) and not is_read(older):
+                shutil.rmtree(older, ignore_errors=True)
+
+    def examine(self, connection: Connection) -> Iterator[tuple[str, str]]:
+        """Compare the snapshot in force with its manifest and with the rows."""
+        number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+        fingerprint, chroma = reading.meta(connection, "fingerprint"), locate_snapshot(self._folder, number) / CHROMA
+        try:
+            with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
+                _check_count(snapshot.folder / "lexical", len(snapshot.lexical), reading.counts(connection).sections)
+        except SnapshotError as error:
+            yield "words", str(error)
+            return
+        yield "words", ""
+        problem = ""
+        try:  # one of an older snapshot is made anew by the next `index`
+            if fingerprint and chroma.exists() and Manifest.read(chroma).snapshot == manifest_hash:
+                with contextlib.closing(VectorIndex(chroma, fingerprint, manifest_hash)) as vectors:
+                    _check_count(chroma, len(vectors), len(text_vectors.distinct_keys(connection, fingerprint)))
+        except SnapshotError as error:
+            problem = str(error)
+        yield "vectors in ChromaDB", problem
+
+    def list_old(self, current: int) -> list[str]:
+        """Return the folders of the other snapshots."""
+        return [str(path) for path in list_snapshots(self._folder) if path.name != f"snapshot-{current}"]
+
+
+def _check_count(part: Path, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise SnapshotError(f"{part} has {found:,} of {wanted:,}")
 
 
 # In PostgreSQL.

@@ -14,7 +14,7 @@ from pageindex.node import Node
 from pageindex.tree import nearest_siblings
 from retriever.errors import SnapshotError, UsageError
 from retriever.indexing.background import Background, read_background
-from retriever.indexing.snapshot import Snapshot, has_chroma
+from retriever.indexing.derived import Snapshot, has_chroma
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.query import Scope
 from retriever.searching.scope import Fields, Part, ScopedDocument, find_part, read_documents
