@@ -16,7 +16,7 @@ from retriever.indexes import split_reference
 from retriever.indexing.derived import renew_derived
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt
-from retriever.looking.freshness import Freshness, Watch, describe_state, read_status
+from retriever.looking.status import Freshness, Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.query import AskRequest
 from retriever.search import Found, search
@@ -32,7 +32,7 @@ from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, Simi
 if TYPE_CHECKING:
     from retriever.context import AnswerInContext, Piece
     from retriever.looking.browse import Excerpt
-    from retriever.looking.freshness import Status
+    from retriever.looking.status import Status
 
 ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer removed it meanwhile, and made anew
 

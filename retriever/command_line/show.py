@@ -23,7 +23,7 @@ from retriever.settings.layers import load_profile, profile_names, profile_summa
 from retriever.settings.schema import Profile, list_settings
 
 if TYPE_CHECKING:
-    from retriever.looking.freshness import Status
+    from retriever.looking.status import Status
     from retriever.retriever import Retriever
 
 

@@ -22,7 +22,7 @@ from retriever.files import Closing, absolute
 from retriever.indexes import find_index, index_request
 from retriever.indexing.request import IndexRequest, read_named_folders
 from retriever.indexing.update import update_index
-from retriever.looking.overview import read_overview, write_overview
+from retriever.looking.status import read_overview, write_overview
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge

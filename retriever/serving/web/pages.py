@@ -23,7 +23,7 @@ from retriever.errors import UsageError, name_program
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
-from retriever.looking.overview import read_overview
+from retriever.looking.status import read_overview
 from retriever.retriever import Retriever
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices, list_choices

@@ -1,0 +1,304 @@
+"""What an index holds and is about, whether its folders changed since, and what a question does about that."""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from retriever.display.phrases import pluralize
+from retriever.display.sanitize import code
+from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import describe_prefixes
+from retriever.errors import DocumentsError, RetrieverError, UsageError
+from retriever.indexing.changes import FolderChanges, detect_changes, list_known_folder
+from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
+from retriever.searching.open_index import OpenIndex, View
+from retriever.settings.schema import DocumentSettings, Profile
+from retriever.store import listing, reading
+from retriever.store.database import Connection
+from retriever.text import cut
+from retriever.trace import NoProgress
+from retriever.types import Degradation, IndexState, StageName
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What a look at the folders found."""
+
+    refreshed: int = 0  # files that were indexed anew because of it
+    stale: int = 0  # files that changed and were not
+    unseen: int = 0  # folders that could not be looked at
+    degraded: tuple[Degradation, ...] = ()  # what stood in the way
+
+
+class Watch:
+    """Looks at the folders of one index now and then; used by one thread at a time."""
+
+    def __init__(self, request: IndexRequest) -> None:
+        self._request = request
+        self._profile = request.profile
+        self._looked = float("-inf")
+        self._freshness = Freshness()
+
+    def refresh(self, index: OpenIndex) -> Freshness:
+        """Looks, if the last look is not too young, and indexes what changed when that is little."""
+        if index.store.is_shared:
+            return self._freshness
+        if time.monotonic() - self._looked < self._profile.refresh_seconds:
+            self._freshness = replace(self._freshness, refreshed=0)
+        else:
+            self._freshness = self._look(index)
+            self._looked = time.monotonic()
+        return self._freshness
+
+    def _look(self, index: OpenIndex) -> Freshness:
+        with index.view() as view:
+            diffs, problems = look_at_folders(view, self._profile.documents)
+            can_index = matches_config(view.connection, self._request)
+        changed = sum(map(len, diffs))
+        reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
+        found = Freshness(0, changed, len(problems), reasons)
+        # Many changed files would keep the question waiting: then the answer says how many are stale.
+        if changed > self._profile.refresh_max_files or not any(len(diff) or diff.touched for diff in diffs):
+            return found
+        from retriever.indexing.update import update_index  # what indexes is loaded where a file has changed
+
+        try:
+            if not can_index:  # a question does not make an index anew because it was asked with other settings
+                reason = "the index was made with other settings, or by another version"
+                raise UsageError(f"{reason}; index the documents again")
+            report = update_index(self._request, NoProgress())
+        except RetrieverError as error:  # what was found is what is known
+            trouble = Degradation(StageName.REFRESH, str(error))
+            return replace(found, degraded=(*found.degraded, trouble)) if changed else found
+        refreshed = report.added + report.changed + report.removed
+        return replace(found, refreshed=refreshed, stale=0)
+
+
+def look_at_folders(view: View, settings: DocumentSettings) -> tuple[list[FolderChanges], list[tuple[str, str]]]:
+    """Return what changed in each folder; and the folders that cannot be looked at, each with the reason."""
+    named = read_named_folders(view.store)
+    diffs, problems = list[FolderChanges](), list[tuple[str, str]]()
+    for folder in reading.folders(view.connection):
+        # An index from elsewhere may name any folder here: only those that this user named are looked at.
+        if folder.path not in named:
+            problems.append((folder.path, explain_refusal(folder.path)))
+            continue
+        known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
+        try:
+            listing = list_known_folder(folder, known, settings)
+        except DocumentsError as error:
+            problems.append((folder.path, str(error)))
+        else:
+            diffs.append(detect_changes(folder, known, listing, settings.max_file_bytes))
+    return diffs, problems
+
+
+def describe_state(view: View, freshness: Freshness) -> IndexState:
+    """What is searched, and how fresh it is."""
+    counts, named, folders = view.counts, read_named_folders(view.store), view.state.folders
+    return IndexState(
+        path=str(view.store),
+        folders=folders,
+        snapshot=view.number,
+        documents=counts.documents,
+        sections=counts.sections,
+        chunks=counts.chunks,
+        refreshed_files=freshness.refreshed,
+        stale_files=freshness.stale,
+        skipped_files=view.state.skipped,
+        unchecked_folders=max(freshness.unseen, sum(folder not in named for folder in folders)),
+        embedded_share=view.embedded_share,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What an index holds, and how it stands to its folders."""
+
+    index: IndexState
+    encoder: str  # the embedding model's kind and name
+    size_bytes: int  # of the index's folder
+    changed_files: tuple[str, ...]  # files that are new, different or gone since they were indexed
+    skipped: tuple[tuple[str, str], ...]  # what looks like a document and is not read, and why
+    broken_links: tuple[tuple[str, int, str, str], ...]  # (file, line, target as written, why it leads nowhere)
+    remarks: tuple[tuple[str, str], ...]  # files that are read, and what in them is not as it should be
+    forgotten: tuple[tuple[str, str], ...]  # what `forget` keeps out, each with how to take it back
+    prefixes: str  # what a served embedding model is given before each text; empty for other kinds
+
+
+def read_status(view: View, profile: Profile) -> Status:
+    """Return the status of an open index; the folders are looked at now, and not with the last question."""
+    from retriever.indexing.forget import list_forgotten  # a question reads the state alone
+
+    model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
+    diffs, problems = look_at_folders(view, profile.documents)
+    return Status(
+        index=describe_state(view, Freshness(0, sum(map(len, diffs)), len(problems))),
+        encoder=" ".join(filter(None, (profile.encoder.kind, model))),
+        size_bytes=view.store.size_bytes(),
+        changed_files=tuple(diff.folder.prefix + path for diff in diffs for path in diff.paths),
+        skipped=(*listing.skipped(view.connection), *problems),
+        broken_links=listing.broken_links(view.connection),
+        remarks=listing.warnings(view.connection),
+        forgotten=tuple(list_forgotten(view.connection)),
+        prefixes=describe_prefixes(profile.encoder),
+    )
+
+
+# What an index is about, in a few lines: its folders, what their index pages say of them, and its best known titles.
+#
+# Agents are told this before they ask, and a person sees it on the page without a question. It is read from the rows
+# alone, so that nothing else has to be opened for it. Titles and lines come from documents: they are quoted, cut and
+# sanitized, and shown only of folders that this user has named for the index.
+
+# The page that stands for its folder, by its name in lower case; the likeliest first.
+INDEX_PAGES = ("index", "readme", "_index", "home", "about")
+MAX_BELOW = 8  # folders that are named in an indexed folder
+MAX_TITLES = 12
+LINE_CHARS = 140
+TITLE_CHARS = 60
+MAX_CHARS = 2000
+MAX_BOILERPLATE = 0.5  # of a document whose title says something: more is a list of links, or a log
+
+
+@dataclass(frozen=True, slots=True)
+class FolderOverview:
+    """A folder with documents."""
+
+    node_id: str
+    name: str
+    """Of an indexed folder its own name, else its path in that, with a slash at its end."""
+    documents: int
+    sections: int
+    about: str
+    """What its index page says first; empty without one."""
+    below: tuple["FolderOverview", ...] = ()
+    """The folders in it with the most documents, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What an index is about."""
+
+    documents: int
+    sections: int
+    folders: tuple[FolderOverview, ...]
+    """The indexed folders."""
+    titles: tuple[str, ...]
+    """Of the documents that most others link to, then of those nearest to the top."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    key: int
+    path: str
+    title: str
+    boilerplate: float
+    sections: int
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def stem(self) -> str:
+        """Its file's name without the ending, in lower case."""
+        return PurePath(self.path).stem.casefold()
+
+
+def read_overview(connection: Connection, named: Collection[str] | None = None) -> Overview:
+    """What is in an index.
+
+    Args:
+        connection: in a snapshot.
+        named: the folders, absolute, whose documents may speak for themselves; None for all.
+    """
+    folders, titled = [], list[_Document]()
+    for folder in reading.folders(connection):
+        documents = [_Document(*row) for row in connection.execute(_DOCUMENTS, (folder.key,)).fetchall()]
+        # An index from elsewhere says how much it holds; its words reach no agent before its folder was named.
+        speaks = named is None or folder.path in named
+        titled += documents if speaks else []
+        inside: dict[str, list[_Document]] = {"": documents}
+        for document in documents:
+            top, sign, _ = document.path.partition("/")
+            if sign:
+                inside.setdefault(f"{top}/", []).append(document)
+        # The largest say what it is about; in order of their names they are found again.
+        largest = sorted(inside.keys() - {""}, key=lambda path: (-len(inside[path]), path))[:MAX_BELOW]
+        # Two folders of one name are told apart as they are in citations.
+        name = folder.prefix or PurePath(folder.path).name or "/"
+        whole, *below = (
+            FolderOverview(
+                f"{folder.prefix}{path or '/'}",
+                path or name,
+                len(inside[path]),
+                sum(document.sections for document in inside[path]),
+                _read_about(connection, path, inside[path]) if speaks else "",
+            )
+            for path in ("", *sorted(largest))
+        )
+        folders.append(replace(whole, below=tuple(below)))
+    counts = reading.counts(connection)
+    return Overview(counts.documents, counts.sections, tuple(folders), _find_best_titles(connection, titled))
+
+
+_DOCUMENTS = (
+    "SELECT document_key, path, documents.title, boilerplate, count(first_line) FROM documents"
+    " LEFT JOIN nodes USING (document_key) WHERE folder_key = ? GROUP BY document_key ORDER BY path"
+)
+_LINKED = (
+    "SELECT target.document_key, count(DISTINCT source.document_key) FROM links"
+    " JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id"
+    " WHERE target.document_key <> source.document_key GROUP BY target.document_key"
+)
+_SUMMARY = "SELECT summary FROM nodes WHERE document_key = ? AND summary NOT IN ('', title) ORDER BY node_key LIMIT 1"
+
+
+def _read_about(connection: Connection, path: str, documents: list[_Document]) -> str:
+    """What the index page of a folder says first."""
+    pages = {one.stem: one.key for one in reversed(documents) if one.folder == path.removesuffix("/")}
+    key = next((pages[name] for name in INDEX_PAGES if name in pages), None)
+    row = connection.execute(_SUMMARY, (key,)).fetchone() if key is not None else None
+    return cut(row[0], LINE_CHARS) if row else ""
+
+
+def _find_best_titles(connection: Connection, documents: list[_Document]) -> tuple[str, ...]:
+    linked = dict(connection.execute(_LINKED).fetchall())
+    titles: dict[str, str] = {}
+    # What others link to is what a reader should know first, then what is nearest to the top.
+    for one in sorted(documents, key=lambda one: (-linked.get(one.key, 0), one.path.count("/"), one.path)):
+        # A changelog or list of links says nothing, nor does the title of a page that stands for its folder.
+        if one.title and one.stem not in INDEX_PAGES and one.boilerplate <= MAX_BOILERPLATE:
+            title = " ".join(one.title.split())
+            titles.setdefault(title.casefold(), cut(title, TITLE_CHARS))
+    return tuple(titles.values())[:MAX_TITLES]
+
+
+def write_overview(overview: Overview, about: str = "") -> str:
+    """The overview as lines of Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
+
+    Args:
+        overview: of an index.
+        about: what the user says of it, before everything else.
+    """
+    held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
+    lines = [f"Indexed: {held}. What stands in code spans is quoted from the documents."]
+    lines += [cut(f"About them: {' '.join(about.split())}", MAX_CHARS // 2)] if about.strip() else []
+    for folder in overview.folders:
+        lines.append(f"- {_folder_line(folder)}")
+        lines += [f"  - {_folder_line(inner)}" for inner in folder.below]
+    if overview.titles:
+        lines.append(f"Titles: {', '.join(map(code, overview.titles))}")
+    kept, length = list[str](), 0
+    for line in lines:
+        length += len(line) + 1
+        if length <= MAX_CHARS or not kept:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _folder_line(folder: FolderOverview) -> str:
+    about = f": {code(folder.about)}" if folder.about else ""
+    return f"{code(cut(folder.name, LINE_CHARS))} ({pluralize(folder.documents, 'file')}){about}"
