@@ -18,9 +18,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from pageindex.corpus import IgnoreRules, read_ignore_file
 from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
-from pageindex.ignore import IgnoreRules, read_ignore_file
 from pageindex.node import Node
 from pageindex.units import split_text
 from retriever.display.phrases import find_highlights

@@ -1,27 +1,28 @@
 """A folder on disk as a sorted list of documents, and the text of each.
 
 Nothing here trusts the folder: links that leave it are not followed, only regular files are opened, and whatever is
-not read is named with its reason. Ignore rules are in `ignore.py`.
+not read is named with its reason.
 
 CorpusError
 ├── UnreadableFolderError       the folder to be indexed is missing or cannot be listed
 ├── UnreadableDocumentError     one file cannot be read as text
-└── IgnorePatternError          a pattern of the caller is no gitignore pattern (raised by `ignore.py`)
+└── IgnorePatternError          a pattern of the caller is no gitignore pattern
 """
 
 import errno
 import hashlib
 import os
+import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pageindex.formats import READERS, NotTextError, decode, to_markdown
-from pageindex.ignore import MAX_IGNORE_BYTES, CorpusError, IgnoreRules, read_ignore_file
+from pageindex.formats import READERS, NotTextError, decode, to_markdown, with_lf
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -78,6 +79,10 @@ def _read(path: str | os.PathLike[str], limit: int, *, follow_link: bool) -> tup
 MAX_FILE_BYTES = 10_000_000  # no document written by people is that long; a longer one is data
 
 
+class CorpusError(Exception):
+    """A folder or a file cannot be read as documents."""
+
+
 class UnreadableFolderError(CorpusError):
     """The folder to be indexed is missing or cannot be listed."""
 
@@ -92,6 +97,10 @@ class UnreadableDocumentError(CorpusError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.reason = reason
+
+
+class IgnorePatternError(CorpusError):
+    """A pattern of the caller is no gitignore pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +161,65 @@ class DocumentText:
     warnings: tuple[str, ...]  # what was replaced to make it text, as clauses
 
 
+# What is ignored.
+
+# In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to the
+# power of its wildcards, and whoever writes the .gitignore of a folder writes its names too.
+MAX_WILDCARDS = 3
+MAX_IGNORE_BYTES = 65_536  # of one file: so many of them are kept, parsed
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in one folder. Paths are relative to the top: the repository's folder, else the root."""
+
+    lead: str = ""  # what leads from the top to the root, such as `docs/`
+    caller: "GitIgnoreSpec | None" = None  # the caller's patterns, relative to the root: asked first
+    # One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns).
+    layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
+
+    def below(self, folder: str, spec: "GitIgnoreSpec") -> "IgnoreRules":
+        """These rules and the ones of a .gitignore in `folder`, relative to the top."""
+        return replace(self, layers=((len(folder) + 1 if folder else 0, spec), *self.layers))
+
+    def ignores(self, path: str) -> bool:
+        """Whether a path relative to the root is excluded; a folder's path ends with `/`, that of the root is empty."""
+        verdict = self.caller.check_file(path).include if self.caller else None
+        for skip, spec in self.layers if verdict is None else ():
+            verdict = spec.check_file((self.lead + path)[skip:]).include
+            if verdict is not None:
+                break
+        return bool(verdict)
+
+
+@lru_cache(maxsize=64)  # each look at a folder and at a file meets its .gitignore again
+def read_ignore_file(text: str) -> tuple["GitIgnoreSpec", tuple[str, ...]]:
+    """The patterns of a .gitignore, and which are not obeyed, as clauses; as git does, it passes over what is none."""
+    patterns, mistakes = [], []
+    for number, line in enumerate(with_lf(text.removeprefix("\ufeff")).split("\n"), start=1):
+        names = line.split("/")
+        if names.count("**") > MAX_WILDCARDS or any(name.count("*") > MAX_WILDCARDS for name in names):
+            mistakes.append(f"line {number} is not obeyed: more than {MAX_WILDCARDS} wildcards in one name")
+            continue
+        with suppress(IgnorePatternError):
+            _compile([line])
+            patterns.append(line)
+    return _compile(patterns), tuple(mistakes)
+
+
+def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # 12 ms, where there are patterns
+    from pathspec.patterns.gitignore import GitIgnorePatternError
+
+    try:
+        return GitIgnoreSpec.from_lines(patterns)
+    except (GitIgnorePatternError, re.error) as error:  # the latter of a range that runs backwards: `[z-a]`
+        raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
+
+
+# A folder, and its files.
+
+
 @dataclass(slots=True)
 class _Walk:
     root: str
@@ -196,18 +264,20 @@ class _Walk:
 
     def first_rules(self) -> IgnoreRules:
         """Those that hold in the root: the caller's, and those of the git repository that the root is a part of."""
-        rules = caller = IgnoreRules.of_caller(self.options.ignore)
-        for above in reversed(find_repository(self.root)):
-            if os.path.lexists(f"{above}/.gitignore"):
-                lead = f"{os.path.relpath(self.root, above)}/".replace(os.sep, "/")
-                path = f"{'../' * lead.count('/')}.gitignore"
-                rules = rules.around(lead, self.read_gitignore(f"{above}/.gitignore", path))
+        above = find_repository(self.root)
+        lead = f"{os.path.relpath(self.root, above[-1])}/".replace(os.sep, "/") if above else ""
+        rules = caller = IgnoreRules(lead, _compile(self.options.ignore) if self.options.ignore else None)
+        folders = lead.split("/")[:-1]
+        for depth, folder in enumerate(reversed(above)):
+            if os.path.lexists(f"{folder}/.gitignore"):
+                shown = f"{'../' * (len(above) - depth)}.gitignore"
+                rules = rules.below("/".join(folders[:depth]), self.read_gitignore(f"{folder}/.gitignore", shown))
         # Who names a folder that the repository ignores wants it read all the same.
         return caller if rules.ignores("") else rules
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
         path = f"{folder}/.gitignore" if folder else ".gitignore"
-        return rules.below(folder, self.read_gitignore(f"{self.root}/{path}", path))
+        return rules.below((rules.lead + folder).rstrip("/"), self.read_gitignore(f"{self.root}/{path}", path))
 
     def read_gitignore(self, file: str, path: str) -> "GitIgnoreSpec":
         """Return the patterns of a .gitignore; what is wrong with it is noted under the path that is shown."""

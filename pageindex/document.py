@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Broken, Link, LinkTargets, find_links, note_names, resolve_link
 from pageindex.markdown import Markdown, count_lines, parse_markdown
-from pageindex.node import PART_LEVEL, Node, NodeKind, Span, file_id, section_id
+from pageindex.node import PART_LEVEL, Node, NodeKind, Span
 from pageindex.outline import Section, divide, outline
 from pageindex.summary import extractive_summary, prose_sentences
 
@@ -66,7 +66,7 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
     for section in sections:
         child_titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
 
-    file_node = _make_file_node(file_id(id_prefix, path), path, own_texts[0], markdown, child_titles[0])
+    file_node = _make_file_node(id_prefix + path, path, own_texts[0], markdown, child_titles[0])
     placed = [Placed(file_node, None)]
     for section, own_text, titles in zip(sections, own_texts[1:], child_titles[1:], strict=True):
         parent = file_node if section.parent is None else placed[section.parent + 1].node
@@ -74,7 +74,7 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
         # A parent that the title only repeats, such as the file of a top heading, is not named twice.
         is_repeated = parent.title == section.heading.title
         node = Node(
-            id=section_id(parent.id, parent is file_node, section.slug),
+            id=f"{parent.id}{'#' if parent is file_node else '/'}{section.slug}",
             kind=NodeKind.SECTION,
             path=path,
             title=section.heading.title,
@@ -195,8 +195,3 @@ def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, st
     for document in documents:
         for node_id, link in document.links:
             yield node_id, link, resolve_link(link, document.path, targets[document.id_prefix])
-
-
-def find_linked_nodes(documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
-    """Return (source, target) node ids of the links that lead somewhere; see `resolve_links`."""
-    return ((source, target) for source, _, target in resolve_links(documents) if not isinstance(target, Broken))

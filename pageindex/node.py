@@ -138,16 +138,6 @@ _HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\n]+(?:\n[^\n]+)*
 _SILENT = re.compile(r"<!--.*?-->|^ {0,3}\[[^\]\n]+\]:[^\n]*$|^[ \t]*(?:[-*_][ \t]*){3,}$", re.DOTALL | re.MULTILINE)
 
 
-def file_id(prefix: str, path: str) -> str:
-    """Return the id of the file at `path`; `prefix` tells the folders of one index apart."""
-    return prefix + path
-
-
 def folder_id(prefix: str, path: str) -> str:
     """Return the id of the folder at `path`, with its closing `/`; the indexed folder itself is the empty path."""
     return f"{prefix}{path}/"
-
-
-def section_id(parent_id: str, parent_is_file: bool, slug: str) -> str:
-    """Return the id of the section called `slug` (unique among its siblings) below a file or another section."""
-    return f"{parent_id}{'#' if parent_is_file else '/'}{slug}"

@@ -44,7 +44,8 @@ class DocumentTree:
     @classmethod
     def from_documents(cls, documents: Iterable[Document]) -> DocumentTree:
         """The tree of parsed documents and their folders, sorted by path, with every link that leads somewhere."""
-        from pageindex.document import find_linked_nodes  # the parser: a tree of stored nodes does without its 60 ms
+        from pageindex.document import resolve_links  # the parser: a tree of stored nodes does without its 60 ms
+        from pageindex.links import Broken
 
         tree = cls()
         ordered = sorted(documents, key=lambda document: (document.id_prefix, document.path))
@@ -52,8 +53,9 @@ class DocumentTree:
             folder = tree.add_folders(document.id_prefix, document.path)
             for placed in document.nodes:
                 tree.add(placed.node, placed.parent_id or folder)
-        for source, target in find_linked_nodes(ordered):
-            tree.link(source, target)
+        for source, _, target in resolve_links(ordered):
+            if not isinstance(target, Broken):
+                tree.link(source, target)
         return tree
 
     def add_folders(self, id_prefix: str, document_path: str) -> str:

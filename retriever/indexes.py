@@ -20,8 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pageindex.corpus import UnreadableDocumentError, find_document, has_documents, list_files
-from pageindex.ignore import CorpusError
+from pageindex.corpus import CorpusError, UnreadableDocumentError, find_document, has_documents, list_files
 from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
 from retriever.files import absolute, is_folder, writing_to
 from retriever.indexing.request import (

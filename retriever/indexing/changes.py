@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pageindex.corpus import (
+    CorpusError,
     CorpusOptions,
     DocumentText,
     Listing,
@@ -18,7 +19,6 @@ from pageindex.corpus import (
     read_document,
 )
 from pageindex.formats import READERS
-from pageindex.ignore import CorpusError
 from retriever.errors import DocumentsError
 from retriever.protocols import Progress
 from retriever.settings.schema import DocumentSettings

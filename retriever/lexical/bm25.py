@@ -71,11 +71,7 @@ class LexicalIndex:
         version = load_column(folder, "version", np.int64)
         if not np.array_equal(version, _version()):
             raise SnapshotError(f"{folder}: made by another version of this program; index the documents again")
-        postings = load_postings(folder)
-        weights = load_column(folder, "weights", np.float64)
-        if len(weights) != len(postings.rows):
-            raise SnapshotError(f"{folder}: the lexical index does not add up; index the documents again")
-        return cls(postings, weights.view(np.float64))
+        return cls(load_postings(folder), load_column(folder, "weights", np.float64))
 
     def __len__(self) -> int:
         return len(self._postings.keys)
@@ -112,20 +108,13 @@ class LexicalIndex:
         return part
 
     def find_holding(self, terms: Collection[str]) -> IntArray:
-        """Return the keys of the nodes that hold every one of the terms, ascending; of none where no term is given.
-
-        Raises:
-            SnapshotError: the files are damaged.
-        """
+        """Return the keys of the nodes that hold every one of the terms, ascending; of none where no term is given."""
         self._load(terms)
         columns = [self._postings.rows[self._column(self._postings.find(term))] for term in dict.fromkeys(terms)]
         rows = min(columns, key=len, default=np.empty(0, np.int32))
         for column in columns:
             rows = rows[_locate(rows, column)[0]]
-        try:
-            return self._postings.keys[rows]
-        except IndexError as error:
-            raise SnapshotError("the lexical index is damaged; index the documents again") from error
+        return self._postings.keys[rows]
 
     def search(self, tokens: Sequence[str], limit: int) -> KeyRanking:
         """The best nodes, `limit` at most, that hold at least one of the tokens; a repeated token counts as often."""
@@ -141,19 +130,16 @@ class LexicalIndex:
         self._load(counts)
         columns = [(column, count) for token, count in counts.items() for column in self._find(token)]
         scores = np.zeros(len(self))
-        try:
-            for column, count in columns:
-                weights = self._weights[column]
-                np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
-            rows = self._candidates(scores, [column for column, _ in columns], limit)
-            # Equal scores in the order of the rows, which is that of the keys.
-            order = np.argsort(-scores[rows], kind="stable")
-            if with_ties and len(order) > limit:
-                limit = int((scores[rows] >= scores[rows[order[limit - 1]]]).sum())
-            order = order[:limit]
-            return tuple(zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True))
-        except IndexError as error:
-            raise SnapshotError("the lexical index is damaged; index the documents again") from error
+        for column, count in columns:
+            weights = self._weights[column]
+            np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
+        rows = self._candidates(scores, [column for column, _ in columns], limit)
+        # Equal scores in the order of the rows, which is that of the keys.
+        order = np.argsort(-scores[rows], kind="stable")
+        if with_ties and len(order) > limit:
+            limit = int((scores[rows] >= scores[rows[order[limit - 1]]]).sum())
+        order = order[:limit]
+        return tuple(zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True))
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
         """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words."""
@@ -192,10 +178,8 @@ class LexicalIndex:
 
     def _describe(self, columns: Sequence[slice]) -> QuestionTerm:
         documents = max(column.stop - column.start for column in columns)
-        nodes = max(1, self._nodes)
-        frequency = min(max(1, documents), nodes)  # more than all nodes only in a damaged file
-        rarity = log1p((nodes - frequency + 0.5) / (frequency + 0.5))
-        return QuestionTerm(documents, rarity)
+        frequency = max(1, documents)
+        return QuestionTerm(documents, log1p((max(1, self._nodes) - frequency + 0.5) / (frequency + 0.5)))
 
     def _candidates(self, scores: FloatArray, columns: Sequence[slice], limit: int) -> IntArray:
         """Rows among which the `limit` best are, ascending; each holds a word of the question."""

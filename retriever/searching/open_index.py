@@ -1,6 +1,5 @@
 """An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,9 +29,6 @@ from retriever.vectors import ExactIndex
 if TYPE_CHECKING:
     from retriever.lexical.spelling import Spellings
     from retriever.vectors import VectorIndex
-
-
-COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.
@@ -326,7 +322,7 @@ class View:
             how: by a scan of all vectors, or by ChromaDB's graph.
 
         Raises:
-            SnapshotError: ChromaDB's vectors are not those of the index.
+            SnapshotError: ChromaDB's vectors cannot be searched.
         """
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         asks_chroma = how in APPROXIMATE and self.part is None and self.can_ask_chroma
@@ -334,13 +330,7 @@ class View:
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
         rows = reading.select(self.connection, query, [key for key, _ in nearest], self.fingerprint)
-        texts = text_vectors.near_texts(rows, vector)
-        # A bit that flipped in ChromaDB's files shows here, and a record that it cannot read, which it leaves out.
-        exact = {text.key: text.cosine for text in texts}
-        is_off = any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest)
-        if is_off or len(exact) < min(limit, len(search)):
-            raise SnapshotError("the vectors are not those of the index; index the documents again")
-        return texts
+        return text_vectors.near_texts(rows, vector)
 
     @cached_property
     def scan(self) -> ExactIndex:

@@ -16,8 +16,7 @@ import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
 from retriever.store.own_files import writer_lock
-from retriever.types import Answer, FloatMatrix
-from retriever.vectors import Neighbours, VectorIndex
+from retriever.types import Answer
 from tests.damage import A_FOLDER, HARMS, damage
 from tests.program import PROJECT, slow
 from tests.scenarios import chapter_pages
@@ -255,26 +254,3 @@ def test_a_disk_that_fills_up_leaves_what_answers_and_is_no_trouble_afterwards(t
         shelf.update()
         assert said(answers(shelf)) == ""
         assert shelf.ask("another text number 3").hits[0].node_id == "mail.md#mail"
-
-
-@pytest.mark.parametrize("wrong", ["one is missing", "one is far off", "one is unknown"])
-def test_vectors_that_are_not_those_of_the_index_are_not_believed(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, wrong: str
-) -> None:
-    truth = answers(shelf)
-    search = VectorIndex.search
-
-    def astray(index: VectorIndex, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        (nearest,) = search(index, queries, limit)
-        first, *others = nearest
-        changed = {
-            "one is missing": others,
-            "one is far off": [(first[0], first[1] - 0.01), *others],
-            "one is unknown": [(10**6, first[1]), *others],
-        }
-        return [changed[wrong]]
-
-    monkeypatch.setattr(VectorIndex, "search", astray)
-    hurt = answers(shelf)
-    assert all_same(hurt, truth)
-    assert all("answered without it" in said([answer]) for answer in hurt)

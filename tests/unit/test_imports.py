@@ -104,7 +104,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
 LAYERS = {
     "pageindex": [
         "decoding plain_yaml",
-        "formats ignore front_matter",
+        "formats front_matter",
         "corpus",
         "markdown",
         "node",

@@ -133,18 +133,11 @@ def test_a_change_for_other_documents_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-FILES = ["version", "keys", "lengths", "vocabulary", "term_starts", "starts", "rows", "counts", "weights"]
-
-
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("harm", ["deleted", "emptied", "half of it", "without its last byte", "other type", A_FOLDER])
+@pytest.mark.parametrize("name", ["version", "vocabulary", "rows"])
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "half of it", A_FOLDER])
 def test_a_damaged_file_is_noticed_on_opening(tmp_path: Path, name: str, harm: str) -> None:
     build_lexical(tmp_path / "l", {key: ["one", "two", f"w{key}"] for key in range(50)})
-    file = tmp_path / "l" / f"{name}.npy"
-    if harm == "other type":
-        np.save(file, np.zeros(50, np.float32))
-    else:
-        damage(file, harm, random.Random(0))
+    damage(tmp_path / "l" / f"{name}.npy", harm, random.Random(0))
     with pytest.raises(SnapshotError, match="index the documents again"):
         LexicalIndex.open(tmp_path / "l")
 
