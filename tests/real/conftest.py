@@ -1,13 +1,11 @@
 """What the tests of the real things share."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pageindex.corpus import DocumentText, SourceFile, read_document
-from tests.program import PROJECT
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.scripted_server import ScriptedServer, scripted_server
 from tests.real.served import indexed
@@ -35,7 +33,7 @@ def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 @pytest.fixture
 def ollama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    """Answers by the function `answered` of the module; what it wrote is remembered for this test alone."""
+    """Answers by the function `answered` of the module, with a cache folder of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with scripted_server(getattr(request.module, "answered", lambda asked: {})) as script:
         yield script
@@ -52,21 +50,6 @@ def trap() -> Iterator[tuple[str, list[str]]]:
 
     with serving(Trap) as server:
         yield server.url, visits
-
-
-@pytest.fixture
-def few(tmp_path: Path) -> Path:
-    """Four questions on the larder, beside expansions of them that hold the answers."""
-    larder = PROJECT / "tests" / "eval_corpus"
-    lines = (larder / "larder.jsonl").read_text(encoding="utf-8").splitlines()[:4]
-    (tmp_path / "few.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    made = []
-    for question in map(json.loads, lines):
-        gold = question["gold"][0]
-        page = (larder / "larder" / gold["file"]).read_text(encoding="utf-8").splitlines()
-        made.append({"id": question["id"], "hyde": [" ".join(page[gold["start_line"] - 1 : gold["end_line"]])]})
-    (tmp_path / "few.expansions.jsonl").write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
-    return tmp_path / "few.jsonl"
 
 
 @pytest.fixture

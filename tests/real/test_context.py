@@ -7,19 +7,7 @@ import pytest
 
 from retriever.context import load_token_counter
 from tests.program import Cli
-from tests.shelf import NEVER_REFRESH, PAGES, Shelf
-
-LONG = "# Ships\n\n" + "".join(
-    f"Ship number {number} carries {'coal' if number != 70 else 'a purple walrus'} to the north.\n\n"
-    for number in range(120)
-)
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    shelf = Shelf(tmp_path_factory.mktemp("context"), {**PAGES, "ships.md": LONG})
-    shelf.update()
-    return shelf
+from tests.shelf import NEVER_REFRESH, Shelf
 
 
 def lines_of(shelf: Shelf, file: str, first: int, last: int) -> str:
@@ -39,16 +27,6 @@ def test_what_is_quoted_is_what_the_files_say(shelf: Shelf) -> None:
         assert piece.text == lines_of(shelf, piece.file, piece.span.first, piece.span.last)
     quoted = {node_id for piece in context.pieces for node_id in piece.node_ids}
     assert quoted >= {hit.node_id for hit in found.answer.hits} - {section.node_id for section in context.left_out}
-
-
-def test_a_long_section_is_cut_around_the_passage_that_matched(shelf: Shelf) -> None:
-    with shelf.open(**NEVER_REFRESH) as retriever:
-        context = retriever.context("a purple walrus", max_tokens=300).context
-    piece = next(piece for piece in context.pieces if piece.file == "ships.md")
-    assert "purple walrus" in piece.text
-    assert piece.text == lines_of(shelf, "ships.md", piece.span.first, piece.span.last)
-    assert piece.cut_from
-    assert context.tokens <= 300
 
 
 def test_the_command_line_prints_the_page_or_its_parts(

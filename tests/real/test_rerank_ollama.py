@@ -57,19 +57,6 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
     assert stage.note == "8 candidates, 1 call"
 
 
-def test_what_the_model_is_shown(shelf: Shelf, ollama: ScriptedServer) -> None:
-    ollama.answer = preferring("Blight")
-    ask(shelf, ollama, {"passage_chars": 60})
-    (asked,) = ollama.asked
-    assert asked.properties == {"best_first"}
-    assert QUESTION in asked.material
-    assert QUESTION not in asked.instructions
-    shown = {item["titles"]: item for item in asked.candidates}
-    assert "leaves" in shown["Tomatoes > Blight"]["passage"]
-    assert all(len(item["passage"]) <= 60 for item in shown.values())
-    assert asked.body["options"]["temperature"] == 0
-
-
 def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ollama: ScriptedServer) -> None:
     plain = shelf.ask(QUESTION, top_k=8)
     last = plain.hits[2].title

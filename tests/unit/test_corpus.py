@@ -2,7 +2,6 @@
 
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -163,32 +162,6 @@ def test_the_folder_itself(tmp_path: Path) -> None:
         list_files(tmp_path / "file.md")
     (tmp_path / "empty").mkdir()
     assert list_files(tmp_path / "empty").files == ()
-
-
-@pytest.fixture
-def deep_folder(tmp_path: Path) -> Iterator[Path]:
-    """2,100 folders in one another; taken apart afterwards, because shutil.rmtree is recursive."""
-    here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(2100):  # step by step: the whole path is longer than the system takes at once
-        os.mkdir("d", dir_fd=here)
-        inner = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = inner
-    os.close(here)
-    yield tmp_path
-    outer, first = tmp_path / "outer", tmp_path / "d"
-    while first.exists():
-        first.rename(outer)
-        if (outer / "d").exists():
-            (outer / "d").rename(first)
-        outer.rmdir()
-
-
-def test_folders_deeper_than_the_stack_and_the_longest_path(deep_folder: Path) -> None:
-    make(deep_folder, "d/d/a.md", "z.md")
-    assert paths(deep_folder) == ["d/d/a.md", "z.md"]
-    assert list(skipped(deep_folder).values()) == ["the folder cannot be listed: file name too long"]
-    (deep_folder / "d/d/a.md").unlink()
 
 
 @pytest.mark.parametrize(

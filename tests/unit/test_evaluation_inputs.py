@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from retriever.errors import UsageError
 from retriever.evaluation.questions import Gold, Question, read_questions
-from scripts.make_questions import main
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 
@@ -59,35 +57,3 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "latin.jsonl").write_bytes('{"id": "é"}'.encode("latin-1"))
     with pytest.raises(UsageError, match=name):
         read_questions(tmp_path / name)
-
-
-GUIDE = """# Guide
-
-Intro.
-
-## Drying wild mushrooms
-
-Slice them thinly, and lay them on a rack in a warm and airy room for two days, or in an oven at forty degrees
-for six hours. How long they keep afterwards is told in [the page on storage](storage.md#keeping-dried-food).
-
-## Usage
-
-Short words in the title ask nothing, even when the section goes on and on for more than twenty words, as this one does
-by saying nothing much at all.
-
-## Keeping a long title without text
-
-Too short.
-"""
-
-
-def test_the_script_prints_what_eval_reads(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
-    (tmp_path / "docs" / "bad.md").write_bytes(b"\0\0")
-    done = CliRunner().invoke(main, [str(tmp_path / "docs")])
-    assert done.exit_code == 0
-    assert "skipped bad.md" in done.stderr
-    (question,) = read_questions(write(tmp_path / "questions.jsonl", *done.stdout.splitlines())).questions
-    assert (question.kind, question.question) == ("heading", "Drying wild mushrooms")
-    assert question.gold == (Gold("guide.md", 5, 9),)

@@ -1,7 +1,6 @@
 """Expanding a question, but for the model and the index: what is asked, what is used of the answer, what is kept."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from retriever.expansion.prompt import (
     count_terms,
 )
 from retriever.expansion.screening import find_entities, find_exact_names, reason_too_short, screen
-from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.queries import average_vectors, normalize_weights, weigh_queries, weigh_words
@@ -144,12 +142,3 @@ def test_a_word_counts_by_the_texts_that_hold_it() -> None:
         fox: 1.0,
         hen: 0.25,
     }
-
-
-def test_bm25_counts_a_word_as_often_as_its_weight_says(tmp_path: Path) -> None:
-    build_lexical(tmp_path / "index", {1: ["red", "fox"], 2: ["fox", "fox", "hen"], 3: ["owl"]})
-    index = LexicalIndex.open(tmp_path / "index")
-    twice = index.search_weighted({"fox": 2.0, "red": 1.0}, 3)
-    assert twice == index.search(["fox", "red", "fox"], 3)
-    half = dict(index.search_weighted({"fox": 1.0, "red": 0.5}, 3))
-    assert half == {key: pytest.approx(score / 2) for key, score in twice}

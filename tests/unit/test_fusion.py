@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Span
 from retriever.searching.fusion import (
-    NEIGHBOR_WEIGHT,
     best_of_each,
     fuse,
     rank_by_distance_and_rank,
@@ -36,11 +35,7 @@ def scores_of(candidates: Sequence[Candidate]) -> dict[str, float]:
     return {candidate.node_id: round(candidate.score, 9) for candidate in candidates}
 
 
-def with_method(method: str) -> Profile:
-    return Profile(fusion=method)  # type: ignore[arg-type]  # a Literal
-
-
-RRF, BLENDED = with_method("rrf"), with_method("blended")
+RRF, BLENDED = Profile(fusion="rrf"), Profile(fusion="blended")
 
 
 def test_sums_done_by_hand() -> None:
@@ -65,14 +60,6 @@ def test_blended_sums_done_by_hand() -> None:
     (piece, *_) = found[0].evidence
     assert (piece.source, piece.rank, piece.score, round(piece.share, 9)) == ("semantic", 1, 0.8, 0.55)
     assert [scale_over_list(scored(Source.SEMANTIC, **same)) for same in ({"a": 0.3}, {})] == [[1.0], []]
-
-
-def test_a_neighbour_never_passes_the_hit_that_brought_it_in() -> None:
-    direct = [scored(Source.SEMANTIC, a=0.9, b=0.3)]
-    best = fuse(direct, BLENDED)[0]
-    found = fuse([*direct, scored(Source.NEIGHBORS, NEIGHBOR_WEIGHT, n=0.75 * best.score)], BLENDED)
-    assert scores_of(found)["n"] == round(0.1 * 0.75 * best.score, 9)
-    assert found[0].node_id == "a"
 
 
 lists = st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True), min_size=1, max_size=4)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi  # noqa: TID253 - the definition that the scores are held to
 
-from retriever.errors import SnapshotError, StorageError
+from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 from tests.damage import A_FOLDER, damage
 
@@ -147,9 +147,3 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("retriever.lexical.tokens.RULES", 99)
     with pytest.raises(SnapshotError, match="another version"):
         LexicalIndex.open(tmp_path / "l")
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="keep the index elsewhere"):
-        build_lexical(tmp_path / "file" / "l", {})

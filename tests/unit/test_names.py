@@ -148,17 +148,9 @@ def test_a_document_of_headings_alone_is_shown_as_it_is() -> None:
     assert find_holders(parse_document("a.md", "").nodes) == find_holders(parse_document("a.md", "Milk\n").nodes) == {}
 
 
-@pytest.mark.parametrize("word", ["-FilterHashtable", "read_text", "fusion.py", "utf8", "HTTPServer"])
-def test_an_identifier_is_one_word_as_programs_have_them(word: str) -> None:
-    assert is_identifier(word)
-
-
-@pytest.mark.parametrize("question", ["lockfile", "Splatting", "git push", "", "what is X?"])
-def test_a_plain_word_or_sentence_is_no_identifier(question: str) -> None:
-    assert not is_identifier(question)
-
-
-def test_an_identifier_is_no_part_of_a_longer_word() -> None:
+def test_an_identifier_is_one_word_as_programs_have_them_and_no_part_of_a_longer_one() -> None:
+    assert all(map(is_identifier, ("-FilterHashtable", "read_text", "fusion.py", "utf8", "HTTPServer")))
+    assert not any(map(is_identifier, ("lockfile", "Splatting", "git push", "", "what is X?")))
     assert holds_identifier("use `-filterhashtable @{}`", "-FilterHashtable")
     assert not holds_identifier("System.Collections.Hashtables", "Hashtable")
     assert holds_identifier("xHashtable, Hashtable.", "hashtable")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pageindex.document import parse_document
 from pageindex.markdown import References
 from pageindex.node import Node
-from pageindex.summary import boilerplate, extractive_summary, link_density, prose_sentences
+from pageindex.summary import boilerplate, extractive_summary, link_density
 
 
 def summary(text: str, *titles: str, max_chars: int = 420) -> str:
@@ -29,6 +29,7 @@ def summary(text: str, *titles: str, max_chars: int = 420) -> str:
         ("/// note | Title\n\nText.\n\n///\n\n{* ../docs_src/a.py *}", "Text."),
         (":::tip\nText.\n:::", "Text."),
         ("> [!NOTE] Title\n> Quoted.", "Quoted."),
+        ("> ```console\n> $ cargo run\n> ```\n>\n> The compiler complains.\n", "The compiler complains."),
         ("!!! tip\n\n    Indented.", ""),
         ("{{#include a.rs}}\n\n[r]: a.md\n\n***\n\nText.", "Text."),
         ("import A from './a'\nexport const x = 1\n\nText.", "Text."),
@@ -107,8 +108,3 @@ def test_a_page_of_links_is_one_in_the_mean_of_its_sections() -> None:
 def test_nothing_takes_long() -> None:
     for sign in ("[", "[a](", "https://", "[](", "("):
         assert 0.0 <= link_density(sign * 300_000) <= 1.0
-
-
-def test_code_in_a_quote_is_no_prose() -> None:
-    quoted = "> ```console\n> $ cargo run\n> ```\n>\n> The compiler complains.\n"
-    assert list(prose_sentences(quoted, References())) == ["The compiler complains."]
