@@ -7,21 +7,20 @@ of a second. What a trial did wrong is a list of sentences, empty when it did no
 import contextlib
 import gc
 import importlib
-import json
-import os
-import select
+import multiprocessing
 import shutil
-import signal
 import sqlite3
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from retriever.errors import RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store.store import open_store
 from retriever.upkeep.doctor import examine_index
@@ -31,17 +30,8 @@ from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 DEADLINE_S = 30.0
 """A command that takes longer hangs: none of them needs two seconds when nothing is in its way."""
 ASKED = (*QUESTIONS[:2], "text 3 of 9", "text 5 of 12")
+SAYS_WHY = ("NoIndexError", "IndexDamagedError")
 Answers = list[list[tuple[str, float]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    value: Any = None
-    """What it returned, in JSON."""
-    error: str = ""
-    """The error that it ended with, one of ours; empty when there was none."""
-    wrong: str = ""
-    """Any other end."""
 
 
 @dataclass(slots=True)
@@ -58,78 +48,58 @@ class Stage:
     seconds: float = 0.0
 
 
-def in_a_child(work: Callable[[], object]) -> tuple[int, int]:
-    """A process that does the work, and where what it returns comes out."""
-    reading, writing = os.pipe()
-    process = os.fork()
-    if not process:
-        os.close(reading)
+def start(work: Callable[[], object]) -> tuple[BaseProcess, Connection]:
+    """A process that does the work, and where what it returns comes out, beside the error that it ended with."""
+    fork = multiprocessing.get_context("fork")
+    reading, writing = fork.Pipe(duplex=False)
+
+    def run() -> None:
         try:
-            message: dict[str, object] = {"value": work()}
-        except RetrieverError as error:
-            message = {"error": f"{type(error).__name__}: {error}"}
-        except BaseException as error:
-            message = {"wrong": f"{type(error).__name__}: {error}"}
-        os.write(writing, json.dumps(message).encode())
-        os._exit(0)
-    os.close(writing)
+            writing.send((work(), ""))
+        except Exception as error:
+            writing.send((None, f"{type(error).__name__}: {error}"))
+
+    process = fork.Process(target=run)
+    process.start()
+    writing.close()
     return process, reading
 
 
-def ended(process: int, reading: int, deadline_s: float = DEADLINE_S) -> Ended:
-    """Waits for a child; one that hangs is killed."""
-    content = b""
-    until = time.monotonic() + deadline_s
-    with open(reading, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
-            block = pipe.read(1 << 16)
-            if not block:
-                break
-            content += block
-        else:
-            os.kill(process, signal.SIGKILL)
-    status = os.waitpid(process, 0)[1]
-    if not content:
-        return Ended(wrong=f"it hung for {deadline_s:.0f} s" if time.monotonic() > until else f"status {status}")
-    return Ended(**json.loads(content))
+def finish(process: BaseProcess, reading: Connection, seconds: float = DEADLINE_S) -> tuple[Any, str]:
+    """What the work returned, and its error; one that hangs is killed."""
+    try:
+        ended = reading.recv() if reading.poll(seconds) else (None, f"it hung for {seconds:.0f} s")
+    except EOFError:
+        ended = None, "it died"
+    process.kill()
+    process.join()
+    return ended
 
 
-def result(work: Callable[[], object]) -> Any:  # noqa: ANN401 - whatever the work returns, by way of JSON
-    done = ended(*in_a_child(work))
-    assert not done.error + done.wrong, done
-    return done.value
+def result(work: Callable[[], object]) -> Any:  # noqa: ANN401 - whatever the work returns
+    value, error = finish(*start(work))
+    assert not error, error
+    return value
 
 
-def asked(shelf: Shelf) -> tuple[Answers, list[str]]:
+def ask(shelf: Shelf) -> tuple[Answers, list[str]]:
     """Hits of all questions, and what was degraded about them."""
     with shelf.open(refresh_max_files=0, top_k=8) as reader:
         answers = [reader.search(question) for question in ASKED]
-    hits = [[(node, round(score, 9)) for node, score in found(answer)] for answer in answers]
-    return json.loads(json.dumps(hits)), [sentence for answer in answers for sentence in map(str, answer.degraded)]
+    return [found(answer) for answer in answers], [text for answer in answers for text in map(str, answer.degraded)]
 
 
-def is_partial(sentence: str) -> bool:
-    """Whether an answer says that not all vectors are there."""
-    return "of the texts are embedded so far" in sentence
-
-
-def problems(shelf: Shelf) -> list[str]:
+def find_problems(shelf: Shelf) -> list[str]:
     """What the doctor finds."""
-    return [
-        f"doctor: {item.name}: {item.says}"
-        for item in examine_index(open_store(shelf.index))
-        if item.level != "well" and not item.says.endswith("kept out by `forget`")
-    ]
+    findings = examine_index(open_store(shelf.index))
+    return [f"doctor: {item.name}: {item.says}" for item in findings if item.level != "well"]
 
 
 def stored(shelf: Shelf) -> set[tuple[str, bytes]]:
     """The models and texts whose vectors are in the index, whatever state it is in."""
-    path = shelf.index / "index.sqlite"
-    try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as rows:
-            return set(rows.execute("SELECT fingerprint, text_hash FROM vectors"))
-    except sqlite3.Error:
-        return set()
+    with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(shelf.index / "index.sqlite")) as rows:
+        return set(rows.execute("SELECT fingerprint, text_hash FROM vectors"))
+    return set()
 
 
 def staged(scenario: Scenario, place: Path) -> Stage:
@@ -140,15 +110,21 @@ def staged(scenario: Scenario, place: Path) -> Stage:
     result(lambda: scenario.prepare(shelf) and None)
     if shelf.index.exists():
         shutil.copytree(shelf.index, shelf.place / "before")
-        looked = ended(*in_a_child(lambda: asked(shelf)))  # a damaged index cannot be asked
-        stage.before = None if looked.error else looked.value[0]
-    import_alike(lambda: _finished(stage))
+        looked, error = finish(*start(lambda: ask(shelf)))  # a damaged index cannot be asked
+        stage.before = None if error else looked[0]
+    import_alike(lambda: act(stage))
     put_back(stage)
     begun = time.monotonic()
-    stage.needed = result(lambda: (stage.scenario.act(stage.shelf), stage.shelf.encoder.encoded)[1])
+    stage.needed, stage.after, *_ = result(lambda: act(stage))
     stage.seconds = time.monotonic() - begun
-    stage.after = result(lambda: asked(shelf))[0]
     return stage
+
+
+def act(stage: Stage) -> tuple[int, Answers, list[str], list[str]]:
+    """Does what is interrupted elsewhere: how many texts that embeds, and the index afterwards."""
+    stage.scenario.act(stage.shelf)
+    embedded = stage.shelf.encoder.encoded
+    return embedded, *ask(stage.shelf), find_problems(stage.shelf)
 
 
 def import_alike(work: Callable[[], object]) -> None:
@@ -172,50 +148,29 @@ def put_back(stage: Stage) -> None:
 
 
 def killed(stage: Stage, share: float) -> list[str]:
-    """Kills the command after this share of its time; what is wrong then."""
+    """Kills the command after this share of its time; what is wrong then, with the state and with the next command."""
+    shelf, wrong = stage.shelf, list[str]()
     put_back(stage)
-    at_first = stored(stage.shelf)
-    process, reading = in_a_child(lambda: stage.scenario.act(stage.shelf) and None)
+    at_first = stored(shelf)
+    process, _ = start(lambda: act(stage))
     time.sleep(share * stage.seconds)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    os.close(reading)
-    return aftermath(stage, len(stored(stage.shelf) - at_first))
-
-
-def aftermath(stage: Stage, kept: int) -> list[str]:
-    """What is wrong after an interruption: with the state that it left, and with the next command."""
-    shelf, wrong = stage.shelf, []
-    if stage.before is not None:
-        between = ended(*in_a_child(lambda: asked(shelf)))
-        if between.error or between.wrong:
-            wrong.append(f"the index cannot be asked: {between}")
-        elif between.value[0] not in (stage.before, stage.after) and not any(map(is_partial, between.value[1])):
-            wrong.append("an answer is of no state that the command goes through")
-    else:  # nothing was there that could be asked: an error that says why, or answers of what there is
-        between = ended(*in_a_child(lambda: asked(shelf)))
-        says_why = between.error.startswith(("NoIndexError", "IndexDamagedError"))
-        if not says_why and (between.wrong or between.error):
-            wrong.append(f"neither an error that says why nor an answer: {between}")
-        elif not says_why and between.value[0] != stage.after and not any(map(is_partial, between.value[1])):
-            wrong.append(f"neither the answers of the finished index nor a word on what they lack: {between}")
-    again = ended(*in_a_child(lambda: _finished(stage)))
-    if again.error or again.wrong:
-        return [*wrong, f"the next command failed: {again}"]
-    embedded, answers, degraded, found = again.value
-    wrong += found + [f"degraded: {sentence}" for sentence in degraded]
+    process.kill()
+    process.join()
+    kept = len(stored(shelf) - at_first)
+    between, error = finish(*start(lambda: ask(shelf)))
+    if error:
+        wrong += [] if stage.before is None and error.startswith(SAYS_WHY) else [f"it cannot be asked: {error}"]
+    elif between[0] not in (stage.before, stage.after) and "of the texts are embedded so far" not in str(between[1]):
+        wrong.append("an answer is of no state that the command goes through")
+    again, error = finish(*start(lambda: act(stage)))
+    if error:
+        return [*wrong, f"the next command failed: {error}"]
+    embedded, answers, degraded, problems = again
     if answers != stage.after:
         wrong.append("the answers are not those of an index made in one go")
     if embedded > max(0, stage.needed - kept):
         wrong.append(f"{embedded} texts were embedded, {kept} of {stage.needed} had been")
-    return wrong
-
-
-def _finished(stage: Stage) -> tuple[int, Answers, list[str], list[str]]:
-    stage.scenario.act(stage.shelf)
-    embedded = stage.shelf.encoder.encoded
-    found = problems(stage.shelf)
-    return embedded, *asked(stage.shelf), found
+    return [*wrong, *problems, *degraded]
 
 
 READERS = 4
@@ -224,51 +179,35 @@ TEXTS = ("# Mail\n\nA letter with a stamp.\n", "# Mail\n\nA parcel on a train.\n
 
 
 def between_states(place: Path, seconds: float) -> tuple[int, list[str]]:
-    """How many answers there were, and what was wrong about some."""
+    """How many answers there were, and what was wrong about some, while one writes and others read."""
     shelf = Shelf(place, PAGES)
-    states = []
-    for text in TEXTS:
-        shelf.write("mail.md", text)
-        result(lambda: shelf.update() and None)
-        states.append(result(lambda: _answer(shelf)))
-    import_alike(lambda: (shelf.update(), _answer(shelf)))
-    until = time.monotonic() + seconds
-    children = [in_a_child(lambda: _read(shelf, states, until)) for _ in range(READERS)]
-    children.append(in_a_child(lambda: _write(shelf, until)))
-    outcomes = [ended(*child, deadline_s=seconds + 30) for child in children]
-    wrong = [f"{item.error}{item.wrong}" for item in outcomes if item.error or item.wrong]
-    reports = [item.value for item in outcomes if item.value is not None]
-    wrong += [text for asked, texts in reports for text in texts]
-    return sum(asked for asked, _ in reports), wrong
+    states: list[object] = []
 
-
-def _answer(shelf: Shelf) -> list[tuple[str, float]]:
-    with shelf.open(**NEVER_REFRESH) as reader:
-        return [(node, round(score, 9)) for node, score in found(reader.search(QUESTION))]
-
-
-def _read(shelf: Shelf, states: list[object], until: float) -> tuple[int, list[str]]:
-    """One retriever that stays open, and now and then a new one beside it."""
-    asked, wrong, seen = 0, [], set[int]()
-    with shelf.open(**NEVER_REFRESH) as lasting:
-        while time.monotonic() < until:
-            answer = lasting.search(QUESTION)
-            hits = json.loads(json.dumps([(node, round(score, 9)) for node, score in found(answer)]))
-            wrong += [f"an answer of no state: {hits}"] if hits not in states else []
-            wrong += [text for text in map(str, answer.degraded) if "answered without it" not in text]
-            seen.add(answer.index.snapshot)
-            if asked % 10 == 0 and json.loads(json.dumps(_answer(shelf))) not in states:
-                wrong.append("a new reader saw no state")
-            asked += 1
-    if len(seen) < 2:
-        wrong.append(f"process {os.getpid()} saw one snapshot only")
-    return asked, wrong
-
-
-def _write(shelf: Shelf, until: float) -> tuple[int, list[str]]:
-    number = 0
-    while time.monotonic() < until:
+    def write(number: int) -> None:
         shelf.write("mail.md", TEXTS[number % 2])
         shelf.update()
-        number += 1
-    return 0, []
+
+    def read(until: float) -> tuple[int, list[str]]:
+        asked, wrong = 0, []
+        with shelf.open(**NEVER_REFRESH) as lasting:
+            while time.monotonic() < until:
+                answer = lasting.search(QUESTION)
+                asked += 1
+                wrong += [] if found(answer) in states else [f"an answer of no state: {found(answer)}"]
+                wrong += [text for text in map(str, answer.degraded) if "answered without it" not in text]
+        return asked, wrong
+
+    def keep_writing(until: float) -> tuple[int, list[str]]:
+        number = 0
+        while time.monotonic() < until:
+            write(number := number + 1)
+        return 0, []
+
+    for number in range(len(TEXTS)):
+        result(partial(write, number))
+        states.append(result(lambda: found(shelf.ask(QUESTION, **NEVER_REFRESH))))
+    until = time.monotonic() + seconds
+    children = [start(lambda: read(until)) for _ in range(READERS)] + [start(lambda: keep_writing(until))]
+    outcomes = [finish(*child, seconds + 30) for child in children]
+    wrong = [error for _, error in outcomes if error] + [text for done, _ in outcomes if done for text in done[1]]
+    return sum(done[0] for done, _ in outcomes if done), wrong

@@ -1,9 +1,5 @@
 """Another embedding model: words answer until everything is embedded, and no vectors of two models are mixed."""
 
-import os
-import signal
-import sys
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,8 +9,7 @@ from retriever.store.store import open_store
 from retriever.types import Answer
 from retriever.upkeep.doctor import examine_index
 from tests.scenarios import pages
-from tests.shelf import PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
-from tests.trials import ended, in_a_child
+from tests.shelf import PAGES, QUESTIONS, CountingEncoder, Interrupting, Shelf, found, same_hits
 
 OTHER_MODEL = {"encoder": {"document_prefix": "passage: ", "query_prefix": "query: "}}
 """The bundled model with prefixes: as many numbers in a vector, and other ones."""
@@ -46,29 +41,17 @@ def test_the_index_is_as_one_made_at_once(tmp_path: Path) -> None:
     assert index_folders([shelf.docs], shelf.index, settings=OTHER_MODEL).embedded == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="it forks")
-@pytest.mark.parametrize(("call", "kept"), [(1, 0), (3, 4)], ids=["before the first", "between"])
-def test_a_change_that_is_killed_goes_on_and_embeds_nothing_twice(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, call: int, kept: int
+def test_a_change_that_is_interrupted_goes_on_and_embeds_nothing_twice(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("retriever.indexing.update.TEXTS_AT_ONCE", 2)
-    put_vectors, calls = sys.modules["retriever.store.writing"].put_vectors, count(1)
-
-    def deadly(*args: object) -> None:
-        if next(calls) == call:
-            os.kill(os.getpid(), signal.SIGKILL)
-        put_vectors(*args)
-
-    def change() -> int:
-        monkeypatch.setattr("retriever.store.writing.put_vectors", deadly)
-        return shelf.update(encoder=CountingEncoder(fingerprint=OTHER)).embedded
-
-    assert ended(*in_a_child(change)).wrong == f"status {signal.SIGKILL}"
     again = CountingEncoder(fingerprint=OTHER)
+    with pytest.raises(KeyboardInterrupt):
+        shelf.update(encoder=again, progress=Interrupting("embedding", 4))
     answer = shelf.ask("which stamp pays for a letter?", encoder=again)
-    assert (answer.hits[0].node_id, answer.index.embedded_share) == ("mail.md#mail/stamps", kept / 8)
+    assert (answer.hits[0].node_id, answer.index.embedded_share) == ("mail.md#mail/stamps", 4 / 8)
     assert "of the texts are embedded so far" in str(answer.degraded[0])
-    assert shelf.update(encoder=again).embedded == again.encoded == 8 - kept
+    assert (shelf.update(encoder=again).embedded, again.encoded) == (4, 8)
     answer = shelf.ask("which stamp pays for a letter?", encoder=again)
     assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
     assert not [item for item in examine_index(open_store(shelf.index)) if item.level == "problem"]
