@@ -2,23 +2,21 @@
 
 import random
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
-from retriever.store.own_files import writer_lock
+from retriever.store.own_files import share_snapshot, writer_lock
 from retriever.types import Answer
 from tests.damage import A_FOLDER, HARMS, damage
-from tests.program import PROJECT, slow
+from tests.program import slow
 from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 from tests.small_disk import read_only, small_disk
@@ -99,32 +97,8 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     assert shelf.encoder.encoded == 0
 
 
-HOLD = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from retriever.store.own_files import share_snapshot, writer_lock
-index = Path(sys.argv[2])
-with writer_lock(index, 5) if sys.argv[3] == "write" else share_snapshot(index / "snapshot-1"):
-    print("ready", flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def another_process(shelf: Shelf, doing: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that reads snapshot 1, or writes, until its standard input is closed."""
-    command = [sys.executable, "-c", HOLD, str(PROJECT), str(shelf.index), doing]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process
-        process.stdin.close()
-
-
-def test_an_old_generation_stays_while_another_process_reads_it(shelf: Shelf) -> None:
-    with another_process(shelf, "read"):
+def test_an_old_generation_stays_while_somebody_reads_it(shelf: Shelf) -> None:
+    with share_snapshot(shelf.index / "snapshot-1"):
         for number in range(2, 4):
             shelf.write("new.md", f"# New\n\nword {number}\n")
             shelf.update()
@@ -164,21 +138,24 @@ def test_several_threads_share_a_retriever(shelf: Shelf) -> None:
 
 
 def test_a_second_writer_waits_and_then_names_the_first(shelf: Shelf) -> None:
-    with another_process(shelf, "write") as other:
+    with writer_lock(shelf.index, 0):
         with pytest.raises(IndexLockedError, match="another process is writing to the index"):
             shelf.update(wait_s=0.1)
         shelf.write("new.md", "# New\n\nword\n")
         answer = shelf.ask("word")
         assert answer.index.stale_files == 1
         assert any("another process is writing" in sentence for sentence in map(str, answer.degraded))
-        assert other.stdin is not None
-        threading.Timer(0.2, other.stdin.close).start()
+    held = threading.Event()
+
+    def hold() -> None:
+        with writer_lock(shelf.index, 5):
+            held.set()
+            time.sleep(0.2)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold)
+        held.wait()
         assert shelf.update(wait_s=20).added == 1
-    with another_process(shelf, "write") as other:  # the lock of a killed process blocks nobody
-        other.send_signal(signal.SIGKILL)
-        other.wait()
-        shelf.write("newer.md", "# Newer\n\nword\n")
-        assert shelf.update().added == 1
 
 
 def test_a_read_only_index_answers(shelf: Shelf) -> None:

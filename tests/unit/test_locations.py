@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.errors import NoIndexError, UsageError
+from retriever.errors import UsageError
 from retriever.files import absolute
 from retriever.indexes import find_index
 
@@ -54,11 +54,6 @@ def test_the_name_of_an_index_is_a_file_name(home: Path, name: str) -> None:
     assert place.name.isprintable()
     assert " " not in place.name
     assert len(os.fsencode(place.name)) < 255
-
-
-def test_nothing_yet() -> None:
-    with pytest.raises(NoIndexError, match=r"nothing has been indexed yet; run: python -m retriever index"):
-        choose([], None)
 
 
 def test_the_index_that_changed_last_is_meant(home: Path) -> None:
