@@ -23,8 +23,7 @@ from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node
 from pageindex.units import split_text
-from retriever.display.phrases import find_highlights
-from retriever.display.sanitize import sanitize
+from retriever.display.phrases import find_highlights, sanitize
 from retriever.embedding import bundled_counter
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize

@@ -19,8 +19,7 @@ from itertools import chain, compress, takewhile
 from operator import attrgetter
 
 from pageindex.node import Span
-from retriever.display.phrases import CITATION_STATES, VERDICTS
-from retriever.display.sanitize import code, fence, sanitize
+from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sanitize
 from retriever.embedding import bundled_counter
 from retriever.errors import IndexLockedError, UsageError
 from retriever.indexing.request import FolderAccess

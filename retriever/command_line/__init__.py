@@ -22,8 +22,8 @@ GROUPS = {
         "export": ("index:export", "Write an index into one file, for another machine."),
         "import": ("index:import_file", "Make an index of an exported one."),
         "doctor": ("index:doctor", "Check the installation and the index, and repair it."),
-        "postgres": ("team:postgres", "Make the tables of an index in PostgreSQL."),
-        "worker": ("team:worker", "Embed the texts of an index in PostgreSQL, beside other workers."),
+        "postgres": ("index:postgres", "Make the tables of an index in PostgreSQL."),
+        "worker": ("index:worker", "Embed the texts of an index in PostgreSQL, beside other workers."),
     },
     "For programs and browsers": {
         "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),

@@ -29,8 +29,9 @@ from retriever.display.phrases import (
     format_duration,
     format_refresh_command,
     pluralize,
+    sanitize,
+    sanitize_line,
 )
-from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.trace import Spent
 
 if TYPE_CHECKING:

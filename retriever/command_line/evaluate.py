@@ -11,8 +11,7 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import QUIET, Page
-from retriever.display.phrases import pluralize
-from retriever.display.sanitize import sanitize_line
+from retriever.display.phrases import pluralize, sanitize_line
 from retriever.errors import RetrieverError
 from retriever.evaluation.measures import Estimate
 from retriever.evaluation.questions import read_questions

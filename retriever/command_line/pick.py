@@ -24,8 +24,7 @@ from prompt_toolkit.styles import Style
 from retriever.command_line import options
 from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import VERDICTS, find_highlights
-from retriever.display.sanitize import sanitize_line
+from retriever.display.phrases import VERDICTS, find_highlights, sanitize_line
 from retriever.errors import RetrieverError, UsageError
 from retriever.query import AskRequest, Scope
 from retriever.settings.schema import merge

@@ -24,8 +24,9 @@ from retriever.display.phrases import (
     format_fields,
     format_section,
     make_editor_link,
+    sanitize,
+    sanitize_line,
 )
-from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import name_program
 
 if TYPE_CHECKING:

@@ -18,9 +18,7 @@ from retriever.embedding.encoder import (
 )
 from retriever.errors import EncoderError
 from retriever.served.address import find_key, ollama_url, server_url
-from retriever.served.ollama import OllamaServer
-from retriever.served.openai import OpenAIServer
-from retriever.served.server import ModelServer
+from retriever.served.server import ModelServer, OllamaServer, OpenAIServer
 from retriever.served.transport import ServedError, retry
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from retriever.api import open_retriever
 from retriever.display.json import dump
-from retriever.display.sanitize import open_templates
+from retriever.display.phrases import open_templates
 from retriever.errors import UsageError
 from retriever.evaluation.measures import (
     Estimate,

@@ -5,8 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from retriever.display.phrases import pluralize
-from retriever.display.sanitize import code
+from retriever.display.phrases import code, pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.encoder import describe_prefixes
 from retriever.errors import DocumentsError, RetrieverError, UsageError

@@ -20,7 +20,7 @@ from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.served.address import find_key, server_url
-from retriever.served.openai import OpenAIServer
+from retriever.served.server import OpenAIServer
 from retriever.served.transport import Limits, RefusedError, ServedError
 from retriever.settings.schema import RerankSettings
 

@@ -2,9 +2,7 @@
 
 address    which addresses may be asked, and the key for one
 transport  HTTP within limits: the one place where deadlines, silence and sizes are counted, and tries
-server     what the servers of both kinds share: their limits, and what a fault means
-ollama     Ollama's own API, by its client
-openai     OpenAI's API, as most other servers speak it, with /rerank beside it
+server     one model on one server, of Ollama or behind OpenAI's API: what it is asked, and what a fault means
 task       what a model is asked to write, how its answer is read, and how fast it is
 generator  looks at the model, asks it, makes an answer of a stream, and asks again where that may help
 """

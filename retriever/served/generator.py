@@ -17,9 +17,7 @@ from urllib.parse import urlsplit
 
 from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, TaskTooLongError, WrongAnswerError
 from retriever.served.address import find_key, ollama_url, server_url
-from retriever.served.ollama import OllamaServer
-from retriever.served.openai import OpenAIServer
-from retriever.served.server import ModelInfo, ModelServer, StreamPiece
+from retriever.served.server import ModelInfo, ModelServer, OllamaServer, OpenAIServer, StreamPiece
 from retriever.served.task import (
     BYTES_PER_TOKEN,
     Measured,

@@ -1,14 +1,17 @@
-"""What the servers of both kinds share: what they are asked, for how long, and what a fault means."""
+"""One model on one server, of Ollama or behind OpenAI's API: what it is asked, and what a fault means."""
 
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from math import exp
-from typing import Any, ClassVar
+from math import exp, isfinite
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import httpx
 import numpy.typing as npt
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from retriever.errors import (
     CutAnswerError,
@@ -29,9 +32,19 @@ from retriever.served.transport import (
     ServedError,
     StrangeAnswerError,
     UnreachableError,
+    client_options,
+    find_message,
     one_line,
+    open_response,
+    read_events,
+    request_json,
+    translate_http_errors,
 )
 from retriever.settings.schema import LlmSettings
+
+if TYPE_CHECKING:
+    from ollama import ChatResponse, Client, ListResponse
+
 
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 ODDS = 10  # words that a server is asked for, with how likely they are
@@ -189,3 +202,241 @@ class ModelServer(ABC):
                 how = "; set encoder.max_tokens lower if a text is too long" if section == "encoder" else ""
                 return kind(f"the {self.program} at {url} refuses: status {status}: {said}{how}")
         return CutAnswerError(f"the connection to {url} broke before the answer was complete ({said})")
+
+
+# Ollama's own API, by its client.
+
+
+class OllamaServer(ModelServer):
+    """One model of Ollama, which writes and embeds; Ollama has no interface for rerankers."""
+
+    program = "Ollama"
+    may_think = False
+    start = "start it with `ollama serve`"
+    missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
+
+    def identity(self, limits: Limits) -> tuple[str, ...]:
+        """As `ModelServer.identity`, with the digest of the weights from the server's list of models."""
+        with self._client(limits) as client:
+            return ("ollama", self.model, str(self._find(client).digest))
+
+    def _find(self, client: "Client") -> "ListResponse.Model":
+        models = client.list().models
+        found = next((model for model in models if model.model in (self.model, f"{self.model}:latest")), None)
+        if found is None:
+            raise RefusedError(404, f"it has {', '.join(str(model.model) for model in models) or 'none'}")
+        return found
+
+    def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
+        """Return one vector for each text; the server is told to refuse what it would have to cut."""
+        with self._client(limits) as client:
+            return client.embed(self.model, texts, truncate=False).embeddings
+
+    def judge(self, instructions: str, material: str, limits: Limits) -> float:
+        """As `ModelServer.judge`; Ollama gives odds since 0.12.11."""
+        with self._client(limits) as client:
+            request = self._make_request(instructions, material, num_predict=1)
+            said = client.chat(**request, think=False, logprobs=True, top_logprobs=ODDS)
+        for word in said.logprobs or ():
+            return share_of_yes([(item.token, item.logprob) for item in word.top_logprobs or ()])
+        raise StrangeAnswerError("no logprobs")
+
+    def look_up(self, limits: Limits) -> ModelInfo:
+        """Return what Ollama says of the model."""
+        with self._client(limits) as client:
+            name = str(self._find(client).model)
+            shown = client.show(name)
+        lengths = (value for key, value in (shown.modelinfo or {}).items() if key.endswith(".context_length"))
+        context_length = next((length for length in lengths if isinstance(length, int)), None)
+        size = shown.details.parameter_size if shown.details else None
+        return self._make_info(name, context_length, size or "")
+
+    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
+        """As `ModelServer.stream`."""
+        options = {"num_predict": task.max_tokens + self.thought_tokens, "temperature": task.temperature, "seed": 7}
+        with self._client(limits) as client:
+            stream = client.chat(
+                **self._make_request(task.instructions, task.material, **options),
+                stream=True,
+                think="low" if self.is_gpt_oss else False,
+                format=task.answer.model_json_schema() if with_schema else None,
+            )
+            with closing(cast("Generator[ChatResponse]", stream)) as parts:
+                for part in parts:
+                    text, thought = part.message.content or "", part.message.thinking or ""
+                    if not part.done:
+                        yield StreamPiece(text, thought)
+                        continue
+                    read_s, written_s = (part.prompt_eval_duration or 0) / 1e9, (part.eval_duration or 0) / 1e9
+                    measured = Measured(part.prompt_eval_count or 0, read_s, part.eval_count or 0, written_s)
+                    yield StreamPiece(text, thought, part.done_reason, part.prompt_eval_count, measured)
+                    return
+
+    def _make_request(self, instructions: str, material: str, **options: float) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "messages": make_messages(instructions, material),
+            "options": {"num_ctx": self.llm.num_ctx, **options},
+            "keep_alive": self.llm.keep_alive_seconds,
+        }
+
+    @contextmanager
+    def _client(self, limits: Limits) -> "Iterator[Client]":
+        """Yield a client for one try; its connections are closed at the end, also by an interrupt."""
+        import ollama  # 335 ms
+
+        def drop_key(request: httpx.Request) -> None:  # the client sends the environment's OLLAMA_API_KEY to any host
+            request.headers.pop("authorization", None)
+
+        options = {"event_hooks": {"request": [drop_key]}, **client_options(limits, self.url)}
+        try:
+            with translate_http_errors(), ollama.Client(self.url, **options) as client:
+                yield client
+        except ConnectionError as error:  # the client's own, which hides the reason
+            raise UnreachableError(f"no connection to {self.url}") from error
+        except ollama.ResponseError as error:
+            raise RefusedError(error.status_code, str(error.error)) from error
+        # Lists where objects belong make the client look for attributes, and deep ones exhaust its JSON parser.
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise StrangeAnswerError(str(error)) from error
+
+
+# OpenAI's API, as LM Studio, llama.cpp's server, vLLM and hosted ones speak it, with /rerank beside it. The official
+# client is not used: it takes a second to import, checks nothing of what it is given, and passes over the comments by
+# which a server shows that it is alive; what is left of it here is the reading of events (`transport.read_events`).
+
+# Templates pass over names that they do not know.
+UNTHINKING = {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"}}
+
+
+def _find(first: str, *path: str | int) -> Any:  # noqa: ANN401 - as pydantic's Field
+    return Field(None, validation_alias=AliasPath(first, *path))
+
+
+class _Event(BaseModel):
+    """One event of a stream: what of it is used, and where it stands."""
+
+    text: str | None = _find("choices", 0, "delta", "content")
+    reasoning_content: str | None = _find("choices", 0, "delta", "reasoning_content")
+    reasoning: str | None = _find("choices", 0, "delta", "reasoning")
+    reason: str | None = _find("choices", 0, "finish_reason")
+    prompt_tokens: int | None = _find("usage", "prompt_tokens")
+    # What llama.cpp measures, by its own clock.
+    prompt_n: int | None = _find("timings", "prompt_n")
+    prompt_ms: float | None = _find("timings", "prompt_ms")
+    predicted_n: int | None = _find("timings", "predicted_n")
+    predicted_ms: float | None = _find("timings", "predicted_ms")
+    error: object = None
+
+    @property
+    def measured(self) -> Measured | None:
+        read_s, written_s = (self.prompt_ms or 0) / 1e3, (self.predicted_ms or 0) / 1e3
+        return Measured(self.prompt_n or 0, read_s, self.predicted_n, written_s) if self.predicted_n else None
+
+
+class OpenAIServer(ModelServer):
+    """One model behind one URL, which ends in /v1 for most servers."""
+
+    program = "OpenAI-compatible server"
+    may_think = True
+    start = "start it, or check the address"
+    missing = "{url} has no {model}: see {section}.model, and whether {section}.url has the whole path, such as /v1"
+
+    def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
+        """Return one vector for each text."""
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        content = request_json(f"{self.url}/embeddings", limits, body, self.key)
+        return _read_values(content, "data", "embedding", len(texts))
+
+    def rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
+        """Return the server's own score for each text, any finite number; ServedError."""
+        body = {"model": self.model, "query": question, "documents": list(texts), "top_n": len(texts)}
+        content = request_json(f"{self.url}/rerank", limits, body, self.key)
+        scores = _read_values(content, "results", "relevance_score", len(texts))
+        if not all(isinstance(score, int | float) and isfinite(score) for score in scores):
+            raise StrangeAnswerError("a score is no number")
+        return scores
+
+    def judge(self, instructions: str, material: str, limits: Limits) -> float:
+        """As `ModelServer.judge`."""
+        messages = make_messages(instructions, material)
+        body = {"model": self.model, "messages": messages, "max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
+        content = request_json(f"{self.url}/chat/completions", limits, body | UNTHINKING, self.key)
+        try:
+            (word,) = content["choices"][0]["logprobs"]["content"]
+            return share_of_yes([(str(item["token"]), float(item["logprob"])) for item in word["top_logprobs"]])
+        except (LookupError, TypeError, ValueError) as error:
+            raise StrangeAnswerError("no logprobs") from error
+
+    def look_up(self, limits: Limits) -> ModelInfo:
+        """Return what the server says of the model; a model that nobody named is the only one that it has."""
+        name, listed = self.llm.model, request_json(f"{self.url}/models", limits, key=self.key).get("data")
+        if not isinstance(listed, list):
+            raise StrangeAnswerError("no list of models")
+        models = {str(model["id"]): model for model in listed if isinstance(model, dict) and "id" in model}
+        found = next((known for known in models if known == name or known.endswith(f"/{name}")), None)
+        if found is None and len(models) == 1 and name == LlmSettings().model:
+            (found,) = models
+        if found is None and models:
+            raise RefusedError(404, f"it has {', '.join(list(models)[:20])}")
+        self.model = found or name
+        said = models.get(self.model, {})
+        lengths = (said.get("max_model_len"), said.get("context_length"))  # vLLM, OpenRouter
+        length = next((item for item in lengths if isinstance(item, int)), None) or self.ask_window(limits)
+        return self._make_info(self.model, length)
+
+    def ask_window(self, limits: Limits) -> int | None:
+        """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
+        root, nothing = self.url.removesuffix("/v1"), (ServedError, LookupError, TypeError, ValueError)
+        with suppress(*nothing):
+            models = request_json(f"{root}/api/v0/models", limits, key=self.key)["data"]
+            return int({model["id"]: model for model in models}[self.model]["loaded_context_length"])
+        with suppress(*nothing):
+            return int(request_json(f"{root}/props", limits, key=self.key)["default_generation_settings"]["n_ctx"])
+        return None
+
+    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
+        """As `ModelServer.stream`."""
+        max_tokens = task.max_tokens + self.thought_tokens
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": make_messages(task.instructions, task.material),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if with_schema:
+            schema = {"name": "answer", "schema": task.answer.model_json_schema()}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        usual = {**UNTHINKING, "seed": 7, "temperature": task.temperature, "max_tokens": max_tokens}
+        try:
+            yield from self._ask(body | usual, limits)
+        except RefusedError as error:
+            if error.status not in {400, 415, 422, 501}:
+                raise
+            # Hosted models refuse some of these, and have another name for `max_tokens`.
+            yield from self._ask(body | {"max_completion_tokens": max_tokens}, limits)
+
+    def _ask(self, body: Mapping[str, object], limits: Limits) -> Generator[StreamPiece]:
+        with open_response(f"{self.url}/chat/completions", limits, body, self.key) as response:
+            for data in read_events(response):
+                try:
+                    event = _Event.model_validate_json(data)
+                except ValidationError as error:
+                    first = error.errors(include_url=False, include_input=False)[0]
+                    raise StrangeAnswerError(str(first["msg"])) from error
+                if event.error is not None:
+                    raise RefusedError(-1, find_message(data.decode("utf-8", "replace")))
+                thought = event.reasoning_content or event.reasoning or ""
+                yield StreamPiece(event.text or "", thought, event.reason, event.prompt_tokens, event.measured)
+
+
+def _read_values(content: Mapping[str, Any], items: str, name: str, count: int) -> list[Any]:
+    """Return what each item has under a name, by the items' `index`, which may come in any order but each once."""
+    try:
+        values = {int(item["index"]): item[name] for item in content[items]}
+    except (LookupError, TypeError, ValueError) as error:
+        raise StrangeAnswerError(f"no `{items}` with `index` and `{name}`") from error
+    # Else two texts would change places.
+    if sorted(values) != list(range(count)) or len(content[items]) != count:
+        raise StrangeAnswerError(f"`{items}` has not one item for each of {count} texts")
+    return [values[place] for place in range(count)]

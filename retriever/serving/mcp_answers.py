@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, pluralize
-from retriever.display.sanitize import code, fence
+from retriever.display.phrases import CITATION_STATES, VERDICTS, code, explain_corrections, fence, pluralize
 from retriever.text import cut
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from retriever.display.phrases import STAGES
-from retriever.display.sanitize import code
+from retriever.display.phrases import STAGES, code
 from retriever.errors import (
     IndexLockedError,
     IndexUnusableError,

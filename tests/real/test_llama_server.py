@@ -126,7 +126,7 @@ def test_a_small_model_judges_each_candidate_by_its_odds(
     writer: str, odds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This one says them so seldom that they stand only among the odds of all its words."""
-    monkeypatch.setattr("retriever.served.openai.ODDS", odds)
+    monkeypatch.setattr("retriever.served.server.ODDS", odds)
     generator = open_generator(writer)
     write_speed(generator.identity, Speed(2000, 80))
     inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]

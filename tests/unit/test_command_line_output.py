@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 from retriever.command_line.console import Console, format_json
 from retriever.command_line.render import Page, show_answer
 from retriever.display.json import dump_answer, load
-from retriever.display.phrases import EDITOR_TEMPLATES, EDITOR_VARIABLE, find_highlights, make_editor_link
-from retriever.display.sanitize import sanitize, sanitize_line
+from retriever.display.phrases import (
+    EDITOR_TEMPLATES,
+    EDITOR_VARIABLE,
+    find_highlights,
+    make_editor_link,
+    sanitize,
+    sanitize_line,
+)
 from retriever.errors import UsageError
 from retriever.query import Dropped, ExpansionReport, Query
 from retriever.retriever import Retriever

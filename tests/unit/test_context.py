@@ -20,7 +20,7 @@ from retriever.context import (
     load_token_counter,
 )
 from retriever.display import phrases
-from retriever.display.sanitize import code, sanitize
+from retriever.display.phrases import code, sanitize
 from retriever.errors import UsageError
 from retriever.types import Verdict
 

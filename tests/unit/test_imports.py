@@ -28,7 +28,7 @@ LIGHT = (
     "import hybrid_retrieve, pageindex, retriever",
     "import pageindex.corpus, pageindex.document, pageindex.tree",
     "import retriever.errors, retriever.types, retriever.settings.schema, retriever.indexing.request",
-    "import retriever.display.phrases, retriever.display.sanitize",
+    "import retriever.display.phrases",
     *(f"assert hybrid_retrieve.main({words}) in (0, 2)" for words in (["--version"], ["--help"])),
     *(f"assert hybrid_retrieve.main({words}) == 0" for words in (["ask", "--help"], ["index", "--help"])),
 )

@@ -12,7 +12,7 @@ from pageindex.front_matter import read_front_matter
 from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
 from pageindex.outline import outline
 from pageindex.units import split_text
-from retriever.display.sanitize import sanitize, sanitize_line
+from retriever.display.phrases import sanitize, sanitize_line
 
 # fmt: off
 LINES = st.sampled_from([

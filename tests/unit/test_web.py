@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
-from retriever.display.sanitize import open_templates
+from retriever.display.phrases import open_templates
 from retriever.serving.web.site import Branch, Outline, draw_tree, join_only_section, make_question, suggest_questions
 
 PACKAGE = Path(__file__).parents[2] / "retriever"

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from pageindex.links import LinkKind
 from pageindex.node import Span
-from retriever.serving.web.pictures import locate_picture
-from retriever.serving.web.section_html import RenderOptions, render_markdown
+from retriever.serving.web.section_html import RenderOptions, locate_picture, render_markdown
 
 
 def shown(markdown: str, **around: object) -> str:

@@ -32,7 +32,6 @@ from retriever.errors import (
 )
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.pages import Pages
-from retriever.serving.web.pictures import POLICY as PICTURE_POLICY
 from retriever.serving.web.site import AskArguments, Text, read_query
 from retriever.trace import Spent
 
@@ -50,6 +49,7 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",

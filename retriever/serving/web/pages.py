@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, SkipValidation
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
 from retriever.display import phrases
-from retriever.display.sanitize import open_templates, sanitize_line
+from retriever.display.phrases import open_templates, sanitize_line
 from retriever.errors import UsageError, name_program
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
@@ -29,8 +29,13 @@ from retriever.searching.open_index import View
 from retriever.searching.scope import Choices, list_choices
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
-from retriever.serving.web.pictures import locate_picture, read_picture
-from retriever.serving.web.section_html import RenderOptions, highlight, render_markdown
+from retriever.serving.web.section_html import (
+    RenderOptions,
+    highlight,
+    locate_picture,
+    read_picture,
+    render_markdown,
+)
 from retriever.serving.web.site import (
     BEGINNINGS,
     MAX_READ,
@@ -184,11 +189,12 @@ class Pages:
         """Return what the page of an answer shows: the lines that are quoted, and of each other hit its passage."""
         hits = {hit.node_id: hit for hit in answer.hits}
         words = frozenset(answer.matched_words)
+        access = retriever.access  # is read anew whenever it is asked for
         with retriever.view() as view:
 
             def show(hit: Hit, lines: Span, name: str) -> Markup:
                 options = RenderOptions(words=words, title=hit.title, top_level=3, name=name)
-                return _render_lines(view, hit, lines, options, visit, retriever.access)
+                return _render_lines(view, hit, lines, options, visit, access)
 
             # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
             quotes = [
@@ -230,15 +236,16 @@ class Pages:
         """Return what a node id, a path or a name stands for: its text, or a list of what is below it."""
         visit = read_query(query, ReadVisit)
         retriever = self._open(visit.profile)
+        access = retriever.access
         with retriever.view() as view:
             outline = self._read_outline(view)
             named = outline.find(visit.node)
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
                 return self._list(outline, named, visit)
-            excerpt = read_excerpt(view.connection, visit.node, retriever.access)
+            excerpt = read_excerpt(view.connection, visit.node, access)
             # Lines that begin inside a block are read with what is above them in their section.
-            section = excerpt if named else read_excerpt(view.connection, excerpt.node_id, retriever.access)
+            section = excerpt if named else read_excerpt(view.connection, excerpt.node_id, access)
             above = section.text.split("\n")[: max(0, excerpt.span.first - section.span.first)]
             node = named or outline.tree.node(excerpt.node_id)
             label, shown = outline.label(node.id), _cut(excerpt, visit.passage)
@@ -252,12 +259,12 @@ class Pages:
                 first_line=first - len(above),
                 shown=(len(above), None),
             )
-            page = _render_text(view, shown.node_id, "\n".join([*above, text]), options, visit, retriever.access)
+            page = _render_text(view, shown.node_id, "\n".join([*above, text]), options, visit, access)
             following = ""
             if shown.span.last < excerpt.span.last:
                 file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
                 following = f"{file.id}:{shown.span.last + 1}-{excerpt.span.last}"
-            around = _find_around(view, outline, node, retriever.access)
+            around = _find_around(view, outline, node, access)
         return self._render(
             "document.html",
             visit,

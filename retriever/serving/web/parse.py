@@ -22,8 +22,17 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
 from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, split_attributes
-from retriever.serving.web.pictures import PICTURE_SUFFIXES
 
+# The pictures that a page shows, by their endings.
+PICTURE_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".avif": "image/avif",
+    ".svg": "image/svg+xml",
+}
 WHOLE_LINES = 40  # a block of code that is longer is cut where an excerpt begins in it
 MAX_COMMENT_LINES = 100
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
@@ -212,7 +221,7 @@ def _parse_wikilink(state: StateInline, silent: bool) -> bool:
     if found is None or not target or "\n" in found[0]:
         return False
     is_picture = found[0].startswith("!")
-    if is_picture and not target.lower().endswith(PICTURE_SUFFIXES):
+    if is_picture and not target.lower().endswith(tuple(PICTURE_TYPES)):
         return False
     if not silent:
         opening = state.push("image" if is_picture else "link_open", "", 0 if is_picture else 1)

@@ -4,12 +4,14 @@ HTML in a document is shown as text, without the tags that only lay it out; `<de
 page's own view of a section, to http, https or mail, or nowhere; a picture is one below an indexed folder, or is named.
 """
 
+import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape, unescape
 from itertools import groupby
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -21,11 +23,14 @@ from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, String
 
-from pageindex.links import LinkKind
+from pageindex.corpus import UnreadableDocumentError, find_document, read_file
+from pageindex.links import LinkKind, join_path
 from pageindex.node import Span
-from retriever.display.phrases import find_highlights
-from retriever.display.sanitize import sanitize
-from retriever.serving.web.parse import mark_passage, open_parser, parse_text
+from retriever.display.phrases import find_highlights, sanitize
+from retriever.errors import UsageError
+from retriever.indexing.request import FolderAccess
+from retriever.serving.web.parse import PICTURE_TYPES, mark_passage, open_parser, parse_text
+from retriever.store.reading import StoredFolder
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
 LONG_CODE_LINE = 30  # characters; longer lines may have to be scrolled, so the keyboard must reach them
@@ -311,3 +316,63 @@ class _Renderer(RendererHTML):
         """Return the class that an element has by itself, and what `mark_passage` gave it."""
         token.attrSet("class", " ".join(filter(None, (own_class, str(token.attrGet("class") or "")))))
         return self.renderAttrs(token)
+
+
+# The pictures of documents: files below the folders that this user has named. One is shown only where `index` would
+# list it, were it a document: no part of its path is hidden or ignored, and no link is on the way. It is sent as the
+# type that its name says and no other, with a policy under which nothing in it runs or loads.
+
+MAX_PICTURE_BYTES = 3_500_000
+# Where notes keep what is embedded by its name alone, beside the note or in a folder above it.
+EMBED_FOLDERS = ("", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
+
+
+def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAccess) -> tuple[bytes, str]:
+    """Return the picture of that name, and its media type.
+
+    Args:
+        folders: of the index.
+        name: the folder's prefix and the path in it, as in a node id.
+        access: which of the folders may be looked at, and which of their files are ignored.
+
+    Raises:
+        UsageError: there is none, or it is none that may be shown.
+    """
+    media_type = PICTURE_TYPES.get(PurePosixPath(name).suffix.lower())
+    # The longest prefix first: that of the first folder is empty, and every name begins with it.
+    for folder in sorted(folders, key=lambda folder: -len(folder.prefix)):
+        if media_type is None or not name.startswith(folder.prefix) or folder.path not in access.folders:
+            continue
+        path = name.removeprefix(folder.prefix)
+        try:
+            pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES), max_file_bytes=MAX_PICTURE_BYTES)
+            find_document(folder.path, path, pictures)
+            content = read_file(f"{folder.path}/{path}", MAX_PICTURE_BYTES)
+        except (UnreadableDocumentError, OSError, ValueError):
+            continue
+        return content, media_type
+    raise UsageError("there is no such picture below the indexed folders")
+
+
+def locate_picture(folder: str, document: str, source: str, *, by_name: bool) -> str:
+    """Return the path, relative to its folder, of the picture that a document shows; empty where there is none.
+
+    Args:
+        folder: the indexed folder, absolute; one that may be looked at.
+        document: the document's path in it.
+        source: as the document writes it, percent signs decoded.
+        by_name: whether it is looked for in the usual places, as Obsidian's `![[picture.png]]` is.
+    """
+    if not source.lower().endswith(tuple(PICTURE_TYPES)) or "\0" in source or "\\" in source:
+        return ""
+    above = document.split("/")[:-1]
+    places = [([], source)] if source.startswith("/") else [(above, source)]
+    if by_name and not source.startswith("/"):
+        # As Obsidian finds it: in the folder for attachments nearest to the note.
+        nearest_first = [above[:depth] for depth in range(len(above), -1, -1)]
+        places += [(folders, f"{name}/{source}") for folders in nearest_first for name in EMBED_FOLDERS]
+    for folders, name in places:
+        path = join_path(folders, name)
+        if path and os.path.isfile(os.path.join(folder, path)):  # noqa: PTH113, PTH118 - up to thirty for one picture
+            return path
+    return ""

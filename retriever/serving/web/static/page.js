@@ -150,14 +150,19 @@ async function lookAtShare() {
 // Asking
 
 let shown = location.pathname + location.search;
+let underWay = ""; // the address that is under way
 
 async function show(address, remember) {
+  if (underWay === address) return; // Enter in a filter submits the form, and so does the change of the filter
+  underWay = address;
   stopTyping();
   before = null;
   const page = document.getElementById("page");
   page.setAttribute("aria-busy", "true");
   try {
     const next = await fetched(address);
+    if (underWay !== address) return; // something else was asked meanwhile
+    underWay = "";
     page.replaceWith(next.getElementById("page"));
     document.title = next.title;
     document.body.className = next.body.className;
