@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.node import Span
-from pageindex.plain import drop_unseen, plain_lines
+from pageindex.units import plain_text
 from retriever import Hit, open_retriever
 from retriever.types import ShortAnswer
 
@@ -82,7 +82,7 @@ def overlaps(hit: Hit, span: Span, place: tuple[str, int, int]) -> bool:
 def read_lines(file: Path, start: int, end: int) -> str:
     """Return lines of a file as a page shows them."""
     lines = file.read_text(encoding="utf-8").split("\n")[start - 1 : end]
-    return " ".join(plain_lines(drop_unseen("\n".join(lines)))) or " ".join(lines)
+    return plain_text(lines) or " ".join(lines)
 
 
 def says(sentence: str, gold: str) -> bool:

@@ -40,6 +40,7 @@ _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)*")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
 _ATTRIBUTES = re.compile(rf"(?<=[)\]]){ATTRIBUTES}")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _SENTENCE_END = re.compile(r"""[.!?…]["')\]]*+\s+|(?<=[\u3002\uff01\uff1f])""")  # the last three are CJK
 _ENDINGS = (".", "!", "?", "…", ":", ";", ",", '"', "'", ")", "\u3002", "\uff01", "\uff1f")
 
@@ -108,7 +109,8 @@ def _find_prose_lines(text: str) -> Iterator[str]:
     fence = ""
     waiting: str | None = None  # one line behind: the second line of a table tells that the first one belongs to it
     in_table = False
-    for line in _drop_comments(text):
+    without = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text) if "<!--" in text else text
+    for line in without.split("\n"):
         before, fence = fence, fence_after(fence, line)
         line = "" if before or fence else line
         in_table = bool(line.strip()) and (in_table or bool(_TABLE_RULE.match(line)))
@@ -117,20 +119,6 @@ def _find_prose_lines(text: str) -> Iterator[str]:
         waiting = "" if in_table or _NOT_PROSE.match(line) or _CALLOUT.match(line) else line
     if waiting is not None:
         yield waiting
-
-
-def _drop_comments(text: str) -> Iterator[str]:
-    """Yield the lines of a text; what stands in HTML comments is left out."""
-    in_comment = False
-    for line in text.split("\n"):
-        kept, position = "", 0
-        while position < len(line):
-            mark = "-->" if in_comment else "<!--"
-            found = line.find(mark, position)
-            kept += "" if in_comment else line[position : found if found >= 0 else None]
-            position = len(line) if found < 0 else found + len(mark)
-            in_comment = in_comment != (found >= 0)
-        yield kept
 
 
 def boilerplate(nodes: Sequence[Node]) -> float:

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from pageindex.markdown import BlockKind
 from pageindex.node import Span
-from pageindex.plain import plain_lines
-from pageindex.units import read_unit_blocks
+from pageindex.units import plain_lines, read_unit_blocks
 from retriever.command_line.console import shorten_citation, terminal_columns
 from retriever.display.phrases import (
     CLOSEST_PASSAGES,

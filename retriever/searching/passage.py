@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pageindex.node import Node, NodeKind, Span
-from pageindex.plain import CELL
-from pageindex.units import Unit, UnitKind, split_units
+from pageindex.units import CELL, Unit, UnitKind, split_units
 from retriever.lexical.tokens import tokenize
 from retriever.searching.question_kind import QuestionKind
 from retriever.text import cut

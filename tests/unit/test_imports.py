@@ -108,7 +108,7 @@ LAYERS = {
         "corpus",
         "markdown",
         "node",
-        "outline links summary plain",
+        "outline links summary",
         "parts units",
         "document tree",
     ],
