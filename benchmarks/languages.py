@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import open_retriever
-from retriever.evaluation.questions import QuestionSet, read_questions
+from retriever.evaluation.measures import QuestionSet, read_questions
 from retriever.evaluation.results import EvaluationInput, System, ask_all, summarize
 
 NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"

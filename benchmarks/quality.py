@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
-from retriever.evaluation.measures import Estimate, find_interval, resample_means
-from retriever.evaluation.questions import read_questions
+from retriever.evaluation.measures import Estimate, find_interval, read_questions, resample_means
 from retriever.evaluation.results import HEADLINES, EvaluationInput, Summary, System, ask_all, summarize
 from retriever.query import Expansion
 

@@ -13,8 +13,7 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize, sanitize_line
 from retriever.errors import RetrieverError
-from retriever.evaluation.measures import Estimate
-from retriever.evaluation.questions import read_questions
+from retriever.evaluation.measures import Estimate, read_questions
 from retriever.evaluation.results import (
     DEPTH,
     HEADLINES,

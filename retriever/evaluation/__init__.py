@@ -1,6 +1,5 @@
-"""Questions with known answers -> how well a profile finds them, with intervals; the modules in the order of the flow.
+"""Questions with known answers -> how well a profile finds them, with intervals.
 
-questions  what is asked, which lines answer it, and which sections are right
-measures   a ranking -> recall, nDCG ...; means with intervals, differences with p-values
-results    every question through the real retriever; all measures, overall and by kind; and all of it as a page
+measures  what is asked, and which sections are right; a ranking -> recall, nDCG ...; means with intervals, p-values
+results   every question through the real retriever; all measures, overall and by kind; and all of it as a page
 """

@@ -24,12 +24,15 @@ from retriever.errors import UsageError
 from retriever.evaluation.measures import (
     Estimate,
     MeanDifference,
+    Question,
+    QuestionSet,
+    Sections,
     Values,
     difference,
     estimate,
     measure_ranking,
+    read_bytes,
 )
-from retriever.evaluation.questions import Question, QuestionSet, Sections, read_bytes
 from retriever.protocols import Progress
 from retriever.query import AskRequest, Expansion
 from retriever.settings.schema import merge

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.evaluation.questions import read_questions
+from retriever.evaluation.measures import read_questions
 from retriever.evaluation.results import (
     EvaluationInput,
     Summary,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import UsageError
-from retriever.evaluation.questions import Gold, Question, read_questions
+from retriever.evaluation.measures import Gold, Question, read_questions
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 

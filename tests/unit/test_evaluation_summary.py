@@ -8,7 +8,7 @@ import pytest
 
 from pageindex.document import parse_document
 from retriever.errors import UsageError
-from retriever.evaluation.questions import Gold, Question, QuestionSet, Sections
+from retriever.evaluation.measures import Gold, Question, QuestionSet, Sections
 from retriever.evaluation.results import (
     Outcome,
     PerQuestion,

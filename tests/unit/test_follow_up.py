@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from retriever.evaluation.questions import read_questions
+from retriever.evaluation.measures import read_questions
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
 from tests.program import PROJECT
 
