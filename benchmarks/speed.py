@@ -32,10 +32,10 @@ from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of,
 from retriever import open_retriever
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder
+from retriever.files import Manifest
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
 from retriever.settings.schema import Profile
-from retriever.store.own_files import Manifest
 from retriever.types import Answer
 from retriever.vectors import VectorIndex
 

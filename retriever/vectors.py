@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
-from retriever.files import writing_to
-from retriever.store.own_files import Manifest
+from retriever.files import Manifest, writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:

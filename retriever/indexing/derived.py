@@ -32,7 +32,18 @@ import numpy as np
 
 from pageindex.corpus import read_file
 from retriever.errors import SnapshotError
-from retriever.files import sync, writing_to
+from retriever.files import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    READERS_NAME,
+    Manifest,
+    is_read,
+    list_snapshots,
+    next_snapshot,
+    share_snapshot,
+    sync,
+    writing_to,
+)
 from retriever.lexical import tokens as tokenizer
 from retriever.lexical.bm25 import FORMAT, LexicalIndex, build_lexical, patch_lexical
 from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
@@ -43,16 +54,6 @@ from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
-from retriever.store.own_files import (
-    MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
-    READERS_NAME,
-    Manifest,
-    is_read,
-    list_snapshots,
-    next_snapshot,
-    share_snapshot,
-)
 from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.vectors import VectorIndex, write_vectors

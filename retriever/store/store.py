@@ -13,10 +13,9 @@ from typing import ClassVar
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from retriever.errors import UsageError
-from retriever.files import absolute, measure_folder
+from retriever.files import FILE_NAME, absolute, measure_folder, require_own, writer_lock
 from retriever.store import database
-from retriever.store.database import FILE_NAME, Connection, translate_sqlite_errors
-from retriever.store.own_files import require_own, writer_lock
+from retriever.store.database import Connection, translate_sqlite_errors
 
 SCHEMA = "hybrid_retrieve"
 """Where the tables are when the address names no schema."""

@@ -32,7 +32,7 @@ from retriever.errors import (
     RetrieverError,
     name_installer,
 )
-from retriever.files import is_folder, writing_to
+from retriever.files import FILE_NAME, LOGS, is_folder, writer_lock, writing_to
 from retriever.indexes import find_index, index_request
 from retriever.indexing.derived import open_derived, renew_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_named_folders
@@ -45,7 +45,6 @@ from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import LlmSettings, Profile
 from retriever.store import listing, reading, text_vectors
 from retriever.store.database import (
-    FILE_NAME,
     INDEX_FORMAT,
     PAGE_BYTES,
     Connection,
@@ -53,7 +52,6 @@ from retriever.store.database import (
     make_schema,
     translate_sqlite_errors,
 )
-from retriever.store.own_files import LOGS, writer_lock
 from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
 

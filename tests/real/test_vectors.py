@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from retriever.errors import EncoderError, SnapshotError
-from retriever.store.own_files import Manifest
+from retriever.files import Manifest
 from retriever.types import FloatMatrix
 from retriever.vectors import ExactIndex, VectorIndex, write_vectors
 from tests.damage import A_FOLDER, damage
