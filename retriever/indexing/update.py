@@ -34,7 +34,7 @@ from retriever.indexing.request import IndexReport, IndexRequest, explain_refusa
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
 from retriever.settings.schema import ChunkSettings
-from retriever.store import listing, reading, text_vectors, writing
+from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredFolder
 from retriever.store.writing import text_hash
@@ -117,7 +117,7 @@ def make_report(
         chunks=counts.chunks,
         embedded=embedded,
         prefixes="" if request.encoder else describe_prefixes(request.profile.encoder),
-        skipped=listing.skipped(connection),
+        skipped=reading.skipped(connection),
         seconds=time.perf_counter() - started,
         snapshot=reading.snapshot_number(connection),
     )

@@ -54,6 +54,21 @@ def load_tree(connection: Connection) -> DocumentTree:
     return tree
 
 
+def outline_tree(connection: Connection) -> DocumentTree:
+    """Every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
+    tree = DocumentTree()
+    rows = connection.execute(
+        "SELECT node_id, parent_id, prefix, documents.path, kind, nodes.title, level, first_line, last_line"
+        " FROM folders JOIN documents USING (folder_key) JOIN nodes USING (document_key)"
+        " ORDER BY folder_key, documents.path, node_key"
+    )
+    for node_id, parent_id, prefix, path, kind, title, level, first, last in rows:
+        span = None if first is None else Span(first, last)
+        node = Node(node_id, NodeKind(kind), path, title, level, (), span, "")
+        tree.add(node, parent_id or tree.add_folders(prefix, path))
+    return tree
+
+
 def load_tree_at(connection: Connection, reference: str) -> tuple[DocumentTree, str | None]:
     """The tree, and the id of the node that a reference names: None, for all of it, where that is empty.
 

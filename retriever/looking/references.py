@@ -6,9 +6,11 @@ file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them
 """
 
 import contextlib
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
@@ -19,10 +21,9 @@ from pageindex.outline import github_slug
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names
-from retriever.store import listing, reading
+from retriever.store import reading
 from retriever.store.database import Connection
-from retriever.store.listing import DocumentName, SectionName
-from retriever.store.reading import StoredNode
+from retriever.store.reading import StoredNode, read_titles
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
@@ -169,6 +170,61 @@ def only(reference: str, found: Sequence[str]) -> str:
     return found[0]
 
 
+# By the names that people know.
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentName:
+    """A document and what it is called."""
+
+    key: int
+    node_id: str
+    """Of its file."""
+    folder: str
+    """Absolute."""
+    path: str
+    """Relative to `folder`."""
+    title: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionName:
+    """A section and what it is called."""
+
+    key: int
+    """Of its document."""
+    node_id: str
+    title: str
+    anchor: str
+    breadcrumb: tuple[str, ...]
+
+
+def document_names(connection: Connection) -> list[DocumentName]:
+    """What each document is called, by folder and path."""
+    rows = connection.execute(
+        "SELECT document_key, prefix || documents.path, folders.path, documents.path, title, aliases"
+        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
+    )
+    return [
+        DocumentName(key, node_id, folder, path, title, tuple(json.loads(names)))
+        for key, node_id, folder, path, title, names in rows
+    ]
+
+
+def section_names(connection: Connection, document_key: int | None = None) -> list[SectionName]:
+    """What the sections of one document are called, or of all; each document's in their order."""
+    query = "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
+    if document_key is None:
+        rows = connection.execute(f"{query} ORDER BY document_key, node_key")
+    else:
+        rows = connection.execute(f"{query} AND document_key = ? ORDER BY node_key", (document_key,))
+    return [
+        SectionName(key, node_id, title, anchor, read_titles(breadcrumb))
+        for key, node_id, title, anchor, breadcrumb in rows
+    ]
+
+
 def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
     """Return the document (its key) and the id of the file or section that a reference names as people do.
 
@@ -176,18 +232,18 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
         UnknownReferenceError: none is called so; it says which are called nearly so.
         UsageError: there are several.
     """
-    documents = listing.document_names(connection)
+    documents = document_names(connection)
     wikilink = WIKILINK.fullmatch(reference.strip())
     name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
     named = match_documents(name, documents)
     if named and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
-        sections = [section for document in named for section in listing.section_names(connection, document.key)]
+        sections = [section for document in named for section in section_names(connection, document.key)]
         found, wanted = match_heading(heading, sections), heading.rpartition("#")[2]
         called = {fold(section.title): section.node_id for section in sections}
     elif named:
         return named[0].key, only(reference, [document.node_id for document in named])
     else:
-        wanted, sections = heading if sign and not name.strip() else name, listing.section_names(connection)
+        wanted, sections = heading if sign and not name.strip() else name, section_names(connection)
         found = match_title(wanted, sections)
         called = {fold(section.title): section.node_id for section in sections}
         for document in documents:  # a file has the title of its first section, and stands for it

@@ -13,7 +13,7 @@ from retriever.indexing.changes import FolderChanges, detect_changes, list_known
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
 from retriever.searching.open_index import OpenIndex, View
 from retriever.settings.schema import DocumentSettings, Profile
-from retriever.store import listing, reading
+from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.text import cut
 from retriever.trace import NoProgress
@@ -137,9 +137,9 @@ def read_status(view: View, profile: Profile) -> Status:
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=view.store.size_bytes(),
         changed_files=tuple(diff.folder.prefix + path for diff in diffs for path in diff.paths),
-        skipped=(*listing.skipped(view.connection), *problems),
-        broken_links=listing.broken_links(view.connection),
-        remarks=listing.warnings(view.connection),
+        skipped=(*reading.skipped(view.connection), *problems),
+        broken_links=reading.broken_links(view.connection),
+        remarks=reading.warnings(view.connection),
         forgotten=tuple(list_forgotten(view.connection)),
         prefixes=describe_prefixes(profile.encoder),
     )

@@ -8,8 +8,25 @@ from pageindex.corpus import UnreadableDocumentError, find_document, read_docume
 from pageindex.node import Span
 from retriever.indexing.request import FolderAccess
 from retriever.store.database import Connection
-from retriever.store.listing import CitedDocument, cited_documents
+from retriever.store.reading import GIVEN, StoredDocument, select
 from retriever.types import CitationState
+
+
+@dataclass(frozen=True, slots=True)
+class CitedDocument:
+    """A document as it was indexed, and how its file is cited."""
+
+    document: StoredDocument
+    folder: str
+    """Absolute."""
+    name: str
+    """Its id: its path in the folder, after the folder's prefix; `retriever.looking.references` reads it back."""
+
+
+_CITED = (
+    "SELECT document_key, documents.path, size, mtime_ns, digest, ctime_ns, inode, folders.path, prefix"
+    f" FROM documents JOIN folders USING (folder_key) WHERE document_key {GIVEN}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +48,15 @@ class Anchors:
 
     def __init__(self, connection: Connection, document_keys: Collection[int], access: FolderAccess) -> None:
         self._access = access
-        self._rows = cited_documents(connection, document_keys)  # read when needed: a database is waited for once
+        self._rows = select(connection, _CITED, document_keys)  # read when needed: a database is waited for once
         self._seen: dict[int, tuple[CitationState, str]] = {}
 
     @cached_property
     def _documents(self) -> dict[int, CitedDocument]:
-        return {cited.document.key: cited for cited in self._rows}
+        read = ((StoredDocument._make(stored), folder, prefix) for *stored, folder, prefix in self._rows)
+        return {
+            document.key: CitedDocument(document, folder, prefix + document.path) for document, folder, prefix in read
+        }
 
     @cached_property
     def folders(self) -> dict[int, str]:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pageindex.node import Node, NodeKind, Span
-from pageindex.tree import DocumentTree
 from retriever.store.database import Connection, Rows
 
 
@@ -380,24 +379,6 @@ def link_sources(connection: Connection, node_id: str) -> list[tuple[str, int]]:
     return list(rows)
 
 
-# The nodes of an index without their texts, and where links lead: what is needed to look around.
-
-
-def outline_tree(connection: Connection) -> DocumentTree:
-    """Every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
-    tree = DocumentTree()
-    rows = connection.execute(
-        "SELECT node_id, parent_id, prefix, documents.path, kind, nodes.title, level, first_line, last_line"
-        " FROM folders JOIN documents USING (folder_key) JOIN nodes USING (document_key)"
-        " ORDER BY folder_key, documents.path, node_key"
-    )
-    for node_id, parent_id, prefix, path, kind, title, level, first, last in rows:
-        span = None if first is None else Span(first, last)
-        node = Node(node_id, NodeKind(kind), path, title, level, (), span, "")
-        tree.add(node, parent_id or tree.add_folders(prefix, path))
-    return tree
-
-
 def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, str], str]:
     """(kind, path, anchor) as a document writes its links -> the node that each leads to; broken ones are left out."""
     rows = connection.execute(
@@ -406,6 +387,32 @@ def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, 
         (document_key,),
     )
     return {(kind, path, anchor): target for kind, path, anchor, target in rows}
+
+
+# What indexing found wrong with documents.
+
+
+def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:
+    """What was left out, as ids are written, and why."""
+    query = "SELECT prefix || skipped.path, reason FROM skipped JOIN folders USING (folder_key)"
+    return tuple(connection.execute(f"{query} ORDER BY folder_key, skipped.path"))
+
+
+def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
+    """Ids of documents, and what of each is not as it should be."""
+    query = "SELECT prefix || documents.path, warnings FROM documents JOIN folders USING (folder_key)"
+    rows = connection.execute(f"{query} WHERE warnings <> '[]' ORDER BY folder_key, documents.path")
+    return tuple((path, warning) for path, warnings in rows for warning in json.loads(warnings))
+
+
+def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...]:
+    """(id of the document, line, target as written, why) of each link that leads nowhere, by path and line."""
+    rows = connection.execute(
+        "SELECT prefix || documents.path, line, target_path, target_anchor, problem FROM links"
+        " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) JOIN folders USING (folder_key)"
+        " WHERE problem IS NOT NULL ORDER BY documents.path, folder_key, line, position"
+    )
+    return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
 
 
 # What documents say of themselves before a question is asked, by the nodes that a search found.

@@ -43,7 +43,7 @@ from retriever.served.generator import Generator
 from retriever.served.task import Task, new_nonce
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import LlmSettings, Profile
-from retriever.store import listing, reading, text_vectors
+from retriever.store import reading, text_vectors
 from retriever.store.database import (
     INDEX_FORMAT,
     PAGE_BYTES,
@@ -215,7 +215,7 @@ def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
     yield Finding("index", "rows", "well", says)
-    skipped, remarks = len(listing.skipped(connection)), len(listing.warnings(connection))
+    skipped, remarks = len(reading.skipped(connection)), len(reading.warnings(connection))
     found = ((counts.broken_links, "broken link"), (skipped, "skipped file"), (remarks, "remark"))
     if named := ", ".join(pluralize(number, noun) for number, noun in found if number):
         yield Finding("index", "documents", "note", named, CommandHint("status -v", "to see which, run").render())

@@ -25,6 +25,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.retriever import Retriever
+from retriever.searching.citations import Anchors
 from retriever.searching.open_index import View
 from retriever.searching.scope import Choices, list_choices
 from retriever.serving.pool import Arguments, ServedIndex
@@ -52,7 +53,7 @@ from retriever.serving.web.site import (
     suggest_questions,
 )
 from retriever.settings.layers import profile_names, profile_summary
-from retriever.store import listing, reading
+from retriever.store import reading
 from retriever.store.reading import StoredState, link_ids, link_sources
 from retriever.store.store import Store
 from retriever.trace import milliseconds_since
@@ -391,9 +392,9 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
         return RenderOptions()
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
-    folder = next(listing.cited_documents(view.connection, [key])).folder
+    anchors = Anchors(view.connection, [key], access)
     # Folders of one index may hold files of one path: the prefix says which is meant.
-    prefix = next(item.prefix for item in reading.folders(view.connection) if item.path == folder)
+    folder, prefix = anchors.folders[key], anchors.names[key].removesuffix(node.path)
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:
         target = targets.get((str(kind), path, anchor))

@@ -13,12 +13,11 @@ from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
-from retriever.looking.browse import Excerpt
+from retriever.looking.browse import Excerpt, outline_tree
 from retriever.query import AskRequest, Scope
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
 from retriever.store.database import Connection
-from retriever.store.reading import outline_tree
 from retriever.types import CitedSentence, Hit
 
 # A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
