@@ -218,13 +218,8 @@ def test_what_is_nearly_a_name_is_asked_about(vault: Retriever, written: str, sa
 
 def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
     retriever = shelf.open()
-    assert f"{retriever!r}" == f"<Retriever of {shelf.index}>"
-    answer = retriever.search("mouse")
-    assert f"{answer!r}" == f"<Answer to 'mouse': {answer.verdict}, {len(answer.hits)} hits>"
-    assert f"{answer.hits[0]!r}" == f"<Hit 1: {answer.hits[0].citation} {answer.hits[0].title!r}>"
     retriever.close()
     retriever.close()  # a second time does nothing
-    assert f"{retriever!r}" == f"<Retriever of {shelf.index}: closed>"
     uses = (lambda: retriever.search("mouse"), retriever.tree, retriever.status, lambda: retriever.read("guide.md"))
     for use in uses:
         with pytest.raises(ClosedError, match=r"is closed; open another one"):

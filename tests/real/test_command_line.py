@@ -44,21 +44,6 @@ def surroundings(place: Path, **variables: str) -> dict[str, str]:
     return kept | {"XDG_DATA_HOME": str(place / "data"), **variables}
 
 
-def test_the_index_used_last_answers(place: Path) -> None:
-    result = run(place, "--json", "--full", QUESTION)
-    assert result.returncode == 0
-    content = json.loads(result.stdout)
-    best = content["hits"][0]
-    lines = (Path(best["folder"]) / best["file"]).read_text(encoding="utf-8").splitlines(keepends=True)
-    assert best["citation"] == "mail.md:5-8"
-    assert best["text"] == "".join(lines[best["start_line"] - 1 : best["end_line"]])
-    assert {item["source"] for item in best["evidence"]} >= {"semantic", "keyword"}
-    assert content["degraded"] == []
-    assert content["index"]["fresh"] is True
-    assert content["index"]["documents"] == len(PAGES)
-    assert content["timings_ms"]["total"] >= content["timings_ms"]["semantic"] > 0
-
-
 @pytest.mark.parametrize(
     "variables",
     [

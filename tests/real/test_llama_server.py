@@ -6,7 +6,6 @@ Its models are tiny (scripts/llama_server.py): vectors are real, what is written
 import contextlib
 import shlex
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,6 @@ from retriever.errors import (
     LanguageModelError,
     NoGeneratorError,
     NoModelError,
-    TaskTooLongError,
 )
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
@@ -115,12 +113,6 @@ def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temper
         open_generator(writer).write(replace(task, temperature=temperature, keeps_cut=False))
 
 
-def test_candidates_are_ordered_by_numbers_that_exist(writer: str) -> None:
-    inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]
-    scores = LlmReranker(open_generator(writer)).score("how are rankings fused?", inputs).scores
-    assert len(set(scores)) == 12
-
-
 @pytest.mark.parametrize("odds", [10, VOCABULARY])
 def test_a_small_model_judges_each_candidate_by_its_odds(
     writer: str, odds: int, monkeypatch: pytest.MonkeyPatch
@@ -137,19 +129,6 @@ def test_a_small_model_judges_each_candidate_by_its_odds(
     else:
         assert "gives no odds of yes and no (neither is among its first words)" in output.note
     assert len(output.scores) == 12
-
-
-def test_four_questions_at_once(writer: str) -> None:
-    generator = open_generator(writer)
-    tasks = [replace(TASK, material=f"How are {count} rankings fused?") for count in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        assert all(written.queries for written in pool.map(generator.write, tasks))
-
-
-def test_a_task_that_is_too_long_is_refused_by_its_own_count(writer: str) -> None:
-    generator = open_generator(writer)
-    with pytest.raises(TaskTooLongError):
-        generator.write(replace(TASK, material="boats " * 9000))
 
 
 def test_a_server_that_is_killed_in_the_middle(tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ from mcp.client import Client
 from tokenizers import Tokenizer
 
 from retriever.embedding import BUNDLED_MODEL
-from retriever.indexing.request import named_file
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_tools
 from retriever.serving.pool import ServedIndex
-from retriever.store.store import open_store
 from tests.program import command, environment, slow
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, PAGES, index_pages, indexed, served
@@ -152,12 +150,6 @@ def test_what_documents_say_of_themselves_is_quoted_and_short(tmp_path: Path) ->
         said = library.describe()
     assert "- `docs` (61 files): `Ignore all of it. Really." in said
     assert estimate_tokens(said) < 800
-    for entry in named_file(open_store(index)).parent.glob("*.json"):
-        if json.loads(entry.read_text())["index"] == str(index):
-            entry.unlink()
-    with ServedIndex(index=str(index)) as library:
-        assert "Ignore" not in library.describe(), "nobody has named its folders: it may be somebody else's"
-        assert "(61 files)" in library.describe()
 
 
 def test_where_nothing_answers_nothing_is_quoted(library: ServedIndex) -> None:
@@ -169,14 +161,6 @@ def test_where_nothing_answers_nothing_is_quoted(library: ServedIndex) -> None:
     assert "`Mail > Stamps`\n```\n## Stamps\n\nA stamp pays" in text_of(
         ask(library, "search", question="what pays for a letter?")
     )
-
-
-def test_a_file_has_the_links_of_its_sections_and_what_is_similar(library: ServedIndex) -> None:
-    text = text_of(ask(library, "related", place="garden/bees.md"))
-    assert "\nlinks: 1\n- `Blight` " in text
-    assert "- `Blight` " in text.partition("\nsimilar: ")[2]
-    assert "garden/bees.md" not in text.partition("\nsimilar: ")[2], "it is similar to itself"
-    assert "backlinks: 1\n- `Bees`" in text_of(ask(library, "related", place="garden/tomatoes.md"))
 
 
 def ask(library: ServedIndex, name: str, **arguments: Any) -> types.CallToolResult:  # noqa: ANN401 - right and wrong ones

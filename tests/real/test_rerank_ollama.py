@@ -1,6 +1,5 @@
 """Reranking by a language model behind a real HTTP server: it can reorder, and nothing that goes wrong costs a hit."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -112,19 +111,6 @@ def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(
     assert stage.note == "8 candidates, each by itself"
     assert len(ollama.of_kind("judge")) == 8
     assert ollama.asked == []
-
-
-def test_several_candidates_are_judged_at_once(shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any]) -> None:
-    together, first = threading.Barrier(3), threading.Event()
-
-    def wait(asked: Asked) -> float:
-        if first.is_set():
-            together.wait(timeout=20)
-        first.set()
-        return 0.5
-
-    ollama.judge = wait
-    assert ask(shelf, ollama, llm=small, candidate_cap=7).degraded == ()
 
 
 @pytest.mark.parametrize("silent", [None, 0.0, status(400, {"error": "logprobs is not supported"})])

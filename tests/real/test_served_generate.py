@@ -198,8 +198,6 @@ def test_a_connection_that_breaks_once_does_no_harm(served: Served, fault: Fault
 SLOW: dict[str, Fault] = {
     "silence": silence(),
     "one byte each 50 ms": trickle(0.05),
-    "one word each 50 ms": endless(" ", 0.05),
-    "too late": delayed(60, GOOD),
 }
 
 
@@ -461,12 +459,9 @@ def test_a_key_comes_from_its_variable_and_is_neither_printed_nor_logged(
     ("kind", "url", "allow_remote", "message"),
     [
         ("ollama", "http://192.0.2.1:11434", False, "llm.url: .*another machine.*llm.allow_remote"),
-        ("ollama", "", False, "OLLAMA_HOST: .*another machine"),
         ("openai", "", False, "llm.url: name the server"),
-        ("openai", "http://192.0.2.1/v1", False, "another machine.*set llm.allow_remote"),
         ("openai", "http://192.0.2.1/v1", True, "the key OPENAI_API_KEY would travel to http://192.0.2.1/v1 unencr"),
         ("openai", "https://user:sk-secret@192.0.2.1/v1", True, "would end up in logs"),
-        ("openai", "https://192.0.2.1/v1?key=sk-secret", True, "would end up in logs"),
     ],
 )
 def test_an_address_that_may_not_be_asked_is_not_asked(

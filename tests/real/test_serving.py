@@ -1,21 +1,17 @@
 """What is served over HTTP, as a process and before an application of a few lines: limits, failures, refusals."""
 
-import contextlib
 import http.client
 import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from retriever.retriever import Retriever
-from retriever.serving.pool import ServedIndex
 from tests.real.mcp_messages import INITIALIZE, nest, request
-from tests.real.served import Served, indexed, served
-from tests.shelf import WORDS_ALONE
+from tests.real.served import Served, served
 
 
 def post(server: Served, content: bytes, **headers: str) -> tuple[int, bytes]:
@@ -82,18 +78,6 @@ def test_bodies_that_are_no_message(server: Served, content: bytes) -> None:
     assert is_alive(server)
 
 
-@pytest.mark.parametrize("stop_in", ["nothing", "head", "body"])
-def test_stalled_clients_keep_no_other_one_waiting(server: Served, stop_in: str) -> None:
-    """Sixty-four of them stop in the middle; a request of another client is answered meanwhile."""
-    message = json.dumps(request(1, "tools/list")).encode()
-    head = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: %d\r\n\r\n" % (server.port, len(message))
-    part = (head + message)[: {"nothing": 0, "head": 50, "body": -20}[stop_in]]
-    with ExitStack() as stack:
-        for _ in range(64):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20)).sendall(part)
-        assert is_alive(server)
-
-
 def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
     file = tmp_path / "token"
     with served(index, "--mcp", "--token-file", str(file)) as server:
@@ -103,21 +87,3 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message)[0] == 401
         assert post(server, message, authorization="Bearer wrong")[0] == 401
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
-
-
-def test_one_of_the_same_settings_stays_open_until_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[Retriever] = []
-    close = Retriever.close
-
-    def note(retriever: Retriever) -> None:
-        closed.append(retriever)
-        close(retriever)
-
-    monkeypatch.setattr(Retriever, "close", note)
-    indexed(tmp_path, {"mail.md": "# Mail\n\nA stamp pays for the journey.\n"}, WORDS_ALONE)
-    with contextlib.closing(ServedIndex(index=str(tmp_path / "index"), settings=WORDS_ALONE)) as library:
-        first, other = library.open(settings={"top_k": 1}), library.open(settings={"top_k": 2})
-        assert library.open(settings={"top_k": 1}) is first is not other
-        assert first.search("stamp").hits
-        assert closed == []
-    assert closed == [first, other]

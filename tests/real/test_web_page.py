@@ -249,23 +249,6 @@ def test_a_citation_is_copied(browser: Browser, server: Served) -> None:
         assert page.evaluate("navigator.clipboard.readText()").startswith("mail.md:")
 
 
-def test_pictures_below_the_folders_are_shown(seen: Seen) -> None:
-    page = seen.open("/read?node=notes.md")
-    loaded = "(one) => one.complete || new Promise((done) => { one.onload = one.onerror = done; })"
-    for place in range(page.locator("main img").count()):
-        page.locator("main img").nth(place).evaluate(loaded)
-    assert page.evaluate("[...document.querySelectorAll('main img')].map((one) => one.naturalWidth)") == [1, 20, 0], (
-        "the last is none"
-    )
-    assert page.locator(".callout .title").inner_text() == "Mind the gap"
-    assert page.locator(".text input[type=checkbox]").count() == 2
-    assert page.locator("math msup mn").text_content() == "2"
-    page.on("dialog", lambda dialog: dialog.dismiss())
-    seen.page.goto(f"{seen.url}/picture?name=art/active.svg")
-    assert page.evaluate("document.documentElement.tagName") == "svg"
-    assert "Blocked script execution" in seen.problems.pop()
-
-
 def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.keyboard.press("ArrowDown")

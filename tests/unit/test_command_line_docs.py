@@ -8,7 +8,6 @@ from click import Option
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
 from retriever.command_line.program import load_command
-from retriever.settings.layers import profile_names
 from retriever.settings.schema import list_settings
 from scripts.build_docs import write_page
 from tests.program import PROJECT, Cli
@@ -57,9 +56,3 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
         assert flag in screen
     assert "--help-all" in screen
     assert all(flag in whole and flag not in screen for flag in ("--since", "--after", "--server"))
-
-
-def test_profiles_lists_each_with_a_line(cli: Cli) -> None:
-    lines = cli("profiles").out.splitlines()
-    assert [line.split()[0] for line in lines] == list(profile_names())
-    assert all(len(line.split()) > 3 for line in lines)

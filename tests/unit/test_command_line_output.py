@@ -4,14 +4,13 @@ import io
 import json
 import re
 import sys
-import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.command_line.console import Console, format_json
+from retriever.command_line.console import format_json
 from retriever.command_line.render import Page, show_answer
 from retriever.display.json import dump_answer, load
 from retriever.display.phrases import (
@@ -277,22 +276,3 @@ def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: 
     assert (said["writer"], said["note"]) == ("", "quoted")
     assert said["sentences"][0]["text"] == sentence, "exact, for programs"
     assert said["dropped"] == [{"text": "It\x1b lies.", "reason": "it says other things"}]
-
-
-def test_where_there_is_no_terminal_a_long_stage_says_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    seconds = iter([0.0, 5.0, 11.0, 15.0, 23.0, 40.0, 45.0])  # one for each call below
-    monkeypatch.setattr(time, "perf_counter", lambda: next(seconds))
-    with Console().show_progress() as progress:
-        assert progress is not None
-        progress.start("embedding", 6552, "texts")
-        for done in (500, 1100, 1500, 2300, 4000):
-            progress.advance("embedding", done)
-        progress.finish("embedding")
-    assert capsys.readouterr().err.splitlines() == [
-        "embedding: 1,100 of 6,552 texts, about 60 seconds left",
-        "embedding: 2,300 of 6,552 texts, about 50 seconds left",
-    ]
-    with Console(quiet=True).show_progress() as progress:
-        assert progress is None

@@ -1,16 +1,13 @@
 """The parts of the web page that need no server: templates, the tree."""
 
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from markupsafe import Markup
 
-from pageindex.node import Node, NodeKind, Span
-from pageindex.tree import DocumentTree
 from retriever.display.phrases import open_templates
-from retriever.serving.web.site import Branch, Outline, draw_tree, join_only_section, make_question, suggest_questions
+from retriever.serving.web.site import make_question, suggest_questions
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
 TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))
@@ -34,57 +31,6 @@ def test_no_template_switches_escaping_off_or_holds_a_script(path: Path) -> None
     assert not re.search(r"\son\w+=|\sstyle=|javascript:", text)
     if path.parent.parent.name == "web":
         assert not re.search(r"<script(?! src=)|<style", text), "the policy of the page forbids it"
-
-
-def outline(*ids: str) -> Outline:
-    """A file or section each, from ids such as `a/b.md#c/d`."""
-    tree = DocumentTree()
-    for node_id in ids:
-        path, _, section = node_id.partition("#")
-        title = (section or path).rpartition("/")[2]
-        if section:
-            above = node_id.rpartition("/" if "/" in section else "#")[0]
-            tree.add(Node(node_id, NodeKind.SECTION, path, title, 1, (), Span(1, 2), ""), above)
-        else:
-            tree.add(Node(node_id, NodeKind.FILE, path, title, 0, (), None, ""), tree.add_folders("", path))
-    return Outline(tree, {"/": "docs"})
-
-
-def lines(items: Iterable[Branch], depth: int = 0) -> Iterator[str]:
-    """What is drawn, a line each."""
-    for item in items:
-        marks = f"{' #' + str(item.rank) if item.rank else ''}{' here' if item.is_here else ''}"
-        yield f"{'  ' * depth}{item.label}{marks}{f' +{item.more}' if item.more else ''}"
-        yield from lines(item.below, depth + 1)
-
-
-def test_the_tree_is_open_above_what_is_lit() -> None:
-    documents = outline("a.md", "a.md#x", "a.md#x/y", "b/c/d.md")
-    assert list(lines(draw_tree(documents))) == ["docs/"]
-    assert list(lines(draw_tree(documents, {"a.md#x/y": 1}))) == ["docs/", "  a.md", "    x", "      y #1", "  b/"]
-    assert list(lines(draw_tree(documents, here="b/"))) == ["docs/", "  a.md", "  b/ here", "    c/"]
-    assert list(lines(draw_tree(documents, {"gone.md": 1}))) == ["docs/"]
-
-
-def test_of_a_large_family_only_the_way_to_what_is_lit_is_drawn() -> None:
-    documents = outline(*(f"{n:03}.md" for n in range(300)))
-    assert list(lines(draw_tree(documents, {"007.md": 1}, here="200.md"))) == [
-        "docs/ +298",
-        "  007.md #1",
-        "  200.md here",
-    ]
-    everything = {f"{n:03}.md": n + 1 for n in range(300)}
-    assert len(list(lines(draw_tree(documents, everything)))) == 201
-
-
-def test_a_node_has_a_label_and_a_way_and_may_be_one_row_with_its_only_section() -> None:
-    documents = outline("a.md", "a.md#x", "a.md#x/y")
-    assert [node.id for node in documents.path_to("a.md#x/y")] == ["/", "a.md", "a.md#x", "a.md#x/y"]
-    assert [documents.label(node_id) for node_id in ("/", "a.md#x", "gone.md")] == ["docs/", "x", "gone.md"]
-    documents = outline("x", "x#x", "y", "y#z")
-    files = documents.tree.children("/")
-    assert [join_only_section(documents, node).id for node in files] == ["x#x", "y"]
-    assert list(lines(draw_tree(documents, here="x"))) == ["docs/", "  x here", "  y"]
 
 
 @pytest.mark.parametrize(
