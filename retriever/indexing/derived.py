@@ -44,8 +44,7 @@ from retriever.files import (
     sync,
     writing_to,
 )
-from retriever.lexical import tokens as tokenizer
-from retriever.lexical.bm25 import FORMAT, LexicalIndex, build_lexical, patch_lexical
+from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
 from retriever.lexical.properties import mark_property, tokenize_properties
 from retriever.lexical.spelling import Spellings, build_spellings, list_words, patch_spellings
@@ -62,7 +61,6 @@ NO_PROGRESS = NoProgress()
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
-VERSION = f"{FORMAT} {tokenizer.RULES}"
 DOCUMENTS_AT_ONCE = 500  # whose words are in memory
 
 
@@ -414,8 +412,8 @@ class DerivedTables(Derived):
     """The postings of an index in PostgreSQL; the server keeps its graph of near vectors up to date."""
 
     def is_whole(self, connection: Connection) -> bool:
-        """Return whether the postings were made by the rules of this version."""
-        return reading.meta(connection, "lexical_version") == VERSION
+        """Return whether the postings were made once: they change with their rows."""
+        return reading.snapshot_number(connection) > 0
 
     def build(
         self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
@@ -425,7 +423,6 @@ class DerivedTables(Derived):
             documents = list(reading.prefixes(connection))
             for table in ("postings", "words"):
                 connection.execute(f"DELETE FROM {table}")
-            writing.set_meta(connection, "lexical_version", VERSION)
         else:
             documents = list(difference.documents)
         for start in range(0, len(documents), DOCUMENTS_AT_ONCE):

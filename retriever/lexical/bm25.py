@@ -17,9 +17,7 @@ from typing import Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from retriever.errors import SnapshotError
 from retriever.files import writing_to
-from retriever.lexical import tokens as tokenizer
 from retriever.lexical.languages import LANGUAGES, READ_APART, detect_question, mark_language
 from retriever.lexical.postings import (
     IntArray,
@@ -32,8 +30,6 @@ from retriever.lexical.postings import (
     save_postings,
 )
 from retriever.lexical.properties import mark_property
-
-FORMAT = 3  # rises when the files change
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -67,10 +63,7 @@ class LexicalIndex:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map the index into memory, 1 ms whatever its size; SnapshotError if it is damaged, or of other rules."""
-        version = load_column(folder, "version", np.int64)
-        if not np.array_equal(version, _version()):
-            raise SnapshotError(f"{folder}: made by another version of this program; index the documents again")
+        """Map the index into memory, 1 ms whatever its size; SnapshotError if it cannot be read."""
         return cls(load_postings(folder), load_column(folder, "weights", np.float64))
 
     def __len__(self) -> int:
@@ -205,8 +198,8 @@ def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
 def patch_lexical(source: Path, target: Path, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> None:
     """Make a new index out of an older one: the same, byte for byte, as building it from all documents.
 
-    `removed` and `added` by node key; a changed node is in both. Raises SnapshotError when `source` holds other nodes
-    than the change says; StorageError.
+    `removed` and `added` by node key; a changed node is in both. Raises SnapshotError when `source` cannot be read;
+    StorageError.
     """
     _save(target, merge_postings(LexicalIndex.open(source)._postings, removed, added))
 
@@ -228,11 +221,6 @@ def _save(folder: Path, postings: Postings) -> None:
         folder.mkdir(parents=True)
     save_postings(postings, folder)
     save_column(folder, "weights", weights)
-    save_column(folder, "version", _version())
-
-
-def _version() -> IntArray:
-    return np.array([FORMAT, tokenizer.RULES], np.int64)
 
 
 def compute_weights(postings: Postings) -> FloatArray:

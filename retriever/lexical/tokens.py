@@ -20,8 +20,6 @@ from Stemmer import Stemmer
 
 from retriever.lexical.languages import SINGLED, STEMMED, STOP_WORDS
 
-RULES = 3  # rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer
-
 # Characters. A longer term (a key, an encoded picture) is cut, in documents and questions alike: it still matches
 # itself, while no single line of a file can swell the vocabulary.
 _LONGEST_TERM = 200
