@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -28,10 +28,6 @@ from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
 from retriever.store.database import read_transaction
 from retriever.store.store import Store
-
-if TYPE_CHECKING:
-    pass
-
 
 log = logging.getLogger(__name__)
 

@@ -108,8 +108,12 @@ class Model:
     parameter_size: str = "8.0B"
 
 
-def rank_evenly(asked: Asked) -> object:
-    return {"results": [{"index": place, "relevance_score": 0.5} for place in range(len(asked.body["documents"]))]}
+def rank_words(asked: Asked) -> object:
+    """Best first, as servers answer; scores by the words that question and document share."""
+    words, texts = set(asked.body["query"].lower().split()), asked.body["documents"]
+    scores = [len(words & set(text.lower().split())) / 20 for text in texts]
+    order = sorted(range(len(texts)), key=lambda place: -scores[place])[: asked.body["top_n"]]
+    return {"results": [{"index": place, "relevance_score": scores[place]} for place in order]}
 
 
 def embed_words(asked: Asked) -> Sequence[Sequence[float]]:
@@ -127,7 +131,7 @@ class ScriptedServer:
 
     answer: Answer  # to every request for text, once `once` is empty
     embed: Answer = embed_words  # to every request for vectors: their rows, or a `Fault`
-    rank: Answer = rank_evenly  # to every request for an order: its JSON, or a `Fault`
+    rank: Answer = rank_words  # to every request for an order: its JSON, or a `Fault`
     judge: Answer = lambda asked: None
     """To every request for odds: how likely `yes` is beside `no`; None: it says nothing of odds."""
     once: deque[Answer | Fault] = field(default_factory=deque)  # to the next requests of these three kinds

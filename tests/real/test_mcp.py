@@ -16,7 +16,7 @@ from retriever.embedding import BUNDLED_MODEL
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_tools
 from retriever.serving.pool import ServedIndex
-from tests.program import command, environment, slow
+from tests.program import command, environment
 from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, PAGES, index_pages, indexed, served
 from tests.shelf import write_pages
@@ -103,10 +103,9 @@ def shared(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> s
     return any_place
 
 
-@pytest.mark.parametrize("mode", ["auto", *slow(["legacy"])])
-def test_a_session_over_standard_streams(shared: str | Path, mode: Mode) -> None:
+def test_a_session_over_standard_streams(shared: str | Path) -> None:
     program, *arguments = command("mcp", "--index", shared)
-    check(play(StdioServerParameters(command=program, args=arguments, env=environment()), mode))
+    check(play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto"))
 
 
 def test_sessions_over_http(shared: str | Path) -> None:

@@ -113,12 +113,11 @@ def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(
     assert ollama.asked == []
 
 
-@pytest.mark.parametrize("silent", [None, 0.0, status(400, {"error": "logprobs is not supported"})])
+@pytest.mark.parametrize("silent", [None, status(400, {"error": "logprobs is not supported"})])
 def test_without_odds_the_candidates_are_ordered_at_once_and_that_is_remembered(
     shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any], silent: object
 ) -> None:
-    # Of a likelihood of 0, neither word is among the odds.
-    ollama.judge = lambda asked: silent if silent != 0.0 else status(200, NEITHER[asked.is_ollama])
+    ollama.judge = lambda asked: silent
     ollama.answer = preferring("Bread")
     for _ in range(2):
         answer = ask(shelf, ollama, llm=small)
@@ -134,11 +133,3 @@ def test_a_model_that_fails_while_it_judges_costs_no_hit(
     answer = ask(shelf, ollama, llm={**small, "seconds": 1.0, "load_seconds": 0.01})
     assert [hit.node_id for hit in answer.hits] == [hit.node_id for hit in shelf.ask(QUESTION).hits]
     assert [item.stage for item in answer.degraded] == ["rerank"]
-
-
-WORD = {"token": "The", "logprob": -0.1, "top_logprobs": [{"token": "The", "logprob": -0.1}]}
-MESSAGE = {"role": "assistant", "content": "The"}
-NEITHER = {
-    True: {"message": MESSAGE, "done": True, "logprobs": [WORD]},
-    False: {"choices": [{"message": MESSAGE, "logprobs": {"content": [WORD]}}]},
-}

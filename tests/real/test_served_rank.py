@@ -1,7 +1,6 @@
 """A reranking model behind a server's /rerank: what is asked, what its scores are, and what follows a failure."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,16 @@ from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli
-from tests.real.scripted_server import Asked, Fault, ScriptedServer, hang_up, scripted_server, silence, status
+from tests.real.scripted_server import (
+    Asked,
+    Fault,
+    ScriptedServer,
+    hang_up,
+    rank_words,
+    scripted_server,
+    silence,
+    status,
+)
 from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -19,20 +27,10 @@ QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 
 
-def by_words(asked: Asked) -> dict[str, Any]:
-    """Best first, as servers answer; scores by the words that question and document share."""
-    body = asked.body
-    words = set(body["query"].lower().split())
-    scores = [len(words & set(text.lower().split())) / 20 for text in body["documents"]]
-    order = sorted(range(len(scores)), key=lambda place: -scores[place])
-    return {"results": [{"index": place, "relevance_score": scores[place]} for place in order[: body["top_n"]]]}
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with scripted_server() as script:
-        script.rank = by_words
         yield script
 
 
@@ -95,7 +93,7 @@ def test_what_is_too_long_is_sent_again_shorter_and_that_is_remembered(server: S
     def refuse_long(asked: Asked) -> object:
         longest = max(len(asked.body["query"]) + len(text) for text in asked.body["documents"]) // 4
         said = f"input ({longest} tokens) is too large to process (current batch size: 300)"
-        return by_words(asked) if longest <= 300 else status(500, {"error": {"message": said}})
+        return rank_words(asked) if longest <= 300 else status(500, {"error": {"message": said}})
 
     server.rank = refuse_long
     reranker = opened(server)
