@@ -119,6 +119,7 @@ def share_of_yes(odds: Iterable[tuple[str, float]]) -> float:
 class ModelServer(ABC):
     """One model on one server; what asks it raises ServedError, and `explain` says what that means."""
 
+    kind: ClassVar[str]  # as settings name it
     program: ClassVar[str]  # what is called busy, missing or failing in a message
     start: ClassVar[str]  # what to do where nothing answers
     may_think: ClassVar[bool]  # whether some servers of this kind have no way to tell a model not to think
@@ -149,7 +150,7 @@ class ModelServer(ABC):
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """Return the kind of server and the model's name; most servers tell nothing of the weights."""
-        return ("openai", self.model)
+        return (self.kind, self.model)
 
     @abstractmethod
     def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
@@ -210,15 +211,16 @@ class ModelServer(ABC):
 class OllamaServer(ModelServer):
     """One model of Ollama, which writes and embeds; Ollama has no interface for rerankers."""
 
+    kind = "ollama"
     program = "Ollama"
-    may_think = False
     start = "start it with `ollama serve`"
+    may_think = False
     missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """As `ModelServer.identity`, with the digest of the weights from the server's list of models."""
         with self._client(limits) as client:
-            return ("ollama", self.model, str(self._find(client).digest))
+            return (self.kind, self.model, str(self._find(client).digest))
 
     def _find(self, client: "Client") -> "ListResponse.Model":
         models = client.list().models
@@ -237,9 +239,9 @@ class OllamaServer(ModelServer):
         with self._client(limits) as client:
             request = self._make_request(instructions, material, num_predict=1)
             said = client.chat(**request, think=False, logprobs=True, top_logprobs=ODDS)
-        for word in said.logprobs or ():
-            return share_of_yes([(item.token, item.logprob) for item in word.top_logprobs or ()])
-        raise StrangeAnswerError("no logprobs")
+        if not said.logprobs:
+            raise StrangeAnswerError("no logprobs")
+        return share_of_yes([(item.token, item.logprob) for item in said.logprobs[0].top_logprobs or ()])
 
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what Ollama says of the model."""
@@ -337,9 +339,10 @@ class _Event(BaseModel):
 class OpenAIServer(ModelServer):
     """One model behind one URL, which ends in /v1 for most servers."""
 
+    kind = "openai"
     program = "OpenAI-compatible server"
-    may_think = True
     start = "start it, or check the address"
+    may_think = True
     missing = "{url} has no {model}: see {section}.model, and whether {section}.url has the whole path, such as /v1"
 
     def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
