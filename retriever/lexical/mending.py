@@ -13,7 +13,7 @@ that data.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -25,7 +25,8 @@ from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
 from retriever.lexical.tokens import remove_accents, stem_word
 from retriever.query import Correction
 
-SHORTEST_PREFIX, MOST_COMPLETED = 3, 3  # letters of a half-typed word; words that it may be the beginning of
+SHORTEST_PREFIX = 3  # letters of a half-typed word
+MOST_COMPLETED, MOST_IDENTIFIED = 3, 12  # words that it may be the beginning of; those of an identifier are read
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 
@@ -35,13 +36,14 @@ LIKELY = ((12, inf), (9, 1.0), (6, 0.7), (0, 0.0))
 
 _TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
 
-# The end of a sentence in German or Dutch whose verb stands in two parts.
-_PARTICLE = re.compile(
-    r"\W(ab|an|auf|aus|bei|durch|ein|fest|frei|heraus|herunter|hin|hinzu|hoch|los|mit|nach|um|vor|weg|zu|zuruck|zusammen"
-    r"|aan|af|mee|op|over|terug|toe|uit|voor)\W*$"
+# Of German and Dutch verbs, which stand apart from the rest of these, and the endings of the rest.
+_PARTICLES = re.compile(
+    r"\b(?:ab|an|auf|aus|bei|durch|ein|fest|frei|heraus|herunter|hin|hinaus|hinzu|hoch|los|mit|nach|um|vor|weg|zu|zuruck"
+    r"|zusammen|aan|af|mee|op|over|terug|toe|uit|voor)\b"
 )
-# The end of an identifier, and its last part.
-_LAST_PART = re.compile(r"(?<!\S)(\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z])))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
+_VERB_ENDING = re.compile("(?<=...)(?:e|e?n|e?t|e?st)$")
+# The last part of an identifier.
+_LAST_PART = re.compile(r"(?<!\S)\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z]))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,7 @@ class Mended:
     text: str
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
-    """A short question with its last word as it was typed, if that may be the beginning of another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of a question."""
-
-    typed: re.Match[str]
-    lower: str
-    plain: str
-    """In lower case, without accents."""
+    """A short question as it was typed, if its last word may be the beginning of another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,49 +62,57 @@ class Reader:
 
     spellings: Spellings
     is_english: Callable[[str], bool]
+    documents: tuple[str, ...]
+    """Their languages, beside English."""
     own: tuple[str, ...]
     """The languages of the question and the documents."""
     others: tuple[str, ...]
     """Those that its words may be in besides."""
-    writes_compounds: bool
-    """Whether documents are in a language that does."""
 
-    def find_meant(self, word: Word, *, is_last: bool) -> tuple[list[str], bool]:
+    @property
+    def writes_compounds(self) -> bool:
+        """Whether documents are in a language that does."""
+        return not COMPOUNDING.isdisjoint(self.documents)
+
+    def find_meant(self, lower: str, *, is_last: bool) -> tuple[list[str], bool]:
         """Return the words of the documents that a word stands for, and whether it is a word itself, which stays.
 
         Args:
-            word: of the question.
+            lower: the word in lower case.
             is_last: whether it may be half typed though it is a word.
         """
-        is_held = self.spellings.holds(word.lower)
-        if not is_last and (is_held or len(word.plain) < SHORTEST):
+        word = remove_accents(lower)
+        is_held = self.spellings.holds(lower)
+        if not is_last and (is_held or len(word) < SHORTEST):
             return [], True
-        is_own = is_held or self.is_english(word.plain) or any(is_common(word.lower, name) for name in self.own)
-        is_foreign = not is_own and any(is_common(word.lower, name) for name in self.others)
-        longer = self.spellings.complete(word.plain, as_part=self.writes_compounds)
+        is_own = is_held or self.is_english(word) or any(is_common(lower, name) for name in self.own)
+        is_foreign = not is_own and any(is_common(lower, name) for name in self.others)
+        longer = self.spellings.complete(word, as_part=self.writes_compounds)
+        # A word that ends with it is a compound in German, and no `following` that ends with `wing`.
+        longer = [other for other in longer if other.startswith(word) or not self.is_english(other)]
         if is_own or is_foreign:
             # Beside it, what it may be a part of (`Kartoffel` of `Kartoffelgratin`) or is made of.
             if not is_last:
-                longer = [
-                    other for other in longer if self.writes_compounds and len(other) >= len(word.plain) + SHORTEST
-                ]
+                longer = [other for other in longer if self.writes_compounds and len(other) >= len(word) + SHORTEST]
             if not longer and is_own and not is_held and self.writes_compounds:
-                longer = self.spellings.split(word.plain)
+                longer = self.spellings.split(word)
         if longer or is_own:
             return longer[:MOST_COMPLETED], is_own or is_foreign
         # A right word that the documents have in another form is no slip: to change it would answer another question.
-        if any(self.spellings.holds(form) or self.is_english(form) for form in find_forms(word.plain)):
+        # Nor is one with accents, which documents in English have not.
+        is_form = any(self.spellings.holds(form) or self.is_english(form) for form in find_forms(word))
+        if is_form or not (lower.isascii() or self.documents):
             return [], True
-        most = next(weight for letters, weight in LIKELY if len(word.plain) >= letters)
-        nearest = self.spellings.nearest(word.plain, most if is_foreign else inf)
+        most = next(weight for letters, weight in LIKELY if len(word) >= letters)
+        nearest = self.spellings.nearest(word, most if is_foreign else inf)
         return [nearest] if nearest else [], False
 
-    def find_verbs(self, question: str, words: Collection[Word]) -> list[str]:
+    def find_verbs(self, question: str, words: Iterable[str]) -> list[str]:
         """Return the verbs of the documents whose parts stand apart in a question: `hinzufügen` of `füge ... hinzu`."""
-        particle = _PARTICLE.search(remove_accents(question.lower())) if self.writes_compounds else None
-        if particle is None:
+        if not self.writes_compounds:
             return []
-        verbs = (f"{particle[1]}{stem_word(word.plain, 'german')}" for word in words)
+        particles = _PARTICLES.findall(" ".join(map(remove_accents, question.lower().split())))
+        verbs = [particle + _VERB_ENDING.sub("", remove_accents(word)) for particle in particles for word in words]
         return [other for verb in verbs for other in self.spellings.complete(verb, as_part=False)[:1]]
 
 
@@ -134,32 +134,31 @@ def correct(
     """
     # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
     words = [
-        Word(typed, typed[0].lower(), remove_accents(typed[0].lower()))
+        typed
         for typed in _TYPED.finditer(question)
         if typed[0].isalpha()
         and SHORTEST_PREFIX <= len(typed[0]) <= LONGEST
         and not any(map(str.isupper, typed[0][1:]))
     ]
-    spellings.look_up(form for word in words for form in (word.lower, *find_forms(word.plain)))
-    reader = Reader(
-        spellings, is_english, *split_languages(question, documents), any(name in COMPOUNDING for name in documents)
-    )
+    lowered = [typed[0].lower() for typed in words]
+    spellings.look_up(form for word in lowered for form in (word, *find_forms(remove_accents(word))))
+    reader = Reader(spellings, is_english, documents, *split_languages(question, documents))
+    half_typed = question if question.count(" ") < TYPED_WORDS and question[-1:].isalpha() else ""
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
-    is_typed = question.count(" ") < TYPED_WORDS
-    identifier = _LAST_PART.search(question) if is_typed else None
-    longer = spellings.complete(identifier[2].lower(), as_part=False) if identifier else []
-    half_typed = question if is_typed and question[-1:].isalpha() else ""
-    corrections, mended = [], " ".join((question, *reader.find_verbs(question, words), *longer[:12]))
+    identifier = _LAST_PART.search(half_typed)
+    longer = spellings.complete(identifier[1].lower(), as_part=False)[:MOST_IDENTIFIED] if identifier else []
+    corrections, mended = [], " ".join((question, *reader.find_verbs(question, lowered), *longer))
+    is_typed = bool(half_typed)
     # From the end, so that what is replaced moves nothing that is still to come.
-    for word in reversed(words):
-        begin, end = word.typed.span()
+    for typed, word in zip(reversed(words), reversed(lowered), strict=True):
+        begin, end = typed.span()
         meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
         if meant:
-            if half_typed and (end < len(question) or not meant[0].startswith(word.plain)):
-                half_typed = f"{half_typed[:begin]}{meant[0]}{half_typed[end:]}" if end < len(question) else ""
-            kept = [word.typed[0]] if stays else []
+            kept = [typed[0]] if stays else []
             mended = mended[:begin] + " ".join([*kept, *meant]) + mended[end:]
-            corrections += [] if stays else [Correction(word.typed[0], ", ".join(meant))]
+            corrections += [] if stays else [Correction(typed[0], ", ".join(meant))]
+            if not stays and not meant[0].startswith(remove_accents(word)):  # then names are looked for as it is mended
+                half_typed = ""
     return Mended(mended, tuple(reversed(corrections)), half_typed)
 
 

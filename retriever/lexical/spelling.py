@@ -31,14 +31,11 @@ from retriever.lexical.tokens import plain_words, remove_accents, stem_word
 SHORTEST, LONGEST = 4, 40  # letters of a word that may be a slip; below that everything is near something
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
-TWO_EDITS_FROM = 8  # letters of a word that may be two edits away
+TWO_EDITS_FROM = 10  # letters of a word that may be two edits away
 MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
 
-# What an edit of a kind weighs against a plain one: hands and ears make these more often.
-SWAPPED, DOUBLED, NEAR_KEY, SAME_SOUND, FIRST_LETTER = 0.7, 0.6, 0.8, 0.6, 1.4
-
-_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-_SOUNDS = ("aeiouy", "ckqs", "sz", "gj", "fv", "td", "mn", "bp")
+# What an edit of a kind weighs against a plain one: hands make the first two more often.
+SWAPPED, DOUBLED, FIRST_LETTER = 0.7, 0.6, 1.4
 
 
 class Spellings:
@@ -170,51 +167,27 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
     _save(target, merge_postings(load_postings(source), removed, list_words(added)))
 
 
-def slip_cost(wrote: str, meant: str, most: int) -> float | None:
-    """Return what it takes to make `meant` of `wrote`, less for what hands and ears do often; None beyond `most` edits.
+def slip_cost(wrote: str, meant: str, most: float) -> float | None:
+    """Return what it takes to make `meant` of `wrote`, less for what hands do often; None where that is above `most`.
 
-    Optimal string alignment with weights: an edit counts as one against `most`, whatever it weighs.
+    Optimal string alignment with weights; a plain edit weighs 1.
     """
     if abs(len(wrote) - len(meant)) > most:
         return None
-    before: list[tuple[int, float]] = []
-    row = [(place, float(place)) for place in range(len(meant) + 1)]
+    before: list[float] = []
+    row = [float(place) for place in range(len(meant) + 1)]
     for at, letter in enumerate(wrote, start=1):
-        above, row, before_above = row, [(at, float(at))], before
+        above, row, before_above = row, [float(at)], before
         for to, there in enumerate(meant, start=1):
             dropped = DOUBLED if at > 1 and wrote[at - 2] == letter else 1.0
             added = DOUBLED if to > 1 and meant[to - 2] == there else 1.0
             # Also where both are the same: of two equal letters the second one is left out, not the first.
-            best = min(
-                above[to - 1] if letter == there else _plus(above[to - 1], _change_cost(letter, there)),
-                _plus(above[to], dropped),
-                _plus(row[-1], added),
-            )
+            best = min(above[to - 1] + (letter != there), above[to] + dropped, row[-1] + added)
             if at > 1 and to > 1 and letter == meant[to - 2] and wrote[at - 2] == there:
-                best = min(best, _plus(before_above[to - 2], SWAPPED))
+                best = min(best, before_above[to - 2] + SWAPPED)
             row.append(best)
-        if min(row)[0] > most:
-            return None
         before = above
-    edits, cost = row[-1]
-    return None if edits > most else cost * (FIRST_LETTER if wrote[0] != meant[0] else 1.0)
-
-
-def _plus(so_far: tuple[int, float], cost: float) -> tuple[int, float]:
-    return so_far[0] + 1, so_far[1] + cost
-
-
-def _change_cost(one: str, other: str) -> float:
-    if any(one in sounds and other in sounds for sounds in _SOUNDS):
-        return SAME_SOUND
-    for place, row in enumerate(_ROWS):
-        if one in row:
-            near = {row[max(0, row.index(one) - 1) : row.index(one) + 2]} | {
-                other_row[max(0, row.index(one) - 1) : row.index(one) + 2]
-                for other_row in (*_ROWS[max(0, place - 1) : place], *_ROWS[place + 1 : place + 2])
-            }
-            return NEAR_KEY if any(other in keys for keys in near) else 1.0
-    return 1.0
+    return None if row[-1] > most else row[-1] * (FIRST_LETTER if wrote[0] != meant[0] else 1.0)
 
 
 def letters_of(word: bytes) -> np.uint64:
