@@ -38,7 +38,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
         taken = {hit.node_id for hit in hits}
         return view.keep_allowed([item for item in first_of_each(shown) if item.node_id not in taken])
 
-    if profile.neighbors == "merged":
+    if profile.ranking == "classic":
         return [
             replace(item, items=best_of_each([*item.items, *look_around(item.items)]))
             if item.source is Source.SEMANTIC

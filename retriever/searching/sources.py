@@ -30,7 +30,6 @@ TOGETHER_IN = 5  # sections in which the words are looked for side by side: as m
 SECONDS_OF_A_DAY = 86_400.0
 HALF_LIFE_DAYS = 180.0  # after which the newness of a document is half
 
-RankWeighting = Literal["evidence", "constant"]
 KeywordSearch = Literal["bm25", "tsvector"]
 
 
@@ -64,11 +63,11 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     min_cosine = MIN_COSINE if profile.fusion == "blended" else -math.inf
     near = [text for text in nearest if text.cosine >= min_cosine]
     hits, shares = _map_to_nodes(view, near, profile.vector_top_n)
-    by_rank = profile.node_evidence == "distance_and_rank"
-    items = rank_by_distance_and_rank(hits) if by_rank else rank_by_two_chunks(hits)
+    is_classic = profile.ranking == "classic"
+    items = rank_by_distance_and_rank(hits) if is_classic else rank_by_two_chunks(hits)
     items = penalize_boilerplate(items, shares, profile.page_prior)
-    items = weigh_evidence(items, profile.rank_weighting)
-    scale = "cosine / log2(1 + rank)" if by_rank else "cosine of two chunks"
+    items = items if is_classic else weigh_evidence(items)
+    scale = "cosine / log2(1 + rank)" if is_classic else "cosine of two chunks"
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
     weight = profile.semantic_weight * encoded.trust * view.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
@@ -139,7 +138,7 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
     power = 1.0 if form == "unspaced" else COVERAGE_POWER
-    is_weighed = profile.rank_weighting == "evidence"
+    is_weighed = profile.ranking == "evidence"
     items = first_of_each(
         Ranked(shown[key][0], score, own**power if is_weighed else 1.0)
         for (key, score), own in zip(found, coverage, strict=True)
@@ -215,10 +214,10 @@ def decay_by_age(dates: Sequence[float | None]) -> list[float]:
 # What several of them do
 
 
-def weigh_evidence(items: tuple[Ranked, ...], weighting: RankWeighting) -> tuple[Ranked, ...]:
-    """The items, each with its score beside the best one's as its evidence; with `constant` as they are."""
+def weigh_evidence(items: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """The items, each with its score beside the best one's as its evidence."""
     best = max((item.score for item in items), default=0.0)
-    if weighting == "constant" or best <= 0:
+    if best <= 0:
         return items
     # `replace` would take five times as long, and there are 200 of them in a search.
     return tuple(

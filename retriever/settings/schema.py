@@ -215,13 +215,10 @@ class Profile:
     parent_decay: Share = setting(0.75, "A parent's score, as a share of the hit's that brought it in.")
     child_decay: Share = setting(0.7, "A child's score, likewise.")
     sibling_decay: Share = setting(0.6, "A sibling's score, likewise.")
-    neighbors: Literal["ranking", "merged"] = setting(
-        "ranking",
-        "ranking: neighbors are a list of their own, of a low weight; merged: they join the semantic list.",
-    )
-    node_evidence: Literal["two_chunks", "distance_and_rank"] = setting(
-        "two_chunks",
-        "A section's semantic score: the cosines of its two best chunks, or the best one's with its rank's share.",
+    ranking: Literal["evidence", "classic"] = setting(
+        "evidence",
+        "evidence: a rank counts for as much as its source found, and neighbors are a list of their own; classic: all "
+        "ranks count as one, a section is as good as its best chunk, and neighbors join the semantic list.",
     )
     fusion: Literal["rrf", "blended"] = setting(
         "rrf", "rrf: rankings are added by ranks; blended: by scores scaled over the candidates, and by age."
@@ -235,10 +232,6 @@ class Profile:
         3.0, "The weight of sections that are called what is asked, or hold an identifier that is asked; 0: off."
     )
     exact: bool = setting(False, "Do not correct typos.")
-    rank_weighting: Literal["evidence", "constant"] = setting(
-        "evidence",
-        "evidence: a rank counts for as much as its source found for the section; constant: all count as one.",
-    )
     page_prior: Share = setting(
         0.3, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
     )

@@ -75,7 +75,7 @@ MISUSED = [
     ([""], EMPTY), (["\n\t"], EMPTY), (["ask"], EMPTY), (["--docs", "docs"], EMPTY),
     (["--index", "x", "status"], "error: status is a command, and a command comes first"),
     (["indx", "/tmp"], "error: indx is no command; did you mean `index`?"),
-    (["--top-k", "ten", "q"], "--top-k"), (["--neighbors", "some", "q"], "--neighbors"),
+    (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
     (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
     (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
     (["--server", "http://127.0.0.1:1", "--top-k", "3", "q"], "leave out the settings"),
