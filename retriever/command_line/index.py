@@ -397,7 +397,7 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
 
     `status` shows how many chunks have a vector. Nothing is lost however a worker ends.
     """
-    from retriever.indexing.workers import work  # what indexes
+    from retriever.indexing.update import work  # what indexes
 
     console.note("waiting for texts; Ctrl-C ends it", dim=True)
     done = sum(work(index_request((), index, DEFAULT_PROFILE, None), once=once))

@@ -15,7 +15,7 @@ import pytest
 from retriever import api
 from retriever.errors import StorageError, UsageError
 from retriever.indexes import index_request
-from retriever.indexing import workers
+from retriever.indexing import update
 from retriever.indexing.update import embed_texts
 from tests.postgres import Server
 from tests.program import PROJECT, Cli, command, environment
@@ -45,7 +45,7 @@ def count(address: str, table: LiteralString) -> int:
 
 
 def work(address: str) -> int:
-    return sum(workers.work(index_request((), address, "balanced", None), once=True))
+    return sum(update.work(index_request((), address, "balanced", None), once=True))
 
 
 def start_worker(address: str) -> subprocess.Popen[str]:
@@ -57,11 +57,11 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     """Do something once, while a worker has texts in hand."""
 
     def embed_first(*given: object) -> None:
-        monkeypatch.setattr(workers, "embed_texts", embed_texts)
+        monkeypatch.setattr(update, "embed_texts", embed_texts)
         act()
         embed_texts(*given)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr(workers, "embed_texts", embed_first)
+    monkeypatch.setattr(update, "embed_texts", embed_first)
 
 
 @pytest.mark.timeout(300)
@@ -113,10 +113,10 @@ def compare(cli: Cli, places: Sequence[str | Path], questions: Sequence[str]) ->
 
 
 def test_two_workers_never_embed_the_same_text(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "BATCH", "CAST(place / 2 AS integer)")
+    monkeypatch.setattr(update, "BATCH", "CAST(place / 2 AS integer)")
     api.index_folders([docs], postgres, enqueue=True)
     others: list[int] = []
-    meanwhile(monkeypatch, lambda: others.append(next(workers.work(request, once=True))))
+    meanwhile(monkeypatch, lambda: others.append(next(update.work(request, once=True))))
     request = index_request((), postgres, "balanced", None)
     assert (work(postgres) + others[0], others[0] > 0) == (6, True)
 
@@ -153,7 +153,7 @@ def test_what_is_forgotten_or_indexed_meanwhile_gets_no_vector_of_a_worker(
 
 def test_another_model_ends_a_worker(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api.index_folders([docs], postgres, enqueue=True)
-    monkeypatch.setattr(workers, "open_encoder", lambda _: None)
+    monkeypatch.setattr(update, "open_encoder", lambda _: None)
     with pytest.raises(UsageError, match="start again"):
         work(postgres)
 
