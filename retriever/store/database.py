@@ -200,21 +200,6 @@ def is_index(folder: Path) -> bool:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
 
 
-def truncate_log(connection: Connection) -> bool:
-    """Empties SQLite's log, where what was deleted still stands; False where a reader prevents it."""
-    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not busy
-
-
-def identify_database(folder: Path) -> tuple[int, int] | None:
-    """What tells the database from any other while it is open; None when there is none, or no file."""
-    try:
-        status = (folder / FILE_NAME).stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
 def _reading_modes(path: Path) -> Iterator[str]:
     yield from ("mode=rw", "mode=ro")
     # Only this reads a database in WAL mode on a read-only disk, but not what is still in the log.

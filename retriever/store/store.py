@@ -6,7 +6,7 @@ An open store travels; what differs between the two engines is a method or an at
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -200,7 +200,10 @@ class FolderStore(Store):
 
     def identify(self) -> object:
         """Return the device and the inode of index.sqlite."""
-        return database.identify_database(self.folder)
+        with suppress(OSError):
+            status = (self.folder / FILE_NAME).stat()
+            return status.st_dev, status.st_ino
+        return None
 
     def updated(self) -> float:
         """Return when its files last changed."""
@@ -214,7 +217,8 @@ class FolderStore(Store):
     def erase(self, connection: Connection) -> bool:
         """Write index.sqlite anew, and empty SQLite's log."""
         connection.execute("VACUUM")
-        return database.truncate_log(connection)
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
 
 def open_store(place: str | Path | Store) -> Store:
