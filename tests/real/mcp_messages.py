@@ -12,8 +12,3 @@ INITIALIZE = {
 
 def request(number: int, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-
-
-def nest(levels: int) -> bytes:
-    """A message whose parameters are nested that deep."""
-    return b'{"jsonrpc":"2.0","id":5,"method":"ping","params":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"

@@ -36,7 +36,7 @@ from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettin
 from retriever.upkeep.doctor import examine_language_model
 from scripts.llama_server import VOCABULARY, MissingServerError, running_server
 from tests.program import PROJECT, Cli
-from tests.shelf import Shelf, write_pages
+from tests.shelf import Shelf
 
 
 class Queries(BaseModel):
@@ -153,7 +153,7 @@ def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("-ub", "2048", "-b", "2048")], ids=["defaults", "a large batch"])
-def test_it_reranks_texts_of_any_length(options: tuple[str, ...], shelf: Shelf) -> None:
+def test_it_reranks_texts_of_any_length(options: tuple[str, ...]) -> None:
     texts = ["a boat", "boats " * 3000, "How letters leave the house. " * 300, "ships"]
     with llama("rerank", *options) as url:
         reranker = EndpointReranker(RerankSettings(kind="endpoint", url=url, seconds=60))
@@ -161,16 +161,6 @@ def test_it_reranks_texts_of_any_length(options: tuple[str, ...], shelf: Shelf) 
         assert len(set(output.scores)) > 2
         assert all(0 < score < 1 for score in output.scores), "logits become scores"
         assert "texts are cut" in check_rerank_server(RerankSettings(kind="endpoint", url=url, seconds=60), 8000)
-        long = {
-            "long.md": "# Ships\n\n" + "A ship sails with the wind when the harbour is closed for the night. " * 200
-        }
-        write_pages(shelf.docs, long)
-        shelf.update()
-        answer = shelf.ask(
-            "which ship sails?", rerank={"kind": "endpoint", "url": url, "seconds": 60}, final_text_chars=6000
-        )
-        assert answer.degraded == ()
-        assert {hit.scale for hit in answer.hits} == {"reranked"}
 
 
 def test_its_vectors_are_those_of_the_bundled_model() -> None:

@@ -219,13 +219,6 @@ def test_a_silence_in_the_middle_ends_before_the_total_time(served: Served) -> N
     assert "nothing came for 0.3 s" in str(error)
 
 
-def test_a_silence_before_the_first_word_is_a_model_that_reads(served: Served) -> None:
-    served.script.waits, served.script.reads, served.script.writes = True, 10.0, 1000.0
-    started = time.monotonic()
-    assert served.open(idle_seconds=SECONDS).write(TASK).queries == ("a boat is",)
-    assert time.monotonic() - started > 3 * SECONDS
-
-
 @pytest.mark.parametrize("faults", [[delayed(2 * SECONDS, "no")] * 2, [hang_up(), silence()]], ids=["wrong", "broken"])
 def test_all_tries_share_the_time(served: Served, faults: list[Fault]) -> None:
     served.script.once.extend(faults)
