@@ -61,6 +61,8 @@ class RelationKind(StrEnum):
     """The other one links to it."""
     FILE = "file"
     """It is the top section of the other one's file."""
+    SUCCESSOR = "successor"
+    """It holds in the place of the other one's page."""
 
 
 @dataclass(frozen=True, slots=True)

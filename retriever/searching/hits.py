@@ -16,7 +16,6 @@ from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors
-from retriever.searching.known_items import rank_below_successors
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
@@ -61,7 +60,6 @@ def build_hits(
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     anchors = Anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
     nodes, fields = read_sections(view.connection, keys)
-    candidates = rank_below_successors(candidates, nodes, fields)
     languages = view.lexical.read_apart
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, languages)

@@ -4,23 +4,21 @@ Known items are the sections that are called what was asked, and those that hold
 types a title, a file name or a flag wants that, and not what resembles it. How sure a name is depends on how many
 sections bear it: `Installation` stands above forty of them, `Splatting` above one.
 
-A page with `superseded_by: 0007-queue.md` in its front matter ranks below that one: both are read by the same words,
-and the newer one may have fewer of them.
+A page with `superseded_by: 0007-queue.md` in its front matter ranks below that one, which comes in where it was not
+found: both answer the same questions, and the newer one may have fewer of their words.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress
-from pathlib import PurePosixPath
 
-from pageindex.node import Node
 from retriever.lexical.mending import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
-from retriever.lexical.properties import SUCCESSOR_KEYS
+from retriever.lexical.properties import SUCCESSOR_KEYS, is_outdated
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.open_index import View
 from retriever.store import reading
-from retriever.types import Candidate, Ranked, Ranking, Source
+from retriever.types import Candidate, Evidence, Ranked, Ranking, Relation, RelationKind, Source
 
 MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
@@ -29,6 +27,7 @@ IN_QUESTION = 0.25  # the share of a name that a question has among its words
 # What a question asks of a term: `snapshot meaning`, `default of nodeLinker`.
 _ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
 _MARKUP = "`'\"() "  # what may stand about an identifier
+_FILE = re.compile(r"([^\s()\[\]|#/\\]+)\.mdx?\b")
 _PART = re.compile(r"[^\W_]+")
 MOST_READ, MOST_HOLDING = 500, 60  # sections with its words that an identifier is looked for in, and are found
 
@@ -126,35 +125,45 @@ def holds_identifier(text: str, question: str) -> bool:
     return bool(re.search(f"(?i:{begins}{re.escape(word)}{ends})", text))
 
 
-def rank_below_successors(
-    candidates: Sequence[Candidate], nodes: Mapping[str, Node], fields: Mapping[str, Sequence[tuple[str, str]]]
-) -> list[Candidate]:
+def put_successors_first(view: View, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return the candidates, those of a superseded document below the first one of its successor; else in their order.
 
-    Args:
-        candidates: best first.
-        nodes: theirs, by id.
-        fields: the front matter of the document of each node, by the node's id.
+    Where its successor is not among them, its first section comes in.
     """
-    first: dict[str, int] = {}  # what a document is called -> the place of its first section
-    for place, candidate in enumerate(candidates):
-        node = nodes[candidate.node_id]
-        for name in (PurePosixPath(node.path).stem, (*node.breadcrumb, node.title)[0]):
-            first.setdefault(spell_name(name), place)
+    view.tree.load_nodes(item.node_id for item in candidates)
+    keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
+    fields = reading.fields(view.connection, set(keys.values()))
+    order = list(candidates)
+    for old in candidates:
+        names = map(find_successor, fields.get(keys[old.node_id], ()))
+        for node_id in [next(iter(find_bearers(view, name)), "") for name in names if name]:
+            if not node_id:
+                continue
+            view.tree.load_nodes([node_id])
+            key = view.tree.document_key(node_id)
+            new = next((item for item in order if keys[item.node_id] == key), None)
+            if new is None:
+                via = Relation(RelationKind.SUCCESSOR, old.node_id)
+                found = Evidence(Source.NEIGHBORS, 1, old.score, "successor", old.score, via=via)
+                new, keys[node_id] = Candidate(node_id, old.score, (found,), old.scale), key
+            elif order.index(new) > order.index(old):
+                order.remove(new)
+            else:
+                continue
+            order.insert(order.index(old), new)
+    return tuple(order)
 
-    def sort_key(item: tuple[int, Candidate]) -> float:
-        place, candidate = item
-        named = (find_name(value) for key, value in fields[candidate.node_id] if key in SUCCESSOR_KEYS)
-        return max([place, *(first[name] + 0.5 for name in named if name in first)])
 
-    return [candidate for _, candidate in sorted(enumerate(candidates), key=sort_key)]
+def find_successor(field: tuple[str, str]) -> str:
+    """Return the name of the page that stands in the place of one with this property; empty where it names none.
 
+    By file name, path, title or link, and behind `superseded by` in a status.
 
-def find_name(successor: str) -> str:
-    """Return what a property calls a successor, by file name, path, title or link.
-
-    >>> find_name("[[docs/0007-queue.md|the queue]]") == spell_name("0007 queue")
+    >>> find_successor(("superseded_by", "[[docs/0007-queue.md|the queue]]")) == spell_name("0007 queue")
     True
     """
-    name = successor.strip("[]\"' ").partition("|")[0].partition("#")[0]
-    return spell_name(PurePosixPath(name).stem if "/" in name or name.endswith((".md", ".mdx")) else name)
+    key, value = field
+    if key not in SUCCESSOR_KEYS:
+        value = value.partition(" by ")[2] if is_outdated(key, value) else ""
+    file = _FILE.search(value)
+    return spell_name(file[1] if file else value.strip("[]\"' ").partition("|")[0].partition("#")[0].rpartition("/")[2])
