@@ -11,7 +11,7 @@ from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement, weigh_reading
 from retriever.searching.fusion import fuse, weigh_rankings
 from retriever.searching.hits import build_hits
-from retriever.searching.known_items import put_successors_first, rank_names
+from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
@@ -52,7 +52,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
     if models.planner is not None:
         candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
-    # From here on the order changes, and nothing is added but successors: a reranker that fails leaves what is there.
+    # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
     # A profile without one does not import it.
     with recorder.stage(StageName.RERANK) as note:
         if profile.rerank.kind == "none":
@@ -65,9 +65,8 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             question = expanded.question
             candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
-        candidates = put_successors_first(view, candidates)
         read = partial(read_units, view, models.reader, expanded.question, recorder) if models.reader else None
-        hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile, read)
+        hits = build_hits(view, candidates, expanded.question, words, profile, read)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched)

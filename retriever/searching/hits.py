@@ -16,6 +16,7 @@ from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors
+from retriever.searching.known_items import put_successors_first
 from retriever.searching.open_index import View
 from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
@@ -46,11 +47,11 @@ def build_hits(
     profile: Profile,
     read_units: ReadUnits | None = None,
 ) -> tuple[Hit, ...]:
-    """Return the hits of the candidates, in their order.
+    """Return the hits of the first candidates, in their order but for superseded pages.
 
     Args:
         view: the index.
-        candidates: best first.
+        candidates: best first, more than are returned.
         question: as it was asked.
         words: the question's, as BM25 reads them.
         profile: how much of a section is shown.
@@ -58,8 +59,17 @@ def build_hits(
     """
     titles = load_titles(view, candidates)
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
-    anchors = Anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
-    nodes, fields = read_sections(view.connection, keys)
+    access = FolderAccess.of(view.store, profile.documents)
+    anchors = Anchors(view.connection, set(keys.values()), access)
+    found = reading.nodes(view.connection, keys)  # a database is waited for once: the fields come last
+    fields = reading.fields(view.connection, set(keys.values()))
+    nodes = {node.id: node for node in found}
+    candidates = put_successors_first(view, candidates, fields)[: profile.top_k]
+    if added := [item.node_id for item in candidates if item.node_id not in keys]:
+        keys |= {node_id: view.tree.document_key(node_id) for node_id in added}
+        anchors = Anchors(view.connection, set(keys.values()), access)
+        nodes |= {node.id: node for node in reading.nodes(view.connection, added)}
+        titles |= load_titles(view, candidates)
     languages = view.lexical.read_apart
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, languages)
@@ -91,7 +101,7 @@ def build_hits(
                 score=candidate.score,
                 scale=candidate.scale or profile.fusion,
                 evidence=candidate.evidence,
-                matched_fields=find_matched_fields(view, node, fields[node.id], words),
+                matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
                 words=find_question_words(question, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
@@ -107,15 +117,6 @@ def load_titles(view: View, candidates: Sequence[Candidate]) -> dict[str, str]:
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
     view.tree.load_nodes([*(candidate.node_id for candidate in candidates), *beside])
     return {node_id: view.tree.node(node_id).title for node_id in beside}
-
-
-def read_sections(
-    connection: Connection, keys: Mapping[str, int]
-) -> tuple[dict[str, Node], dict[str, Sequence[tuple[str, str]]]]:
-    """Return the sections with these ids, and the front matter of the document of each, given its key."""
-    found = reading.nodes(connection, keys)  # a database is waited for once: the fields come last
-    fields = reading.fields(connection, set(keys.values()))
-    return {node.id: node for node in found}, {node_id: fields.get(key, ()) for node_id, key in keys.items()}
 
 
 def score_sections(candidates: Sequence[Candidate], nodes: Mapping[str, Node], asked: Asked) -> dict[str, ScoredUnits]:

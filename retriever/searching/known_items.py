@@ -125,14 +125,19 @@ def holds_identifier(text: str, question: str) -> bool:
     return bool(re.search(f"(?i:{begins}{re.escape(word)}{ends})", text))
 
 
-def put_successors_first(view: View, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def put_successors_first(
+    view: View, candidates: Sequence[Candidate], fields: dict[int, list[tuple[str, str]]]
+) -> list[Candidate]:
     """Return the candidates, those of a superseded document below the first one of its successor; else in their order.
 
     Where its successor is not among them, its first section comes in.
+
+    Args:
+        view: the index.
+        candidates: best first, loaded into the tree.
+        fields: the front matter of their documents, by key; that of those that come in is added.
     """
-    view.tree.load_nodes(item.node_id for item in candidates)
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
-    fields = reading.fields(view.connection, set(keys.values()))
     order = list(candidates)
     for old in candidates:
         names = map(find_successor, fields.get(keys[old.node_id], ()))
@@ -146,12 +151,13 @@ def put_successors_first(view: View, candidates: Sequence[Candidate]) -> tuple[C
                 via = Relation(RelationKind.SUCCESSOR, old.node_id)
                 found = Evidence(Source.NEIGHBORS, 1, old.score, "successor", old.score, via=via)
                 new, keys[node_id] = Candidate(node_id, old.score, (found,), old.scale), key
+                fields |= reading.fields(view.connection, [key])
             elif order.index(new) > order.index(old):
                 order.remove(new)
             else:
                 continue
             order.insert(order.index(old), new)
-    return tuple(order)
+    return order
 
 
 def find_successor(field: tuple[str, str]) -> str:
