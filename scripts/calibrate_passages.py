@@ -1,16 +1,15 @@
 """Fit the weights by which a section's units are chosen: prints what stands in retriever/searching/passage.py.
 
-    uv run scripts/calibrate_passages.py ../shared/train
+    uv run scripts/calibrate_passages.py DATA...
 
-The questions are those of `lines/lines.jsonl` there, each with the section that answers it and words of its lines;
-`sections.jsonl.gz` has the sections. The model is a conditional logit: the soft-max over a section's units, fitted by
-gradient descent with an L2 penalty. Accuracy is measured by documentation, each left out in turn with two others.
+Questions with the lines that answer them, and their sections, are those of `scripts/reader_data.py`. The model is a
+conditional logit: the soft-max over a section's units, fitted by gradient descent with an L2 penalty. Accuracy is
+measured by collection of documents, each left out in turn with a fifth of the others.
 """
 
 import argparse
-import gzip
-import json
 import math
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.node import Node, NodeKind, Span
-from pageindex.units import Unit, UnitKind, split_units
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pageindex.units import UnitKind
 from retriever.lexical.tokens import tokenize
 from retriever.searching.passage import Asked, read_features
 from retriever.searching.question_kind import read_kind
+from scripts.reader_data import cut, is_marked, read_data
 
 PENALTY = 0.001
 STEPS = 3_000
@@ -44,8 +45,8 @@ class Example:
 def main() -> None:
     """Fit, and print weights and accuracy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("train", type=Path)
-    examples = read_examples(parser.parse_args().train)
+    parser.add_argument("data", nargs="+", type=Path)
+    examples = read_examples(parser.parse_args().data)
     names = sorted({name for example in examples for own in example.features for name in own})
     corpora = sorted({example.corpus for example in examples})
     right: dict[str, list[bool]] = defaultdict(list)
@@ -62,11 +63,9 @@ def main() -> None:
     print("{" + ", ".join(f'"{name}": {weight:.2f}' for name, weight in zip(names, fitted, strict=True)) + "}")
 
 
-def read_examples(train: Path) -> list[Example]:
+def read_examples(data: Sequence[Path]) -> list[Example]:
     """Return the questions whose section has units that answer and others."""
-    with gzip.open(train / "sections.jsonl.gz", "rt", encoding="utf-8") as lines:
-        sections = {item["id"]: item for item in map(json.loads, lines)}
-    questions = [json.loads(line) for line in (train / "lines" / "lines.jsonl").read_text("utf-8").splitlines()]
+    sections, questions = read_data(data)
     rarities = {
         corpus: measure_rarity([item["text"] for item in sections.values() if item["corpus"] == corpus])
         for corpus in {sections[item["section"]]["corpus"] for item in questions}
@@ -74,39 +73,18 @@ def read_examples(train: Path) -> list[Example]:
     examples = []
     for item in questions:
         section = sections[item["section"]]
-        node = make_node(section)
-        units = split_units(node)
-        right = mark_right(units, node.text, item.get("quotes", ()))
-        if not any(right):
+        units = cut(section)
+        right = [
+            is_marked(item, section, unit.span) and (unit.kind is UnitKind.LIST) == (item["kind"] == "list")
+            for unit in units
+        ]
+        if item["kind"] == "none" or not any(right) or all(right):
             continue
         words = list(dict.fromkeys(tokenize(item["question"])))
         rarity = {word: rarities[section["corpus"]](word) for word in words}
         features = read_features(units, Asked(read_kind(item["question"]), rarity, ()))
         examples.append(Example(section["corpus"], item["kind"], features, right))
     return examples
-
-
-def mark_right(units: Sequence[Unit], text: str, quotes: Sequence[str]) -> list[bool]:
-    """Return which units answer: those with a quote; of a list, the whole where several items answer, else the item."""
-    lines = {1 + text.count("\n", 0, text.find(quote)) for quote in quotes}
-    held = [len(lines & set(range(unit.span.first, unit.span.last + 1))) for unit in units]
-    lists = [unit for unit, own in zip(units, held, strict=True) if unit.kind is UnitKind.LIST and own > 1]
-    return [
-        own > 1 if unit.kind is UnitKind.LIST else own > 0 and not any(holds(whole, unit) for whole in lists)
-        for unit, own in zip(units, held, strict=True)
-    ]
-
-
-def holds(whole: Unit, part: Unit) -> bool:
-    """Return whether a unit is a part of another one."""
-    return whole is not part and whole.span.first <= part.span.first and part.span.last <= whole.span.last
-
-
-def make_node(section: Mapping[str, str]) -> Node:
-    """Return a section as the index has it."""
-    text, crumb = section["text"], section["crumb"]
-    span = Span(1, text.count("\n") + 1)
-    return Node(section["id"], NodeKind.SECTION, "x.md", crumb[-1], 2, tuple(crumb[:-1]), span, text)
 
 
 def measure_rarity(texts: Sequence[str]) -> Callable[[str], float]:

@@ -1,10 +1,11 @@
 """Make the examples that `scripts/train_reader.py` learns from: questions beside the units of sections.
 
-    uv run scripts/reader_data.py DATA EXAMPLES.jsonl.gz
+    uv run scripts/reader_data.py EXAMPLES.jsonl.gz DATA...
 
-DATA holds `sections.jsonl.gz` ({id, corpus, crumb, text}, as `scripts/training_data.py` writes them), `lines/*.jsonl`
-({section, question, kind, quotes}: the exact pieces of lines that answer; the kind `none` has none) and
-`questions.jsonl` (a section and questions in several styles, without lines).
+A folder DATA holds `sections.jsonl.gz` ({id, corpus, crumb, text}, as `scripts/training_data.py` writes them), and may
+hold `lines/*.jsonl` ({section, question, kind, quotes}: exact pieces of the lines that answer; of the kind `none`,
+none). Beside these `scripts/training/lines.jsonl.gz` is learned: {section, question, kind, lines}, the first and the
+last line of each unit that answers, counted from the section's first.
 
 A line of EXAMPLES is an `Example`. Sections are cut into units as the search cuts them. The bundled encoder finds the
 units that are easily taken for the right one: of the section itself, and of others of the same corpus.
@@ -29,9 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, UnitKind, split_units
 from retriever.embedding.onnx import OnnxEncoder
+from retriever.searching.passage import as_sentence
 
 HELD_OUT = ("handbook18f", "nushell", "redis")  # a handbook, a book, a reference: a fifth of the questions with lines
-STYLES = ("paraphrase", "situation", "direct", "keywords")
+TRAINING = Path(__file__).parent / "training"
 UNIT_CHARS = 900  # more than the reader reads
 OTHERS = 8  # units of other sections beside an example
 TERM: tuple[str, ...] = ("what is {}?", "{}", "{} meaning", "what does {} mean", "what does {} do?", "define {}")
@@ -60,9 +62,9 @@ class Example:
 
     question: str
     kind: str
-    """As in the questions with lines; `any`: one of the units marked answers, it is not known which."""
+    """As in the questions with lines."""
     source: str
-    """`lines`, `terms` (made by a template), `sections`."""
+    """`lines`, or `terms` (made by a template)."""
     corpus: str
     units: list[Candidate]
     """Of the section that answers or comes nearest, in the order of lines."""
@@ -71,23 +73,15 @@ class Example:
 
 
 @click.command()
-@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("examples", type=click.Path(dir_okay=False, path_type=Path))
-def main(data: Path, examples: Path) -> None:
-    """Write EXAMPLES from DATA."""
-    sections = {row["id"]: row for row in read_rows(data / "sections.jsonl.gz")}
-    lines = [row for path in sorted((data / "lines").glob("*.jsonl")) for row in read_rows(path)]
-    asked = [
-        {"section": row["section"], "question": row[style], "kind": "any"}
-        for row in read_rows(data / "questions.jsonl")
-        for style in STYLES
-        if sections[row["section"]]["corpus"] not in HELD_OUT
-    ]
+@click.argument("data", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+def main(examples: Path, data: Sequence[Path]) -> None:
+    """Write EXAMPLES from each DATA."""
+    sections, questions = read_data(data)
     learned = [section for section in sections.values() if section["corpus"] not in HELD_OUT]
     made = (
-        ("lines", compare(lines, sections)),
+        ("lines", compare(questions, sections)),
         ("terms", ask_for_terms(random.Random(1).sample(learned, len(learned) // 2))),
-        ("sections", compare(asked, sections)),
     )
     with gzip.open(examples, "wt", encoding="utf-8") as file:
         for source, found in made:
@@ -95,6 +89,14 @@ def main(data: Path, examples: Path) -> None:
             for count, example in enumerate(found, 1):  # noqa: B007 - said below
                 file.write(json.dumps(asdict(example), ensure_ascii=False) + "\n")
             print(f"{count} examples of {source}", flush=True)
+
+
+def read_data(folders: Sequence[Path]) -> tuple[dict[str, Row], list[Row]]:
+    """Return the sections by their ids, and the questions about them."""
+    sections = {row["id"]: row for folder in folders for row in read_rows(folder / "sections.jsonl.gz")}
+    written = [path for folder in folders for path in sorted((folder / "lines").glob("*.jsonl"))]
+    questions = [row for path in (*written, TRAINING / "lines.jsonl.gz") for row in read_rows(path)]
+    return sections, [row for row in questions if row["section"] in sections]
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -115,7 +117,7 @@ def cut(section: Row) -> list[Unit]:
 
 def name(section: Row, unit: Unit) -> str:
     """Return a unit as the reader reads it: below the last three titles above it."""
-    return f"{' > '.join(section['crumb'][-3:])}: {unit.in_full[:UNIT_CHARS]}"
+    return f"{' > '.join(section['crumb'][-3:])}: {as_sentence(unit)[:UNIT_CHARS]}"
 
 
 def compare(rows: Sequence[Row], sections: dict[str, Row]) -> Iterator[Example]:
@@ -139,18 +141,9 @@ def compare(rows: Sequence[Row], sections: dict[str, Row]) -> Iterator[Example]:
             if not len(own):
                 continue
             candidates = mark(row, sections[row["section"]], [(units[n][1], float(scores[n])) for n in own])
-            # Of a question whose lines nobody named, a unit that comes nearer than its own section may answer as well.
-            most = scores[own].max() + 0.02 if row["kind"] == "any" else 1.0
-            order = [n for n in np.argsort(-scores) if owners[n] != row["section"] and scores[n] < most]
+            order = [n for n in np.argsort(-scores) if owners[n] != row["section"]]
             others = [texts[n] for n in order if units[n][1].kind is not UnitKind.LIST][:OTHERS]
-            yield Example(
-                row["question"],
-                row["kind"],
-                "sections" if row["kind"] == "any" else "lines",
-                corpus,
-                candidates,
-                others,
-            )
+            yield Example(row["question"], row["kind"], "lines", corpus, candidates, others)
 
 
 def fit(text: str, encoder: OnnxEncoder) -> str:
@@ -162,20 +155,30 @@ def fit(text: str, encoder: OnnxEncoder) -> str:
 
 def mark(row: Row, section: Row, units: Sequence[tuple[Unit, float]]) -> list[Candidate]:
     """Return the candidates of a question; for a list, the whole list answers, and its items are left out."""
-    quotes = [quote.split("\n")[0].strip() for quote in row.get("quotes", ())]
-    lines = {
-        number for number, line in enumerate(section["text"].split("\n"), 1) if any(quote in line for quote in quotes)
-    }
-    if row["kind"] == "list" and lines:  # its first and its last item are quoted
-        lines = set(range(min(lines), max(lines) + 1))
-    touched = [row["kind"] == "any" or not lines.isdisjoint(range(u.span.first, u.span.last + 1)) for u, _ in units]
+    marked = [is_marked(row, section, unit.span) for unit, _ in units]
     whole = [unit.kind is UnitKind.LIST for unit, _ in units]
-    wants_list = row["kind"] == "list" and any(a and b for a, b in zip(touched, whole, strict=True))
+    wants_list = row["kind"] == "list" and any(a and b for a, b in zip(marked, whole, strict=True))
     return [
-        Candidate(name(section, unit), is_touched and is_list == wants_list, round(score, 4), is_list)
-        for (unit, score), is_touched, is_list in zip(units, touched, whole, strict=True)
-        if not (wants_list and is_touched and not is_list)
+        Candidate(name(section, unit), is_right and is_list == wants_list, round(score, 4), is_list)
+        for (unit, score), is_right, is_list in zip(units, marked, whole, strict=True)
+        if not (wants_list and is_right and not is_list)
     ]
+
+
+def is_marked(row: Row, section: Row, span: Span) -> bool:
+    """Return whether lines of a section are among those that answer: marked as a whole, or holding what is quoted."""
+    if "lines" in row:
+        within = row["kind"] == "list"
+        return any(
+            [span.first, span.last] == lines or (within and lines[0] <= span.first and span.last <= lines[1])
+            for lines in row["lines"]
+        )
+    quotes = [quote.split("\n")[0].strip() for quote in row["quotes"]]
+    numbered = enumerate(section["text"].split("\n"), 1)
+    lines = [number for number, line in numbered if any(quote in line for quote in quotes)]
+    if row["kind"] == "list" and lines:  # its first and its last item are quoted
+        lines = [*range(min(lines), max(lines) + 1)]
+    return any(span.first <= number <= span.last for number in lines)
 
 
 def ask_for_terms(sections: Sequence[Row]) -> Iterator[Example]:

@@ -37,9 +37,9 @@ from scripts.reader_data import HELD_OUT, Candidate, Example, read_rows
 MAX_TOKENS = 128  # of question and unit together
 MAX_QUESTION = 300  # characters
 FILL = 32  # texts are filled up to a multiple of it: oneDNN compiles each length anew
-SHARES = {"lines": 0.7, "terms": 0.1, "sections": 0.2}  # of the examples of a step
+SHARES = {"lines": 0.93, "terms": 0.07}  # of the examples of a step
 LEFT_OUT = 0.12  # so often the unit that answers is left out
-WRONG, HARD, OTHERS = 3, 8, 2  # wrong units of the section, among the most similar; units of other sections
+WRONG, HARD, OTHERS = 3, 8, 1  # wrong units of the section, among the most similar; units of other sections
 REPORT_S = 90.0
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -122,8 +122,9 @@ class Reader:
 @click.option("--layers", default=4, show_default=True)
 @click.option("--questions", default=8, show_default=True, help="In a step.")
 @click.option("--learning-rate", default=8e-5, show_default=True)
+@click.option("--start", type=click.Path(exists=True, path_type=Path), help="An exported reader to begin with.")
 @click.option("--learn-all", is_flag=True, help="The held-out documentations too.")
-def train(run: Path, examples: Path, *, learn_all: bool, **chosen: float | str) -> None:
+def train(run: Path, examples: Path, *, start: Path | None, learn_all: bool, **chosen: float | str) -> None:
     """Train, or go on with, the RUN."""
     run.mkdir(parents=True, exist_ok=True)
     (run / "settings.json").write_text(json.dumps(chosen | {"learn_all": learn_all}, indent=2) + "\n")
@@ -135,9 +136,10 @@ def train(run: Path, examples: Path, *, learn_all: bool, **chosen: float | str) 
             sources[example.source].append(example)
     print({source: len(found) for source, found in sources.items()}, flush=True)
     reader = Reader(str(chosen["base"]), int(chosen["layers"]))
-    reader.model.bert.embeddings.requires_grad_(
-        False
-    )  # three fifths of the weights: some thousand questions spoil them
+    if start:
+        load_exported(reader.model, start / "model.onnx")
+    # Three fifths of the weights: some thousand questions spoil them.
+    reader.model.bert.embeddings.requires_grad_(False)
     parts = [[*reader.model.bert.encoder.parameters()], [*reader.model.head.parameters()]]
     optimizer = torch.optim.AdamW([{"params": part} for part in parts], weight_decay=0.01)
     step, before = 0, 0.0
@@ -162,6 +164,31 @@ def train(run: Path, examples: Path, *, learn_all: bool, **chosen: float | str) 
             with (run / "curve.jsonl").open("a") as curve:
                 curve.write(json.dumps(line) + "\n")
     save(run, reader, optimizer, step, seconds)
+
+
+def load_exported(model: Model, path: Path) -> None:
+    """Fill a model with the weights of an exported one, as exact as int8 holds them."""
+    import onnx
+
+    stored = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}
+    weights = {name: torch.from_numpy(values.copy()) for name, values in stored.items() if "." in name}
+    # Matrices of layers have lost their names, and stand in the order in which they are used.
+    used = (
+        *("attention.self.query", "attention.self.key", "attention.self.value"),
+        *("attention.output.dense", "intermediate.dense", "output.dense"),
+    )
+    layers = range(model.bert.config.num_hidden_layers)
+    names = iter(f"bert.encoder.layer.{layer}.{part}.weight" for layer in layers for part in used)
+    for quantized, values in stored.items():
+        if quantized.endswith("_quantized"):
+            name = quantized.removesuffix("_quantized")
+            scale, zero = stored[f"{name}_scale"], stored[f"{name}_zero_point"].astype(np.int32)
+            exact = torch.from_numpy(((values.astype(np.int32) - zero) * scale).astype(np.float32))
+            is_embedding = "embeddings" in name
+            name = name.removesuffix("_Transposed") if "." in name else next(names)
+            weights[name] = exact if is_embedding else exact.T.contiguous()
+    own = model.state_dict()
+    model.load_state_dict(own | {name: values for name, values in weights.items() if name in own})
 
 
 def read_examples(path: Path) -> Iterator[Example]:
@@ -189,10 +216,7 @@ def learn(reader: Reader, optimizer: "torch.optim.Optimizer", batch: Sequence[Ex
     ]
     reader.model.train()
     logits = reader.logits(pairs).split([len(right) + len(wrong) for right, wrong in drawn])
-    losses = [
-        answer_loss(own[: len(right)], own[len(right) :], any_answers=example.kind == "any")
-        for example, own, (right, _) in zip(batch, logits, drawn, strict=True)
-    ]
+    losses = [answer_loss(own[: len(right)], own[len(right) :]) for own, (right, _) in zip(logits, drawn, strict=True)]
     loss = torch.stack(losses).mean()
     optimizer.zero_grad()
     loss.backward()
@@ -215,16 +239,14 @@ def draw_texts(example: Example, chance: random.Random) -> tuple[list[str], list
     if example.source == "lines" and chance.random() < LEFT_OUT:
         right = []
     chosen += chance.sample(example.others, min(OTHERS, len(example.others)))
-    return chance.sample(right, min(3, len(right))), chosen
+    return chance.sample(right, min(2, len(right))), chosen
 
 
-def answer_loss(right: Tensor, wrong: Tensor, *, any_answers: bool) -> Tensor:
+def answer_loss(right: Tensor, wrong: Tensor) -> Tensor:
     """Cross-entropy of an example's logits beside a zero; each that answers against all that do not."""
     none = torch.cat([wrong, wrong.new_zeros(1)])
     if not len(right):
         return none.logsumexp(0)  # the zero is right
-    if any_answers:
-        return torch.cat([none, right]).logsumexp(0) - right.logsumexp(0)
     return (torch.cat([right[:, None], none.expand(len(right), -1)], 1).logsumexp(1) - right).mean()
 
 
