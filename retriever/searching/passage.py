@@ -12,7 +12,7 @@ over questions with the lines that answer them; docs/internals/passages.md has t
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from retriever.types import Reading
 
 MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
-MAX_LEAD_CHARS = 150  # of what an item or a row is shown below
+MAX_LEAD_CHARS = 150  # of what an item is shown below
+MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 # Of units that are read: what their score by words and shape weighs, the cross-encoder's logit, and late
 # interaction. Fitted to 658 questions about ten collections (docs/internals/passages.md).
 BY_WORDS, BY_LOGIT, BY_INTERACTION = 0.12, 0.15, 15.6
@@ -64,7 +65,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
     r"(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
-    r"|und|aber|dann|dadurch|damit|deshalb)\b",
+    r"|und|aber|dann|dadurch|damit|deshalb"
+    r"|the (?:first|second|last|above|previous) (?:command|line|step|example|option|part|case|approach))\b",
     re.IGNORECASE,
 )
 
@@ -161,12 +163,13 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     if not units:
         return Passage(matched or whole, "")
     (best,) = scored.best(1)
-    span = widen(units, scores, best)
+    beside = find_beside(units, scores, best, asked)
+    span = join([units[place].span for place in beside])
     if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else
     following = [unit for unit in units[best + 1 :] if unit.span.first > units[best].span.last]
     snippet = " ".join([show_unit(units[best], asked), *(unit.text for unit in following[:3])])
-    return Passage(span, show_in_context(units, best, asked), snippet)
+    return Passage(span, show_together(units, best, beside, asked), snippet)
 
 
 def cut_node(node: Node, lines: Span) -> Node:
@@ -230,25 +233,38 @@ def measure_subject(text: str, asked: Asked) -> float:
     return best
 
 
-def widen(units: Sequence[Unit], scores: Sequence[float], best: int) -> Span:
-    """Return the lines of the best unit, with what it introduces, or the next best where it stands beside it."""
-    span = units[best].span
-    if introduces(units, best):
-        introduced = units[best + 1].span
-        return introduced if len(introduced) <= MOST_LINES else span
+def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> list[int]:
+    """Return the places of what is cited together, in the order of lines: the best unit, and at most one beside it.
+
+    That is what it introduces, what it points back to, the other side of a difference, or the next best unit where it
+    stands beside it and is nearly as good. Together they have at most MOST_LINES.
+    """
+    own = units[best]
     others = [
         place
         for place, unit in enumerate(units)
-        if unit.kind in _WIDENED and not (unit.span.first <= span.last and span.first <= unit.span.last)
+        if unit.kind in _WIDENED and not (unit.span.first <= own.span.last and own.span.first <= unit.span.last)
     ]
-    if not others or units[best].kind not in _WIDENED:
-        return span
-    second = max(others, key=lambda place: (scores[place], -place))
-    other = units[second].span
-    joined = Span(min(span.first, other.first), max(span.last, other.last))
-    is_beside = min(abs(other.first - span.last), abs(span.first - other.last)) <= 2
-    is_near = scores[best] - scores[second] <= NEAR
-    return joined if is_beside and is_near and len(joined) <= MOST_LINES else span
+    if introduces(units, best):
+        other = best + 1
+    elif points_back(units, best):
+        other = best - 1
+    elif asked.kind is QuestionKind.DIFFERENCE and (side := find_other_side(units, scores, best, asked)) is not None:
+        other = side
+    elif others and own.kind in _WIDENED:
+        other = max(others, key=lambda place: (scores[place], -place))
+        second = units[other].span
+        is_beside = min(abs(second.first - own.span.last), abs(own.span.first - second.last)) <= 2
+        if not is_beside or scores[best] - scores[other] > NEAR:
+            return [best]
+    else:
+        return [best]
+    return sorted((best, other)) if len(join([own.span, units[other].span])) <= MOST_LINES else [best]
+
+
+def join(spans: Sequence[Span]) -> Span:
+    """Return the lines from the first to the last of some."""
+    return Span(min(span.first for span in spans), max(span.last for span in spans))
 
 
 def introduces(units: Sequence[Unit], place: int) -> bool:
@@ -256,16 +272,44 @@ def introduces(units: Sequence[Unit], place: int) -> bool:
     return place + 1 < len(units) and units[place + 1].span.first == units[place].span.first
 
 
-def show_in_context(units: Sequence[Unit], best: int, asked: Asked) -> str:
-    """Return what is shown of the best unit: with what it introduces, and, if it points back, the sentence before."""
+def points_back(units: Sequence[Unit], place: int) -> bool:
+    """Return whether a unit says little without the paragraph or code before it."""
+    own, before = units[place], units[place - 1] if place else None
+    is_prose = own.kind in (UnitKind.PARAGRAPH, UnitKind.DEFINITION)
+    return bool(
+        before
+        and before.kind in (UnitKind.PARAGRAPH, UnitKind.CODE)
+        and before.span.last < own.span.first
+        and is_prose
+        and _POINTS_BACK.match(own.text)
+    )
+
+
+def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> int | None:
+    """Return the place of the unit with most of what the question names and the best one lacks; None without any."""
+    held = set(tokenize(units[best].in_full, asked.languages))
+    lacking = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in held})
+    sides = [
+        (measure_words(unit.text, lacking), scores[place], -place)
+        for place, unit in enumerate(units)
+        if unit.kind is not UnitKind.LIST and join([unit.span, units[best].span]) != units[best].span
+    ]
+    found = max(sides, default=(0.0, 0.0, 0))
+    return -found[2] if found[0] > 0 else None
+
+
+def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked: Asked) -> str:
+    """Return what is shown of the best unit and what is cited with it, in the order of lines, if both fit."""
     shown = show_unit(units[best], asked)
     if introduces(units, best):
         return cut(f"{shown} {units[best + 1].text}", MAX_SENTENCE_CHARS)
-    before = units[best - 1] if best else None
-    if before is None or before.kind is not UnitKind.PARAGRAPH or not _POINTS_BACK.match(shown):
-        return shown
-    sentence = _SENTENCE_END.split(before.text)[-1]
-    return f"{sentence} {shown}" if len(sentence) + len(shown) < MAX_SENTENCE_CHARS else shown
+    texts = {place: show_unit(units[place], asked) for place in beside} | {best: shown}
+    if points_back(units, best) and best - 1 in texts:
+        texts[best - 1] = _SENTENCE_END.split(texts[best - 1])[-1]
+    elif asked.kind is QuestionKind.DIFFERENCE:
+        texts = {place: cut(text, MAX_SENTENCE_CHARS // len(texts)) for place, text in texts.items()}
+    together = " ".join(texts[place] for place in sorted(texts))
+    return together if len(together) <= MAX_SENTENCE_CHARS else shown
 
 
 def as_sentence(unit: Unit) -> str:
@@ -287,6 +331,15 @@ def read_cells(unit: Unit) -> list[tuple[str, str]]:
     return list(zip(names, cells, strict=True)) if is_row else []
 
 
+def show_lead(unit: Unit) -> str:
+    """Return what a unit is shown below: its lead, or the last sentences of a longer one that fit."""
+    most = MAX_INTRODUCTION_CHARS if unit.kind is UnitKind.CODE else MAX_LEAD_CHARS
+    sentences = _SENTENCE_END.split(unit.lead)
+    while sentences and len(" ".join(sentences)) > most:
+        del sentences[0]
+    return " ".join(sentences)
+
+
 def show_unit(unit: Unit, asked: Asked) -> str:
     """Return a unit as plain text on one line, of at most MAX_SENTENCE_CHARS characters.
 
@@ -296,8 +349,10 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     text = unit.text
     if unit.kind is UnitKind.ROW:
         text = CELL.join(f"{name}: {cell}" for name, cell in read_cells(unit)) or text
-    elif unit.lead and unit.kind is not UnitKind.PARAGRAPH and len(unit.lead) <= MAX_LEAD_CHARS:
-        text = unit.in_full
+    elif unit.lead and unit.kind is not UnitKind.PARAGRAPH:
+        text = f"{show_lead(unit)} {text}".lstrip()
+        if unit.kind is UnitKind.CODE:
+            return cut(text, MAX_SENTENCE_CHARS)  # what introduces it says what it does
     if len(text) <= MAX_SENTENCE_CHARS:
         return text
     sentences = _SENTENCE_END.split(text)
