@@ -1,6 +1,5 @@
 """A question with a budget: what cannot finish is skipped and named, and the answer is the one without it."""
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -87,18 +86,4 @@ def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedSer
     assert hits == found(shelf.ask(QUESTION))
     stages = [item.partition(":")[0] for item in degraded]
     assert stages == ["expand", "rerank"]
-    assert "did not finish in the 1.2 s" in degraded[0]
-    assert "did not finish in the 1.5 s" in degraded[1]
-
-
-def test_a_remembered_expansion_needs_no_time(shelf: Shelf, ollama: ScriptedServer) -> None:
-    clock = Clock()
-    with shelf.open(**with_model(ollama, budget="60s", rerank={"kind": "none"}, hyde="always")) as retriever:
-        retriever.clock = clock
-        first = retriever.search(QUESTION)
-        retriever.clock = itertools.count(step=100).__next__
-        second = retriever.search(QUESTION)
-    assert first.degraded == ()
-    assert [item.stage for item in second.degraded] == ["read"]
-    assert found(first) == found(second)
-    assert len(ollama.asked) == 1
+    assert all("takes too long" in item for item in degraded)

@@ -25,12 +25,6 @@ def without_documents(shelf: Shelf) -> None:
         shelf.docs.rename(shelf.place / "elsewhere")
 
 
-def a_damaged_file(shelf: Shelf) -> None:
-    """Of the snapshot in force; the answer makes it anew."""
-    (file,) = shelf.index.glob("snapshot-*/manifest.json")
-    file.write_text("{", encoding="utf-8")
-
-
 def none(_: Shelf) -> None:
     pass
 
@@ -43,7 +37,6 @@ CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
     ("expand: the language model is switched off", QUESTION, {"use_llm": False, "hyde": "always"}, none),
     ("rerank: ", QUESTION, {**NOBODY, "rerank": {"kind": "llm"}}, none),
     ("rerank: the language model is switched off", QUESTION, {"use_llm": False, "rerank": {"kind": "llm"}}, none),
-    ("index: ", QUESTION, {}, a_damaged_file),
 )
 """What is said, of which question, with which settings, and what stands in the way."""
 
