@@ -32,7 +32,7 @@ MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 BY_WORDS, BY_LOGIT, BY_INTERACTION = 0.12, 0.15, 15.6
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines.
 NEAR = 0.7
-MOST_LINES = 12
+MOST_LINES = 15
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 # What a text has that answers a question of a kind.
