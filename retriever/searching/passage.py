@@ -30,7 +30,8 @@ MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 # Of units that are read: what their score by words and shape weighs, the cross-encoder's logit, and late
 # interaction. Fitted to 658 questions about ten collections (docs/internals/passages.md).
 BY_WORDS, BY_LOGIT, BY_INTERACTION = 0.12, 0.15, 15.6
-# Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines.
+# Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines: a
+# command with the paragraph that introduces it and the one that explains it has thirteen.
 NEAR = 0.7
 MOST_LINES = 15
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
@@ -239,27 +240,18 @@ def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked
     That is what it introduces, what it points back to, the other side of a difference, or the next best unit where it
     stands beside it and is nearly as good. Together they have at most MOST_LINES.
     """
-    own = units[best]
-    others = [
-        place
-        for place, unit in enumerate(units)
-        if unit.kind in _WIDENED and not (unit.span.first <= own.span.last and own.span.first <= unit.span.last)
-    ]
+    other = None
     if introduces(units, best):
         other = best + 1
     elif points_back(units, best):
         other = best - 1
-    elif asked.kind is QuestionKind.DIFFERENCE and (side := find_other_side(units, scores, best, asked)) is not None:
-        other = side
-    elif others and own.kind in _WIDENED:
-        other = max(others, key=lambda place: (scores[place], -place))
-        second = units[other].span
-        is_beside = min(abs(second.first - own.span.last), abs(own.span.first - second.last)) <= 2
-        if not is_beside or scores[best] - scores[other] > NEAR:
-            return [best]
-    else:
+    elif asked.kind is QuestionKind.DIFFERENCE:
+        other = find_other_side(units, scores, best, asked)
+    if other is None:
+        other = find_near(units, scores, best)
+    if other is None or len(join([units[best].span, units[other].span])) > MOST_LINES:
         return [best]
-    return sorted((best, other)) if len(join([own.span, units[other].span])) <= MOST_LINES else [best]
+    return sorted((best, other))
 
 
 def join(spans: Sequence[Span]) -> Span:
@@ -287,15 +279,28 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
 
 def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> int | None:
     """Return the place of the unit with most of what the question names and the best one lacks; None without any."""
-    held = set(tokenize(units[best].in_full, asked.languages))
+    own = units[best]
+    held = set(tokenize(own.in_full, asked.languages))
     lacking = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in held})
-    sides = [
-        (measure_words(unit.text, lacking), scores[place], -place)
+    named = {
+        place: measure_words(unit.text, lacking)
         for place, unit in enumerate(units)
-        if unit.kind is not UnitKind.LIST and join([unit.span, units[best].span]) != units[best].span
-    ]
-    found = max(sides, default=(0.0, 0.0, 0))
-    return -found[2] if found[0] > 0 else None
+        if unit.kind is not UnitKind.LIST and unit.span.overlap(own.span) < len(unit.span)
+    }
+    other = max(named, key=lambda place: (named[place], scores[place], -place), default=best)
+    return other if named.get(other) else None
+
+
+def find_near(units: Sequence[Unit], scores: Sequence[float], best: int) -> int | None:
+    """Return the place of the next best block of prose or code, if it stands beside the best and is nearly as good."""
+    own = units[best]
+    others = [place for place, unit in enumerate(units) if unit.kind in _WIDENED and not unit.span.overlap(own.span)]
+    if own.kind not in _WIDENED or not others:
+        return None
+    other = max(others, key=lambda place: (scores[place], -place))
+    second = units[other].span
+    is_beside = min(abs(second.first - own.span.last), abs(own.span.first - second.last)) <= 2
+    return other if is_beside and scores[best] - scores[other] <= NEAR else None
 
 
 def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked: Asked) -> str:

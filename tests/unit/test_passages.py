@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.node import Span
+from pageindex.node import Node, NodeKind, Span
 from retriever.searching.citations import Anchor, find_anchor
+from retriever.searching.passage import Asked, ScoredUnits, find_passage, score_node
+from retriever.searching.question_kind import read_kind
 from retriever.text import cut
 
 
@@ -57,3 +59,39 @@ def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], sectio
     elif any(section):
         places = [at for at in range(len(above) + len(below) + 1) if now.split("\n")[at : at + len(section)] == section]
         assert len(places) != 1
+
+
+MAKE = "Make a project, wherever you keep your code:"
+COMMAND = f"{MAKE}\n\n```sh\n$ oar new boat\n```\n\nThe first command makes a folder.\n"
+SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
+CALL = "In a harbor, where a boat has to be turned on the spot each time, you can set the parameter still of row" + (
+    " so that one oar alone is moved"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "best", "question", "cited", "shown"),
+    [
+        (
+            COMMAND,
+            "The first",
+            "how do I make a boat",
+            "3-9",
+            f"{MAKE} $ oar new boat The first command makes a folder.",
+        ),
+        (SIDES, "A canoe", "difference between canoe and kayak", "3-7", "A canoe has one paddle. A kayak is closed."),
+        (SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak"), "A canoe", "canoe vs kayak", "3", None),
+        (SIDES, "A canoe", "what is a canoe", "3", "A canoe has one paddle."),
+        (f"{CALL}:\n\n```py\nrow(still=True)\n```\n", "row(", "turn it", "3-7", f"{CALL}: row(still=True)"),
+    ],
+    ids=["what points back", "both sides", "sides far apart", "no difference", "code with a long introduction"],
+)
+def test_what_is_cited_together(text: str, best: str, question: str, cited: str, shown: str | None) -> None:
+    whole = f"## Boats\n\n{text}\nMore.\n"
+    lines = Span(1, whole.count("\n"))
+    node = Node("a.md#boats", NodeKind.SECTION, "a.md", "Boats", 2, (), lines, whole)
+    asked = Asked(read_kind(question), dict.fromkeys(("canoe", "kayak"), 1.0), ())
+    units = score_node(node, asked).units
+    found = find_passage(node, asked, ScoredUnits(units, [9.0 * unit.text.startswith(best) for unit in units]))
+    assert str(found.span) == cited
+    assert found.sentence == (shown or "A canoe has one paddle.")
