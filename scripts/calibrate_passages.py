@@ -11,7 +11,7 @@ import argparse
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pageindex.units import UnitKind
+from pageindex.units import Unit, UnitKind
 from retriever.lexical.tokens import tokenize
 from retriever.searching.passage import Asked, read_features
 from retriever.searching.question_kind import read_kind
-from scripts.reader_data import cut, is_marked, read_data
+from scripts.reader_data import Row, cut, is_marked, read_data
 
 PENALTY = 0.001
 STEPS = 3_000
@@ -65,26 +65,45 @@ def main() -> None:
 
 def read_examples(data: Sequence[Path]) -> list[Example]:
     """Return the questions whose section has units that answer and others."""
-    sections, questions = read_data(data)
-    rarities = {
-        corpus: measure_rarity([item["text"] for item in sections.values() if item["corpus"] == corpus])
-        for corpus in {sections[item["section"]]["corpus"] for item in questions}
-    }
-    examples = []
-    for item in questions:
-        section = sections[item["section"]]
+    return [
+        Example(one.section["corpus"], one.kind, read_features(one.units, one.asked), one.right)
+        for one in read_questions(data)
+        if any(one.right) and not all(one.right)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question beside the units of its section."""
+
+    text: str
+    kind: str
+    section: Row
+    units: Sequence[Unit]
+    asked: Asked
+    right: Sequence[bool]
+    """Which units answer: of a list as a whole, the list, and not its items."""
+
+
+def read_questions(data: Sequence[Path], corpora: Collection[str] | None = None) -> Iterator[Question]:
+    """Yield the questions with lines about some collections, or about all."""
+    sections, rows = read_data(data)
+    rarities = {}
+    for row in rows:
+        section = sections[row["section"]]
+        corpus = section["corpus"]
+        if corpora is not None and corpus not in corpora:
+            continue
+        if corpus not in rarities:
+            rarities[corpus] = measure_rarity([one["text"] for one in sections.values() if one["corpus"] == corpus])
         units = cut(section)
         right = [
-            is_marked(item, section, unit.span) and (unit.kind is UnitKind.LIST) == (item["kind"] == "list")
+            is_marked(row, section, unit.span) and (unit.kind is UnitKind.LIST) == (row["kind"] == "list")
             for unit in units
         ]
-        if item["kind"] == "none" or not any(right) or all(right):
-            continue
-        words = list(dict.fromkeys(tokenize(item["question"])))
-        rarity = {word: rarities[section["corpus"]](word) for word in words}
-        features = read_features(units, Asked(read_kind(item["question"]), rarity, ()))
-        examples.append(Example(section["corpus"], item["kind"], features, right))
-    return examples
+        rarity = {word: rarities[corpus](word) for word in dict.fromkeys(tokenize(row["question"]))}
+        asked = Asked(read_kind(row["question"]), rarity, ())
+        yield Question(row["question"], row["kind"], section, units, asked, right)
 
 
 def measure_rarity(texts: Sequence[str]) -> Callable[[str], float]:

@@ -18,16 +18,12 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pageindex.units import UnitKind
 from retriever.embedding.onnx import PassageReader
-from retriever.lexical.tokens import tokenize
-from retriever.searching.passage import Asked, ScoredUnits, as_sentence, score_units
-from retriever.searching.question_kind import read_kind
-from scripts.calibrate_passages import Example, as_matrix, choose, fit, measure_rarity
-from scripts.reader_data import HELD_OUT, cut, is_marked, read_data
+from retriever.searching.passage import ScoredUnits, as_sentence, score_units
+from scripts.calibrate_passages import Example, as_matrix, choose, fit, read_questions
+from scripts.reader_data import HELD_OUT
 
 READ = 6  # units of a section: more than the search reads, so that there is more to tell apart
-BOUND = 6.0  # of a logit, as `Reading.weigh` has it
 NAMES = ("words and shape", "logit", "interaction")
 STEPS, RATE = 4_000, 0.05
 
@@ -50,34 +46,20 @@ def main() -> None:
 
 def read_examples(data: Sequence[Path]) -> list[Example]:
     """Return held-out questions with what is read of the units that are best by words and shape."""
-    sections, questions = read_data(data)
-    rarities = {
-        corpus: measure_rarity([item["text"] for item in sections.values() if item["corpus"] == corpus])
-        for corpus in HELD_OUT
-    }
     reader = PassageReader()
     examples = []
-    for item in questions:
-        section = sections[item["section"]]
-        if section["corpus"] not in HELD_OUT:
-            continue
-        units = cut(section)
-        rarity = {word: rarities[section["corpus"]](word) for word in dict.fromkeys(tokenize(item["question"]))}
-        scored = ScoredUnits(units, score_units(units, Asked(read_kind(item["question"]), rarity, ())))
+    for one in read_questions(data, HELD_OUT):
+        scored = ScoredUnits(one.units, score_units(one.units, one.asked))
         places = scored.best(READ)
-        readings = reader.read(item["question"], [(section["crumb"], as_sentence(units[place])) for place in places])
-        right = [
-            item["kind"] != "none"
-            and is_marked(item, section, units[place].span)
-            and (units[place].kind is UnitKind.LIST) == (item["kind"] == "list")
-            for place in places
-        ]
+        texts = [(one.section["crumb"], as_sentence(one.units[place])) for place in places]
+        readings = reader.read(one.text, texts)
         features = [
-            dict(zip(NAMES, (scored.scores[place], max(-BOUND, min(BOUND, one.logit)), one.interaction), strict=True))
-            for place, one in zip(places, readings, strict=True)
+            dict(zip(NAMES, (scored.scores[place], reading.weigh(1, 0), reading.interaction), strict=True))
+            for place, reading in zip(places, readings, strict=True)
         ]
-        if any(right) or (item["kind"] == "none" and places):
-            examples.append(Example(section["corpus"], item["kind"], features, right))
+        right = [one.right[place] for place in places]
+        if any(right) or (one.kind == "none" and places):
+            examples.append(Example(one.section["corpus"], one.kind, features, right))
     return examples
 
 

@@ -187,8 +187,7 @@ def load_exported(model: Model, path: Path) -> None:
             is_embedding = "embeddings" in name
             name = name.removesuffix("_Transposed") if "." in name else next(names)
             weights[name] = exact if is_embedding else exact.T.contiguous()
-    own = model.state_dict()
-    model.load_state_dict(own | {name: values for name, values in weights.items() if name in own})
+    model.load_state_dict({name: weights[name] for name in model.state_dict()})
 
 
 def read_examples(path: Path) -> Iterator[Example]:
