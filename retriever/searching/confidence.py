@@ -62,7 +62,7 @@ TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand 
 EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 0.3, 7.5
 # Below the first, no line of the first sections answers; below the second none does where the words speak against it
 # too. From the third on, one does where the words do not speak against it, from the fourth on alone.
-READS_NOTHING, READS_LITTLE, READS_WELL, READS_ANSWER = 3.9, 4.4, 5.5, 5.9
+READS_NOTHING, READS_LITTLE, READS_WELL, READS_ANSWER = 3.15, 4.4, 5.3, 6.0
 COHERENT_READ = 1.0  # of `coherence`, beside a line that answers alone
 
 
