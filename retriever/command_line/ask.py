@@ -1,6 +1,5 @@
 """`ask`: a question, answered with sections, the default command; `answer`: a few sentences above them."""
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from retriever.types import Answer
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
+LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no questions
 
 
 @options.command(
@@ -122,8 +122,9 @@ def check_words(words: Sequence[str], console: Console) -> None:
             f"{first} is a command, and a command comes first, before its options; "
             "a question that begins with this word comes after `ask`"
         )
-    near = find_nearest(first, COMMANDS, LIKE)
-    if near and rest and all(map(os.path.exists, rest)):
+    is_of_files = bool(rest) and all(Path(word).suffix or Path(word).exists() for word in rest)
+    near = find_nearest(first, COMMANDS, LIKE_BEFORE_FILES if is_of_files else LIKE)
+    if near and is_of_files:
         says = f"{first} is no command; did you mean `{near}`?"
         if not (console.can_ask and confirm(f"{says} Search for these words all the same?", default=False)):
             raise click.UsageError(f"{says} A question of these words: ask {first} ...")

@@ -116,7 +116,9 @@ def find_target(connection: Connection, reference: str) -> Target:
         elif any(name.startswith(below) for name in known[folder.key]):
             found.add(Target(folder, below))
     if not found:
-        raise UnknownReferenceError(reference)
+        ends = f"/{reference}"  # a file's name alone is not enough to remove it
+        near = [Target(item, path).name for item in folders for path in known[item.key] if path.endswith(ends)]
+        raise UnknownReferenceError(reference, sorted(near))
     if len(found) > 1:
         places = ", ".join(sorted(str(target.place) for target in found))
         raise UsageError(f"{reference!r} may be any of {places}; write the one in full")

@@ -14,7 +14,7 @@ from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_outdated, tokenize_properties
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
 from retriever.searching.open_index import View
@@ -32,6 +32,7 @@ MAX_TITLE_CHARS = 60
 READ_OF_EACH = 3  # units of a section, for the reader
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 
+_ACCENTED = re.compile(r"\w*[\u00c0-\u024f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
@@ -214,9 +215,11 @@ def find_question_words(
             phrases[-1][1] = max(end, phrases[-1][1])
         else:
             phrases.append([start, end])
+    # Words that were added to the question come without accents: they are shown as the text has them.
+    written = {remove_accents(word.lower()): word for word in _ACCENTED.findall(text[:MAX_READ_CHARS])}
     once: dict[str, str] = {}
     for start, end in phrases:
-        phrase = " ".join(question[start:end].split())
+        phrase = " ".join(dict.fromkeys(written.get(word.lower(), word) for word in question[start:end].split()))
         once.setdefault(phrase.casefold(), phrase)
     return tuple(once.values())
 

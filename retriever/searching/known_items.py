@@ -14,7 +14,7 @@ from itertools import compress
 
 from retriever.lexical.mending import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
-from retriever.lexical.properties import SUCCESSOR_KEYS, is_outdated
+from retriever.lexical.properties import SUCCESSOR_KEYS, find_days, is_outdated, mark_property
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.open_index import View
 from retriever.store import reading
@@ -54,6 +54,8 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> Ran
     word = half_typed.rpartition(" ")[2] or question
     for node_id in find_holding(view, question, word, half_typed) if is_identifier(word) else ():
         named.setdefault(node_id, 0.5)
+    days = [node_id for day in find_days(typed) for node_id in find_matching(view, [mark_property(day)], MOST_ASKED)]
+    named |= dict.fromkeys(days if len(days) <= MOST_NAMESAKES else (), 1.0)
     items = tuple(Ranked(node_id, share, share) for node_id, share in named.items())
     return Ranking(Source.NAME, "share of the name", weight, items) if items else None
 
@@ -85,14 +87,20 @@ def find_begun(view: View, typed: str) -> dict[str, float]:
 
 def find_holding(view: View, question: str, word: str, half_typed: str) -> list[str]:
     """The sections that hold an identifier letter by letter; where none does, those that hold it as a beginning."""
-    found = [key for key, _ in view.lexical.search(tokenize(question), MOST_READ)]
-    ids = list(dict.fromkeys(node_id for node_id, _ in reading.shown_nodes(view.connection, found).values()))
-    read = reading.texts_of_nodes(view.connection, compress(ids, view.are_allowed(ids)))
+    ids = find_matching(view, tokenize(question), MOST_READ)
+    read = reading.texts_of_nodes(view.connection, ids)
     texts = {node_id: read[node_id] for node_id in ids if node_id in read}
     bare = word.strip(_MARKUP).lower()
     begun = [node_id for node_id in texts if bare in texts[node_id].lower()]
     held = [node_id for node_id in begun if holds_identifier(texts[node_id], word)]
     return (held or (begun if half_typed else []))[:MOST_HOLDING]
+
+
+def find_matching(view: View, terms: Sequence[str], limit: int) -> list[str]:
+    """The sections that may be found and hold any of the terms, the best by BM25 first."""
+    found = [key for key, _ in view.lexical.search(terms, limit)]
+    ids = list(dict.fromkeys(node_id for node_id, _ in reading.shown_nodes(view.connection, found).values()))
+    return list(compress(ids, view.are_allowed(ids)))
 
 
 def find_code(view: View, word: str) -> dict[str, float]:

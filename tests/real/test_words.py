@@ -10,6 +10,7 @@ from retriever.lexical.properties import mark_property
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
 from retriever.several import SeveralRetrievers
+from retriever.types import Source
 from tests.shelf import WORDS_ALONE, write_pages
 
 
@@ -88,6 +89,12 @@ def test_a_property_is_found_and_shown(vault: Retriever, question: str, file: st
     hit = vault.search(question).hits[0]
     assert hit.file == file
     assert line in hit.matched_fields
+
+
+def test_a_day_in_front_matter_is_a_name(vault: Retriever) -> None:
+    hit = vault.search("who was born on 2 Nov 1987?").hits[0]
+    assert hit.file == "people/anna.md"
+    assert Source.NAME in {item.source for item in hit.evidence}
 
 
 def test_properties_are_no_words_of_texts(vault: Retriever) -> None:

@@ -75,6 +75,7 @@ MISUSED = [
     ([""], EMPTY), (["\n\t"], EMPTY), (["ask"], EMPTY), (["--docs", "docs"], EMPTY),
     (["--index", "x", "status"], "error: status is a command, and a command comes first"),
     (["indx", "/tmp"], "error: indx is no command; did you mean `index`?"),
+    (["raed", "oven.md"], "error: raed is no command; did you mean `read`?"),
     (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
     (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
     (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
