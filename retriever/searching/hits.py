@@ -6,6 +6,7 @@ are in the hit's evidence.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
@@ -58,6 +59,67 @@ def build_hits(
         profile: how much of a section is shown.
         read_units: reads the best units of the first sections; None where nothing reads them.
     """
+    rows = read_rows(view, candidates, profile)
+    languages = view.lexical.read_apart
+    rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
+    asked = Asked(read_kind(question), rarity, languages)
+    scored = score_sections(rows.candidates, rows.nodes, asked)
+    if read_units:
+        scored |= read_first(rows.candidates[: profile.read_passages], rows.nodes, scored, read_units)
+    hits = []
+    for rank, candidate in enumerate(rows.candidates, start=1):
+        node, key = rows.nodes[candidate.node_id], rows.keys[candidate.node_id]
+        assert node.body_span is not None, "only nodes with lines are ranked"
+        # The file may have changed since it was indexed: what is cited is where the text stands now.
+        anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
+        passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
+        text = cut_to_passage(node, passage.span, profile.final_text_chars)
+        hits.append(
+            Hit(
+                rank=rank,
+                node_id=node.id,
+                folder=rows.anchors.folders[key],
+                file=node.path,
+                span=anchor.span,
+                passage=passage.span.shift(anchor.span.first - node.body_span.first),
+                title=node.title,
+                breadcrumb=node.breadcrumb,
+                snippet=cut(passage.snippet or node.summary, SNIPPET_CHARS),
+                summary=cut(node.summary, profile.final_summary_chars),
+                text=text,
+                text_cut=text != node.body,
+                score=candidate.score,
+                scale=candidate.scale or profile.fusion,
+                evidence=candidate.evidence,
+                matched_fields=find_matched_fields(view, node, rows.fields.get(key, ()), words),
+                words=find_question_words(question, words, node.titled_body, languages),
+                reasons=list_reasons(candidate.evidence, rows.titles),
+                citation_state=anchor.state,
+                sentence=passage.sentence,
+                cited_as=rows.anchors.names[key],
+            )
+        )
+    return tuple(hits)
+
+
+@dataclass(frozen=True, slots=True)
+class HitRows:
+    """What the index holds of the candidates that become hits."""
+
+    candidates: Sequence[Candidate]
+    """Best first, as many as are shown, a superseded page below its successor."""
+    keys: Mapping[str, int]
+    """Of their documents, by node id."""
+    nodes: Mapping[str, Node]
+    fields: Mapping[int, Sequence[tuple[str, str]]]
+    """The front matter of a document, by its key."""
+    titles: Mapping[str, str]
+    """Of the sections that brought some of them in, by node id."""
+    anchors: Anchors
+
+
+def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> HitRows:
+    """Read what hits are made of; a successor that was not found is one of the candidates from here on."""
     titles = load_titles(view, candidates)
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     access = FolderAccess.of(view.store, profile.documents)
@@ -71,46 +133,7 @@ def build_hits(
         anchors = Anchors(view.connection, set(keys.values()), access)
         nodes |= {node.id: node for node in reading.nodes(view.connection, added)}
         titles |= load_titles(view, candidates)
-    languages = view.lexical.read_apart
-    rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
-    asked = Asked(read_kind(question), rarity, languages)
-    scored = score_sections(candidates, nodes, asked)
-    if read_units:
-        scored |= read_first(candidates[: profile.read_passages], nodes, scored, read_units)
-    hits = []
-    for rank, candidate in enumerate(candidates, start=1):
-        node = nodes[candidate.node_id]
-        assert node.body_span is not None, "only nodes with lines are ranked"
-        # The file may have changed since it was indexed: what is cited is where the text stands now.
-        anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
-        passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
-        text = cut_to_passage(node, passage.span, profile.final_text_chars)
-        hits.append(
-            Hit(
-                rank=rank,
-                node_id=node.id,
-                folder=anchors.folders[keys[node.id]],
-                file=node.path,
-                span=anchor.span,
-                passage=passage.span.shift(anchor.span.first - node.body_span.first),
-                title=node.title,
-                breadcrumb=node.breadcrumb,
-                snippet=cut(passage.snippet or node.summary, SNIPPET_CHARS),
-                summary=cut(node.summary, profile.final_summary_chars),
-                text=text,
-                text_cut=text != node.body,
-                score=candidate.score,
-                scale=candidate.scale or profile.fusion,
-                evidence=candidate.evidence,
-                matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
-                words=find_question_words(question, words, node.titled_body, languages),
-                reasons=list_reasons(candidate.evidence, titles),
-                citation_state=anchor.state,
-                sentence=passage.sentence,
-                cited_as=anchors.names[keys[node.id]],
-            )
-        )
-    return tuple(hits)
+    return HitRows(candidates, keys, nodes, fields, titles, anchors)
 
 
 def load_titles(view: View, candidates: Sequence[Candidate]) -> dict[str, str]:
