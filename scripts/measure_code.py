@@ -153,7 +153,10 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
     thin = [
         module.name
         for module in modules
-        if module.lines < SMALL_LINES and importers[module.name] == 1 and f"{module.name}." not in " ".join(known)
+        if module.lines < SMALL_LINES
+        and importers[module.name] == 1
+        and f"{module.name}.py" not in PARTS  # where a user starts
+        and f"{module.name}." not in " ".join(known)
     ]
     sizes = [module.lines for module in modules]
     late = {
