@@ -11,7 +11,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the exit status; see `ExitCode`.
     """
     try:
-        from retriever.command_line.program import main as run
+        from retriever.command_line.program import run
 
         return run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # while modules are loaded: what else would say so may not be there yet

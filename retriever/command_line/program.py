@@ -90,7 +90,7 @@ def command_line() -> None:
     """Find the sections of a folder of Markdown that answer a question, each cited as file:first-last."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     """Runs one command line in a process that does nothing else, and returns its exit status."""
     gc.set_threshold(BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # nothing is collected at the end, when all memory goes back at once: 7 % of an ask

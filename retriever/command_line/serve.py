@@ -108,7 +108,7 @@ def serve(
         if opens:
             webbrowser.open(f"{address.url}/")  # the socket listens already, so the browser waits for the answer
         console.note("Ctrl-C ends it", dim=True)
-        http.run(app, listener, address)
+        http.run_server(app, listener, address)
     return ExitCode.OK
 
 

@@ -197,7 +197,7 @@ def route_roles(header: str, apps: Mapping[str, Starlette]) -> Starlette:
     return Starlette(routes=[Mount("/", dispatch)], lifespan=run_together)
 
 
-def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None:
+def run_server(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None:
     """Serve the application behind the guard until SIGINT or SIGTERM; what is in flight is answered first."""
     # uvicorn raises the signal again when all is answered, or SHUTDOWN_SECONDS are over: then a thread may still wait
     # for a database, and would keep the process. SIGTERM is how a server is ended, and no failure.
