@@ -37,10 +37,9 @@ from retriever.indexing.request import (
 )
 from retriever.protocols import Encoder
 from retriever.settings.layers import collect_settings
-from retriever.store import reading
+from retriever.store import FolderStore, Store, open_store, reading
 from retriever.store.database import make_damage_error
 from retriever.store.reading import StoredFolder
-from retriever.store.store import FolderStore, Store, open_store
 from retriever.text import as_tuple, suggest_among
 
 MAX_LISTED = 5  # indexes that a message names

@@ -63,7 +63,7 @@ class Server:
     @contextlib.contextmanager
     def new_index(self) -> Iterator[str]:
         """The address of a database of its own, with the tables of an index."""
-        from retriever.store.store import open_store
+        from retriever.store import open_store
         from retriever.store.tables import make_tables
 
         with self.new_database() as address:

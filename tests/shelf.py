@@ -19,8 +19,8 @@ from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.store import open_store
 from retriever.store.database import FileConnection
-from retriever.store.store import open_store
 from retriever.trace import NoProgress
 from retriever.types import Answer, FloatMatrix
 from tests.fake_encoder import FakeEncoder

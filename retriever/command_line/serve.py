@@ -17,7 +17,7 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.indexes import find_several
 from retriever.indexing.request import INDEX_VARIABLE
 from retriever.settings.layers import load_profile
-from retriever.store.store import open_store
+from retriever.store import open_store
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -51,9 +51,8 @@ from retriever.lexical.spelling import Spellings, build_spellings, list_words, p
 from retriever.lexical.table_index import POSTING, encode_term, signed_letters
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
-from retriever.store import reading, text_vectors, writing
+from retriever.store import Store, reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
-from retriever.store.store import Store
 from retriever.trace import NoProgress
 from retriever.vectors import VectorIndex, write_vectors
 

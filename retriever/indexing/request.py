@@ -24,10 +24,9 @@ from retriever.files import absolute, make_private_folder, write_file, writing_t
 from retriever.protocols import Encoder
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings, Profile
-from retriever.store import reading
+from retriever.store import Store, open_store, reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredFolder
-from retriever.store.store import Store, open_store
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.

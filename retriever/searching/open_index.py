@@ -18,10 +18,9 @@ from retriever.lexical.bm25 import LexicalIndex
 from retriever.query import Scope
 from retriever.searching.scope import Fields, Part, ScopedDocument, find_part, read_documents
 from retriever.settings.schema import APPROXIMATE, VectorChoice
-from retriever.store import reading, text_vectors
+from retriever.store import Store, reading, text_vectors
 from retriever.store.database import Connection, read_transaction
 from retriever.store.reading import OutlineNode
-from retriever.store.store import Store
 from retriever.store.text_vectors import NearText
 from retriever.types import FloatMatrix, Ranked
 from retriever.vectors import ExactIndex

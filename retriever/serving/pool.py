@@ -26,8 +26,8 @@ from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
+from retriever.store import Store
 from retriever.store.database import read_transaction
-from retriever.store.store import Store
 
 log = logging.getLogger(__name__)
 

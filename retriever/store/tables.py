@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.errors import NoIndexError, UsageError
+from retriever.store import DatabaseUrl
 from retriever.store.database import INDEX_FORMAT, read_schema
 from retriever.store.postgres import check_tables, open_owner
-from retriever.store.store import DatabaseUrl
 
 if TYPE_CHECKING:
     import psycopg

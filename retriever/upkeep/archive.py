@@ -20,10 +20,9 @@ from retriever.indexes import find_index
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, check_server, forget_named, name_folders
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import reading
+from retriever.store import FolderStore, reading
 from retriever.store.database import Connection, copy_into, transaction
 from retriever.store.reading import StoredFolder
-from retriever.store.store import FolderStore
 from retriever.text import as_tuple
 
 

@@ -43,7 +43,7 @@ from retriever.served.generator import Generator
 from retriever.served.task import Task, new_nonce
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import LlmSettings, Profile
-from retriever.store import reading, text_vectors
+from retriever.store import FolderStore, Store, reading, text_vectors
 from retriever.store.database import (
     INDEX_FORMAT,
     PAGE_BYTES,
@@ -52,7 +52,6 @@ from retriever.store.database import (
     make_schema,
     translate_sqlite_errors,
 )
-from retriever.store.store import FolderStore, Store
 from retriever.trace import NoProgress
 
 Area = Literal["environment", "index", "language model"]

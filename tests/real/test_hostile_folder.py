@@ -15,7 +15,7 @@ from retriever.api import open_retriever
 from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import check_folders, check_server
 from retriever.settings.layers import GivenSettings
-from retriever.store.store import open_store
+from retriever.store import open_store
 from tests.program import PROGRAM, run_command, slow
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.store.store import open_store
+from retriever.store import open_store
 from retriever.types import Answer
 from retriever.upkeep.doctor import examine_index
 from tests.scenarios import pages

@@ -15,7 +15,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError
-from retriever.store.store import open_store
+from retriever.store import open_store
 from retriever.store.tables import grant_folders, make_tables
 from tests.postgres import Server
 from tests.program import PROJECT, Cli

@@ -13,7 +13,7 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders
-from retriever.store.store import open_store
+from retriever.store import open_store
 from retriever.store.tables import make_tables
 from tests.postgres import Server
 from tests.real.served import PAGES, Served, served

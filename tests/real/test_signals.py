@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.store.store import open_store
+from retriever.store import open_store
 from retriever.upkeep.doctor import examine_index
 from tests.program import command, environment, slow
 from tests.scenarios import pages

@@ -53,9 +53,8 @@ from retriever.serving.web.site import (
     suggest_questions,
 )
 from retriever.settings.layers import profile_names, profile_summary
-from retriever.store import reading
+from retriever.store import Store, reading
 from retriever.store.reading import StoredState, link_ids, link_sources
-from retriever.store.store import Store
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit
 
