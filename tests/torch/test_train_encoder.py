@@ -52,7 +52,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def train(run: Path, base: Path, data: Path, *options: str) -> Any:  # noqa: ANN401 - click's result
     own = ["--data", str(data), "--questions", str(data / "questions"), "--sections", "4"]
-    arguments = [str(run), "--base", str(base), *own, "--minutes", "5", "--learning-rate", "1e-3", *options]
+    arguments = [str(run), "--base", str(base), *own, "--minutes", "60", "--learning-rate", "1e-3", *options]
     return CliRunner().invoke(train_encoder.main, arguments)
 
 
