@@ -141,7 +141,7 @@ class Retriever(Closing):
             on_found(answer)
         languages: tuple[str, ...] = ()
         with contextlib.suppress(SnapshotError), self.view() as view:
-            languages = view.lexical.read_apart
+            languages = view.lexical.languages
         return writer.write(answer, plan, pieces, languages, on_sentence)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:

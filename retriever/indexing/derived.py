@@ -45,7 +45,7 @@ from retriever.files import (
     writing_to,
 )
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
-from retriever.lexical.languages import READ, READ_APART, detect_language, mark_language
+from retriever.lexical.languages import READ, detect_language, mark_language
 from retriever.lexical.properties import mark_property, tokenize_properties
 from retriever.lexical.spelling import Spellings, build_spellings, list_words, patch_spellings
 from retriever.lexical.table_index import POSTING, encode_term, signed_letters
@@ -185,10 +185,10 @@ def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PR
     tokens = {}
     progress.start("words", len(texts), "sections")
     for done, (key, item) in enumerate(texts.items(), start=1):
-        languages = (item.language,) if item.language in READ_APART else ()
+        languages = (item.language,) if item.language else ()
         tokens[key] = tokenize(item.text, languages)
         tokens[key] += map(mark_property, tokenize_properties(item.properties, languages))
-        tokens[key] += [mark_language(item.language)] if item.language else []
+        tokens[key] += map(mark_language, languages)
         if not done % SECTIONS_AT_ONCE:
             progress.advance("words", done)
     progress.finish("words")

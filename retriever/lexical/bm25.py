@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.files import writing_to
-from retriever.lexical.languages import LANGUAGES, READ_APART, detect_question, mark_language
+from retriever.lexical.languages import LANGUAGES, detect_question, mark_language
 from retriever.lexical.postings import (
     IntArray,
     Postings,
@@ -75,20 +75,13 @@ class LexicalIndex:
         return self._postings.keys
 
     @cached_property
-    def languages(self) -> dict[str, int]:
-        """How many nodes there are in each of `LANGUAGES`, those with most first; all others are read as English."""
-        columns = {name: self._column(self._postings.find(mark_language(name))) for name in LANGUAGES}
-        counts = {name: column.stop - column.start for name, column in columns.items() if column.stop > column.start}
-        return dict(sorted(counts.items(), key=lambda item: -item[1]))
-
-    @cached_property
-    def read_apart(self) -> tuple[str, ...]:
-        """Those of the languages that are read otherwise than English: a text is compared with a question in all."""
-        return tuple(name for name in self.languages if name in READ_APART)
+    def languages(self) -> tuple[str, ...]:
+        """Those of `LANGUAGES` that documents are in: a text is compared with a question in all of them."""
+        return tuple(name for name in LANGUAGES if self._postings.find(mark_language(name)) is not None)
 
     def detect_question(self, question: str) -> tuple[str, ...]:
         """The languages that a question is read in, beside English; the same for each question where there is none."""
-        return detect_question(question, self.read_apart) if self.read_apart else ()
+        return detect_question(question, self.languages) if self.languages else ()
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
         """Return the same index, in which only some nodes are found; how rare a word is stays that of all nodes.

@@ -7,7 +7,6 @@ short notes are of that kind.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 READ = 8_000  # characters of a text that are looked at
@@ -18,11 +17,7 @@ LEAST_WORDS, LEAST_SHARE = 4.0, 0.1
 LEAST_WORDS_SHORT, LEAST_SHARE_SHORT = 1.5, 0.15
 LEAD = 1.5  # times as many as any other language has
 
-# English words that say how a sentence is built, and what is left of them at an apostrophe (`don't`, `it's`). They fill
-# people's questions (`how do I ...`) and would lift each section that is written as a conversation. `no`, `not`,
-# `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, a GET request), and BM25
-# gives a word of most documents next to no weight anyway. In the other languages negations are left out as well: their
-# technical words are English.
+# Languages whose words are read otherwise than English ones. Their words get stems and stop words of their own ...
 STEMMED = (
     "german",
     "french",
@@ -35,43 +30,36 @@ STEMMED = (
     "norwegian",
     "russian",
 )
+# ... or each Han character is a term by itself, beside the pairs that it is in.
+SINGLED = ("chinese", "japanese")
+LANGUAGES = (*STEMMED, *SINGLED)
+
+# Words that say how a sentence is built, and what is left of them at an apostrophe (`don't`, `it's`). They fill
+# questions (`how do I ...`) and would lift each section that is written as a conversation. In English `no`, `not`,
+# `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, a GET request), and BM25
+# gives a word of most documents next to no weight anyway. In the other languages negations are left out as well: their
+# technical words are English.
 STOP_WORDS = {
     name: frozenset((Path(__file__).parent / "stop_words" / f"{name}.txt").read_text(encoding="utf-8").split())
     for name in ("english", *STEMMED)
 }
 
-# Scripts that say the language by themselves; Chinese is what has Han characters and no Kana. Large ranges take Python
-# milliseconds to compile, so that is done where one is used.
-_SCRIPTS = {
-    "japanese": "[\u3041-\u30ff]",
-    "chinese": "[\u3400-\u9fff]",
-    "korean": "[\uac00-\ud7a3]",
-    "thai": "[\u0e01-\u0e5b]",
-    "lao": "[\u0e81-\u0eff]",
-    "khmer": "[\u1780-\u17ff]",
-    "burmese": "[\u1000-\u109f]",
-}
-SINGLED = ("chinese", "japanese")  # in these a Han character is a term by itself, beside the pairs that it is in
 KANA_SHARE = 0.1  # of the Han and Kana of a text: less is a Chinese text with a Japanese name in it
-LANGUAGES = (*STEMMED, *_SCRIPTS)
-READ_APART = (*STEMMED, *SINGLED)  # whose words are read otherwise than in English
 
 _WORD = re.compile(r"[^\W\d_]+")
+_KANA, _HAN = "[\u3041-\u30ff]", "[\u3400-\u9fff]"  # large ranges take milliseconds to compile: where they are used
 
 
 def detect_language(text: str) -> str:
-    """Return the language of a document, one of `LANGUAGES`; empty for English, and where it cannot be told. 0.5 ms."""
+    """Return the language of a document, one of `LANGUAGES`; empty for English and any other. 0.5 ms."""
     text = text[:READ]
     words = _WORD.findall(text.lower())
     if not text.isascii():
-        # Of a script that has no spaces between words, two characters are about a word.
-        found = {name: len(re.findall(script, text)) // 2 for name, script in _SCRIPTS.items()}
-        if found["japanese"] > KANA_SHARE * (found["japanese"] + found["chinese"]):
-            found["japanese"] += found["chinese"]
-        name = max(found, key=lambda name: found[name])
-        if found[name] > len([word for word in words if word < "\u0e00"]):
-            return name
-    votes = _count_votes(words, tuple(STOP_WORDS))
+        kana, han = len(re.findall(_KANA, text)), len(re.findall(_HAN, text))
+        spaced = [word for word in words if not "\u3041" <= word < "\ua000"]
+        if kana + han > 2 * len(spaced):  # without spaces, two characters are about a word
+            return "japanese" if kana > KANA_SHARE * (kana + han) else "chinese"
+    votes = count_function_words(text, tuple(STOP_WORDS))
     (most, name), (second, _) = sorted(((number, name) for name, number in votes.items()), reverse=True)[:2]
     is_long = most >= max(LEAST_WORDS, LEAST_SHARE * len(words))
     is_short = most >= max(LEAST_WORDS_SHORT, LEAST_SHARE_SHORT * len(words))
@@ -83,12 +71,12 @@ def detect_question(question: str, languages: Sequence[str]) -> tuple[str, ...]:
 
     Args:
         question: too short for a sure guess, so that a word of one of them is enough; one without any is read in all.
-        languages: of `READ_APART`.
+        languages: of `LANGUAGES`.
     """
     stemmed = tuple(name for name in languages if name in STEMMED)
     votes = count_function_words(question, ("english", *stemmed))
     most = max(votes.values())
-    has_han = not question.isascii() and bool(re.search(_SCRIPTS["chinese"], question))
+    has_han = not question.isascii() and bool(re.search(_HAN, question))
     return tuple(name for name in languages if (has_han if name in SINGLED else votes[name] == most))
 
 
@@ -99,22 +87,9 @@ def mark_language(name: str) -> str:
 
 def count_function_words(text: str, languages: tuple[str, ...]) -> dict[str, float]:
     """Return how many words of a text are function words of each language; one of several languages counts in parts."""
-    return _count_votes(_WORD.findall(text.lower()), languages)
-
-
-def _count_votes(words: Sequence[str], languages: tuple[str, ...]) -> dict[str, float]:
-    speakers = _speakers(languages)
     votes = dict.fromkeys(languages, 0.0)
-    for word, times in Counter(words).items():
-        for name in speakers.get(word, ()):
-            votes[name] += times / len(speakers[word])
+    for word, times in Counter(_WORD.findall(text.lower())).items():
+        spoken_in = [name for name in languages if word in STOP_WORDS[name]]
+        for name in spoken_in:
+            votes[name] += times / len(spoken_in)
     return votes
-
-
-@cache
-def _speakers(languages: tuple[str, ...]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in languages:
-        for word in STOP_WORDS[name]:
-            found.setdefault(word, []).append(name)
-    return found

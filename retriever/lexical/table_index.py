@@ -29,9 +29,6 @@ POSTING = np.dtype([("key", "<i8"), ("count", "<i4"), ("length", "<i4")])
 READ_POSTINGS = (
     "SELECT term, string_agg(block, '' ORDER BY document_key) FROM postings WHERE term = ANY(?) GROUP BY term"
 )
-COUNT_SECTIONS = (
-    f"SELECT term, CAST(sum(length(block)) / {POSTING.itemsize} AS bigint) AS n FROM postings WHERE %s GROUP BY term"
-)
 READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM documents"
 
 
@@ -57,10 +54,11 @@ class TableLexical(LexicalIndex):
         return np.array([key for (key,) in rows], np.int64)
 
     @cached_property
-    def languages(self) -> dict[str, int]:
-        marks = {encode_term(mark_language(name)): name for name in LANGUAGES}
-        counts = self._connection.execute(COUNT_SECTIONS % "term = ANY(?)", (list(marks),))
-        return dict(sorted(((marks[term], count) for term, count in counts), key=lambda item: -item[1]))
+    def languages(self) -> tuple[str, ...]:
+        marks = {name: encode_term(mark_language(name)) for name in LANGUAGES}
+        query = "SELECT DISTINCT term FROM postings WHERE term = ANY(?)"
+        there = {term for (term,) in self._connection.execute(query, (list(marks.values()),))}
+        return tuple(name for name, mark in marks.items() if mark in there)
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
         part = copy(self)
@@ -70,7 +68,8 @@ class TableLexical(LexicalIndex):
     @cached_property
     def _least_idf(self) -> float:
         """Return what a term weighs that most sections hold: read only where a question has one."""
-        query = f"SELECT n, count(*) FROM ({COUNT_SECTIONS % 'true'}) AS terms GROUP BY n ORDER BY n"
+        sections = f"SELECT CAST(sum(length(block)) / {POSTING.itemsize} AS bigint) AS n FROM postings GROUP BY term"
+        query = f"SELECT n, count(*) FROM ({sections}) AS terms GROUP BY n ORDER BY n"
         sizes = self._connection.execute(query).fetchall()
         total = sum(count * self._idf(n) for n, count in sizes)
         mean: float = total / sum(count for _, count in sizes)

@@ -1,12 +1,14 @@
-"""Text to the terms that the lexical index counts; documents and questions go the same way.
+"""Cut a text into the terms that the lexical index counts; documents and questions go the same way.
 
 A word becomes its English stem, and in a document of another language the stem of that language beside it: English
 words and identifiers stand in all of them. An identifier becomes itself and its parts, so that `background tasks` finds
-`fastapi.BackgroundTasks`. Chinese, Japanese and Korean, written without spaces, become pairs of neighbouring
-characters, and in Chinese and Japanese documents single Han characters; Thai, Lao, Khmer and Burmese pairs of
-neighbouring syllables, as far as their letters tell. A word with accents gives itself and its form without them, so
-that `Besancon` finds `Besançon`, and who writes the accents finds those who do first. Everything is one pass over the
-text; what a word becomes is cached, because text repeats its words.
+`fastapi.BackgroundTasks`. A word with accents gives itself and its form without them: `Besancon` finds `Besançon`, and
+`Besançon` finds the same spelling first.
+
+Scripts that put no spaces between words are cut into pairs of neighbors: of characters in Chinese, Japanese and Korean,
+of syllables in Thai, Lao, Khmer and Burmese. Chinese and Japanese documents give single Han characters as well.
+
+Everything is one pass over the text; what a word becomes is cached, because texts repeat their words.
 """
 
 import re
@@ -14,7 +16,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import chain, pairwise, repeat
+from itertools import pairwise
 
 from Stemmer import Stemmer
 
@@ -30,11 +32,11 @@ _LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not
 # what it is not: Python takes 6 ms to compile a large range.
 _WORD = re.compile(r"[^\x00-/:-@\[-^`{-\x7f]+(?:[.-][^\x00-/:-@\[-^`{-\x7f]+)*")
 
-_SUBWORD = re.compile(r"[^._-]+")
+_SUBWORD = re.compile(r"[^ ._-]+")
 
 # A part of a camelCase identifier, read from the classes of its characters (`_classify_character`).
 _HUMP = re.compile(
-    r"""(?P<cjk>C+)             # 你好
+    r"""(?P<characters>C+)      # 你好
       | (?P<syllables>T+)       # สวัสดี
       | U{2,}s(?![ls])D*        # URLs
       | (?P<glued>UU[ls]+D*)    # OAuth2, of which Auth2 is a part as well
@@ -73,43 +75,111 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
 
     Args:
         text: of a document or a question.
-        languages: beside English, in which it is read, of `languages.READ_APART`: each adds its stems and stop words,
+        languages: beside English, in which it is read, of `languages.LANGUAGES`: each adds its stems and stop words,
             or single characters.
     """
-    words = _split(text)
-    read = _cached_terms if max(map(len, words), default=0) <= _LONGEST_CACHED else _terms_of
-    return list(chain.from_iterable(map(read, words, repeat(languages))))
+    return [term for word in _split(text) for term in _read_word(word, languages)]
 
 
-def stems(text: str) -> list[str]:
-    """Return the stems of the smallest parts of a text's words, without accents and stop words.
-
-    >>> stems("What are BackgroundTasks?")
-    ['background', 'task']
-    """
-    return list(chain.from_iterable(map(_hump_stems, _SUBWORD.findall(" ".join(_split(text)).replace(" ", "-")))))
+def _split(text: str) -> list[str]:
+    """Return the words of a text, with what joins their parts."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
+    return _WORD.findall(text)
 
 
-@lru_cache(maxsize=8_192)
-def _hump_stems(subword: str) -> list[str]:
-    humps = _HUMP.finditer("".join(map(_classify_character, subword)))
-    terms = [remove_accents(_fold(subword[hump.start() : hump.end()])) for hump in humps]
-    return [_stem(term) for term in terms if term not in STOP_WORDS["english"]]
+def _read_word(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    return (_cached_terms if len(word) <= _LONGEST_CACHED else _terms)(word, languages)
 
 
-def plain_words(text: str) -> Iterator[str]:
-    """The words of a text that are letters alone, in lower case; of a word with accents its form without them too."""
-    for word in set(_SUBWORD.findall(" ".join(_split(text)).replace(" ", "-"))):
-        if 3 <= len(word) <= 40:
-            yield from _plain_forms(word)
-
-
-@lru_cache(maxsize=65_536)
-def _plain_forms(word: str) -> tuple[str, ...]:
-    if not word.isalpha() or is_unspaced(word[0]):
+def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    stemmed = [name for name in languages if name in STEMMED]
+    stop_words = [STOP_WORDS[name] for name in ("english", *stemmed)]
+    whole = word.strip("._-")
+    if any(_fold(whole) in words for words in stop_words):
         return ()
-    folded = _fold(word)
-    return (folded,) if folded.isascii() else (folded, remove_accents(folded))
+    candidates = [] if any(map(is_unspaced, whole)) else [whole]
+    for subword in _SUBWORD.findall(whole):
+        candidates.extend(_parts(subword, singled=any(name in SINGLED for name in languages)))
+    folded = [_fold(candidate) for candidate in candidates]
+    plain = [] if word.isascii() else [remove_accents(term) for term in folded]
+    terms = [term for term in (*folded, *plain) if term and not any(term in words for words in stop_words)]
+    stems = [*map(_stem, terms)]
+    for name in stemmed:
+        own = [stem_word(term, name) for term in terms if term in folded and term.isalpha()]
+        stems += [*own, *map(remove_accents, own)]
+    return tuple(dict.fromkeys(stems))
+
+
+# As many words as a large set of documents uses often; about 10 MB when full.
+_cached_terms = lru_cache(maxsize=65_536)(_terms)
+
+
+def _parts(subword: str, *, singled: bool) -> Iterator[str]:
+    """The subword and its humps: `OAuth2Bearer` gives itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
+    classes = "".join(map(_classify_character, subword))
+    if "C" not in classes and "T" not in classes:
+        yield subword
+    for hump in _HUMP.finditer(classes):
+        text = subword[hump.start() : hump.end()]
+        if hump.lastgroup in ("characters", "syllables"):
+            units = text if hump.lastgroup == "characters" else _SYLLABLE.findall(text)
+            yield from map("".join, pairwise(units)) if len(units) > 1 else (text,)
+            if singled and len(units) > 1:  # each Han character is a word as well, or a part of several
+                yield from re.findall(_HAN, text)
+            continue
+        letters = len(hump[0].rstrip("D"))
+        yield from (text, text[:letters], text[letters:])
+        if hump.lastgroup == "glued":
+            yield from (text[1:], text[1:letters])
+
+
+@cache
+def _classify_character(character: str) -> str:
+    """U upper case, s the letter s, l any other letter or mark, D digit, C and T a character of an unspaced script."""
+    if is_unspaced(character):
+        return "T" if character < "\u1800" else "C"
+    if character.isupper() or character.istitle():
+        return "U"
+    if character.isnumeric():
+        return "D"
+    return "s" if character == "s" else "l"
+
+
+_UNSPACED_RANGES = (
+    (0x0E01, 0x0E4E),  # Thai
+    (0x0E81, 0x0ECE),  # Lao
+    (0x1000, 0x103F),  # Burmese
+    (0x1780, 0x17D3),  # Khmer
+    (0x3005, 0x3007),  # the ideographic repetition mark, zero
+    (0x3040, 0x312F),  # Hiragana, Katakana, Bopomofo
+    (0x31F0, 0x31FF),  # small Katakana
+    (0x3400, 0x9FFF),  # Han
+    (0xAC00, 0xD7A3),  # Hangul syllables
+    (0xF900, 0xFAFF),  # Han, compatibility
+    (0x20000, 0x323AF),  # Han, extensions B to H
+)
+_HAN = "[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"  # compiled where it is used: 3 ms
+
+# About a syllable: a vowel that is written first, a consonant with what is stacked below it, the vowels that follow it.
+_SYLLABLE = re.compile(
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]?[^\u0e40-\u0e44\u0ec0-\u0ec4](?:[\u17d2\u1039].|"
+    "[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b6-\u17d1])*|."
+)
+
+
+def is_unspaced(character: str) -> bool:
+    """Return whether it belongs to a script that puts no space between words."""
+    code = ord(character)
+    return code >= 0x0E01 and any(first <= code <= last for first, last in _UNSPACED_RANGES)
+
+
+# Case, accents, endings.
+
+
+def _fold(word: str) -> str:
+    lowered = word.lower() if word.isascii() else unicodedata.normalize("NFKC", word.casefold())
+    return lowered[:_LONGEST_TERM]
 
 
 _LETTERS_WITHOUT_MARKS = str.maketrans(
@@ -126,136 +196,62 @@ def remove_accents(word: str) -> str:
     return plain if plain.isascii() else word
 
 
-def count_words(text: str) -> int:
-    """Return words as people count them; in a script without spaces, two characters count as one."""
-    return max(len(text.split()), sum(map(is_unspaced, text)) // 2)
-
-
-def _split(text: str) -> list[str]:
-    """Return the words of a text, with what joins their parts."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
-    return _WORD.findall(text)
-
-
-def _terms(word: str, languages: tuple[str, ...] = ()) -> tuple[str, ...]:
-    whole = word.strip("._-")
-    stop_words = (STOP_WORDS["english"], *(STOP_WORDS[name] for name in languages if name in STEMMED))
-    if any(_fold(whole) in words for words in stop_words):
-        return ()
-    candidates = [] if any(is_unspaced(character) for character in whole) else [whole]
-    for subword in _SUBWORD.findall(whole):
-        candidates.extend(_parts(subword, singled=any(name in SINGLED for name in languages)))
-    folded = [_fold(candidate) for candidate in candidates]
-    plain = [] if word.isascii() else [remove_accents(term) for term in folded]
-    terms = [term for term in (*folded, *plain) if term and not any(term in words for words in stop_words)]
-    stems = [*map(_stem, terms)]
-    for name in languages:
-        if name not in STEMMED:
-            continue
-        own = [_stem(term, name) for term in terms if term in folded and term.isalpha()]
-        stems += [*own, *map(remove_accents, own)]
-    return tuple(dict.fromkeys(stems))
-
-
-# As many words as a large set of documents uses often; about 10 MB when full.
-_cached_terms = lru_cache(maxsize=65_536)(_terms)
-
-
-def _terms_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    return (_cached_terms if len(word) <= _LONGEST_CACHED else _terms)(word, languages)
-
-
-def _parts(subword: str, *, singled: bool) -> Iterator[str]:
-    """The subword and its humps: `OAuth2Bearer` gives itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
-    classes = "".join(map(_classify_character, subword))
-    if "C" not in classes and "T" not in classes:
-        yield subword
-    for hump in _HUMP.finditer(classes):
-        text = subword[hump.start() : hump.end()]
-        if hump.lastgroup == "cjk":
-            # Pairs of neighbouring characters; each Han character is a word as well, or a part of several.
-            yield from map("".join, pairwise(text)) if len(text) > 1 else (text,)
-            yield from re.findall(_HAN, text) if singled and len(text) > 1 else ()
-            continue
-        if hump.lastgroup == "syllables":
-            syllables = _SYLLABLE.findall(text)
-            yield from map("".join, pairwise(syllables)) if len(syllables) > 1 else (text,)
-            continue
-        letters = len(hump[0].rstrip("D"))
-        yield from (text, text[:letters], text[letters:])
-        if hump.lastgroup == "glued":
-            yield from (text[1:], text[1:letters])
-
-
-@cache
-def _classify_character(character: str) -> str:
-    """U upper case, s the letter s, l any other letter or mark, D digit, C and T a character of an unspaced script."""
-    if is_unspaced(character):
-        return "T" if character < "\u1800" and character not in _HANGUL_LETTERS else "C"
-    if character.isupper() or character.istitle():
-        return "U"
-    if character.isnumeric():
-        return "D"
-    return "s" if character == "s" else "l"
-
-
-_UNSPACED_RANGES = (
-    (0x0E01, 0x0E4E),  # Thai
-    (0x0E81, 0x0ECE),  # Lao
-    (0x1000, 0x103F),  # Burmese
-    (0x1100, 0x11FF),  # Hangul letters
-    (0x1780, 0x17D3),  # Khmer
-    (0x3005, 0x3007),  # the ideographic repetition mark, zero
-    (0x3040, 0x30FF),  # Hiragana, Katakana
-    (0x3100, 0x312F),  # Bopomofo
-    (0x31F0, 0x31FF),  # small Katakana
-    (0x3400, 0x4DBF),  # Han, extension A
-    (0x4E00, 0x9FFF),  # Han
-    (0xAC00, 0xD7A3),  # Hangul syllables
-    (0xF900, 0xFAFF),  # Han, compatibility
-    (0x20000, 0x323AF),  # Han, extensions B to H
-)
-_HANGUL_LETTERS = frozenset(map(chr, range(0x1100, 0x1200)))
-
-_HAN = "[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"  # compiled where it is used: 3 ms
-
-# About a syllable: a vowel that is written first, a consonant with what is stacked below it, the vowels that follow it.
-_SYLLABLE = re.compile(
-    "[\u0e40-\u0e44\u0ec0-\u0ec4]?[^\u0e40-\u0e44\u0ec0-\u0ec4](?:[\u17d2\u1039].|"
-    "[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b6-\u17d1])*|."
-)
-
-
-def is_unspaced(character: str) -> bool:
-    """Return whether it belongs to a script that puts no space between words."""
-    code = ord(character)
-    return code >= 0x0E01 and any(first <= code <= last for first, last in _UNSPACED_RANGES)
-
-
-def _fold(word: str) -> str:
-    lowered = word.lower() if word.isascii() else unicodedata.normalize("NFKC", word.casefold())
-    return lowered[:_LONGEST_TERM]
-
-
+_STEMMERS = {name: Stemmer(name) for name in ("english", *STEMMED)}
 _stemming = threading.Lock()  # a stemmer keeps the word it works on in itself
-
-
-def _stem(term: str, language: str = "english") -> str:
-    """The Snowball stem of a word; in English a term that holds anything but ASCII letters is a name, kept as it is."""
-    if language == "english" and not (term.isascii() and term.isalpha()):
-        return term
-    return stem_word(term, language)
 
 
 @lru_cache(maxsize=65_536)
 def stem_word(term: str, language: str) -> str:
     """Return the Snowball stem of a word in lower case."""
     with _stemming:
-        stem: str = _stemmer(language).stemWord(term)
+        stem: str = _STEMMERS[language].stemWord(term)
         return stem
 
 
-@cache
-def _stemmer(language: str) -> Stemmer:
-    return Stemmer(language)
+def _stem(term: str) -> str:
+    """Return the English stem; a term that holds anything but ASCII letters is a name, kept as it is."""
+    return stem_word(term, "english") if term.isascii() and term.isalpha() else term
+
+
+# Other readings of a text.
+
+
+def stems(text: str) -> list[str]:
+    """Return the stems of the smallest parts of a text's words, without accents and stop words.
+
+    >>> stems("What are BackgroundTasks?")
+    ['background', 'task']
+    """
+    return [stem for subword in _split_parts(text) for stem in _hump_stems(subword)]
+
+
+def _split_parts(text: str) -> list[str]:
+    """Return the parts of the words of a text, without what joins them."""
+    return _SUBWORD.findall(" ".join(_split(text)))
+
+
+@lru_cache(maxsize=8_192)
+def _hump_stems(subword: str) -> list[str]:
+    humps = _HUMP.finditer("".join(map(_classify_character, subword)))
+    terms = [remove_accents(_fold(subword[hump.start() : hump.end()])) for hump in humps]
+    return [_stem(term) for term in terms if term not in STOP_WORDS["english"]]
+
+
+def plain_words(text: str) -> Iterator[str]:
+    """Yield the words of a text that are letters alone, in lower case; with accents and without them."""
+    for word in set(_split_parts(text)):
+        if 3 <= len(word) <= 40:
+            yield from _plain_forms(word)
+
+
+@lru_cache(maxsize=65_536)
+def _plain_forms(word: str) -> tuple[str, ...]:
+    if not word.isalpha() or is_unspaced(word[0]):
+        return ()
+    folded = _fold(word)
+    return (folded,) if folded.isascii() else (folded, remove_accents(folded))
+
+
+def count_words(text: str) -> int:
+    """Return words as people count them; in a script without spaces, two characters count as one."""
+    return max(len(text.split()), sum(map(is_unspaced, text)) // 2)

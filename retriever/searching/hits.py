@@ -60,7 +60,7 @@ def build_hits(
         read_units: reads the best units of the first sections; None where nothing reads them.
     """
     rows = read_rows(view, candidates, profile)
-    languages = view.lexical.read_apart
+    languages = view.lexical.languages
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, languages)
     scored = score_sections(rows.candidates, rows.nodes, asked)

@@ -125,7 +125,7 @@ def mend_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
     """
     if not asked.mends or not view.number:
         return asked
-    mended = correct(asked.question, view.spellings, is_english_word, view.lexical.read_apart)
+    mended = correct(asked.question, view.spellings, is_english_word, view.lexical.languages)
     return replace(
         asked, question=mended.text, corrections=mended.corrections, half_typed=mended.half_typed, mends=False
     )

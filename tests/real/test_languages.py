@@ -83,12 +83,12 @@ def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: P
     with open_retriever([docs], index) as retriever:
         assert retriever.search("Welche Kündigungsfristen gelten für uns?").hits[0].file == "0.md"
         with retriever.view() as view:
-            assert view.lexical.languages == {"german": 1}
+            assert view.lexical.languages == ("german",)
     (docs / "0.md").write_text(text, encoding="utf-8")
     with open_retriever([docs], index) as retriever:
         retriever.search("notice period")
         with retriever.view() as view:
-            assert view.lexical.languages == {}
+            assert view.lexical.languages == ()
 
 
 @pytest.mark.parametrize(
