@@ -1,11 +1,11 @@
-"""Make the lists of common words: retriever/lexical/common/LANGUAGE.bin, one Bloom filter a language.
+"""Make the lists of common words: retriever/lexical/common/LANGUAGE.txt.gz, one word a line.
 
     uv run --with wordfreq scripts/make_common_words.py
 
-The words are the most frequent ones of wordfreq (data under CC BY-SA 4.0), as stems without accents. A filter takes 12
-bits a stem, and takes one word in 300 for common that is not.
+The words are the most frequent ones of wordfreq (data under CC BY-SA 4.0), without accents.
 """
 
+import gzip
 import sys
 from pathlib import Path
 
@@ -13,11 +13,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from wordfreq import top_n_list, zipf_frequency  # type: ignore[import-not-found]  # installed for this alone
 
-from retriever.lexical.mending import FILTERS, LISTED, list_places
+from retriever.lexical.mending import COMMON, LISTED
 from retriever.lexical.tokens import remove_accents
 
 MOST_FREQUENT = 26_000
-BITS = 12  # of a filter for each of its words
 CODES = {
     "german": "de",
     "french": "fr",
@@ -31,21 +30,17 @@ CODES = {
 }
 
 
-def make_filter(language: str) -> bytes:
-    """Return the filter of a language's words; English ones, which stand in all lists, are left out."""
+def list_common(language: str) -> list[str]:
+    """Return the words of a language; English ones, which stand in all lists, are left out."""
     code = CODES[language]
     words = [word for word in top_n_list(code, MOST_FREQUENT) if word.isalpha() and len(word) > 2]
     own = [word for word in words if zipf_frequency(word, code) >= zipf_frequency(word, "en")]
-    stems = {remove_accents(word) for word in own}
-    size = -(-len(stems) * BITS // 8)
-    bits = bytearray(size)
-    for stem in stems:
-        for place in list_places(stem, 8 * size):
-            bits[place // 8] |= 1 << place % 8
-    print(f"{language}: {len(stems):,} stems, {size:,} bytes")
-    return bytes(bits)
+    return sorted({plain for plain in map(remove_accents, own) if plain.isascii()})
 
 
 if __name__ == "__main__":
     for language in LISTED:
-        (FILTERS / f"{language}.bin").write_bytes(make_filter(language))
+        words = list_common(language)
+        text = "\n".join(("", *words, ""))
+        (COMMON / f"{language}.txt.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+        print(f"{language}: {len(words):,} words")

@@ -6,23 +6,21 @@ word that any section holds is never taken for a slip, and neither is a common w
 of the documents. Where nothing says in which language a word is, one of any language stays, unless it is a very likely
 slip.
 
-The common words of a language are kept as a Bloom filter (Bloom, "Space/time trade-offs in hash coding with allowable
-errors", CACM 1970) of the stems of its most frequent words, without accents: 20 KB for 13,000 stems, of which one in
-300 other words seems to be one. `scripts/make_common_words.py` makes them of wordfreq; common/LICENSE has the terms of
-that data.
+The common words of a language are its most frequent ones, without accents. `scripts/make_common_words.py` takes them
+from wordfreq; common/LICENSE has the terms of that data.
 """
 
+import gzip
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from hashlib import blake2b
 from math import inf
 from pathlib import Path
 
 from retriever.lexical.languages import count_function_words
 from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
-from retriever.lexical.tokens import remove_accents, stem_word
+from retriever.lexical.tokens import remove_accents
 from retriever.query import Correction
 
 SHORTEST_PREFIX = 3  # letters of a half-typed word
@@ -35,13 +33,6 @@ SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 LIKELY = ((12, inf), (9, 1.0), (6, 0.7), (0, 0.0))
 
 _TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
-
-# Of German and Dutch verbs, which stand apart from the rest of these, and the endings of the rest.
-_PARTICLES = re.compile(
-    r"\b(?:ab|an|auf|aus|bei|durch|ein|fest|frei|heraus|herunter|hin|hinaus|hinzu|hoch|los|mit|nach|um|vor|weg|zu|zuruck"
-    r"|zusammen|aan|af|mee|op|over|terug|toe|uit|voor)\b"
-)
-_VERB_ENDING = re.compile("(?<=...)(?:e|e?n|e?t|e?st)$")
 # The last part of an identifier.
 _LAST_PART = re.compile(r"(?<!\S)\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z]))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
 
@@ -107,14 +98,6 @@ class Reader:
         nearest = self.spellings.nearest(word, most if is_foreign else inf)
         return [nearest] if nearest else [], False
 
-    def find_verbs(self, question: str, words: Iterable[str]) -> list[str]:
-        """Return the verbs of the documents whose parts stand apart in a question: `hinzufügen` of `füge ... hinzu`."""
-        if not self.writes_compounds:
-            return []
-        particles = _PARTICLES.findall(" ".join(map(remove_accents, question.lower().split())))
-        verbs = [particle + _VERB_ENDING.sub("", remove_accents(word)) for particle in particles for word in words]
-        return [other for verb in verbs for other in self.spellings.complete(verb, as_part=False)[:1]]
-
 
 def correct(
     question: str,
@@ -147,7 +130,7 @@ def correct(
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
     identifier = _LAST_PART.search(half_typed)
     longer = spellings.complete(identifier[1].lower(), as_part=False)[:MOST_IDENTIFIED] if identifier else []
-    corrections, mended = [], " ".join((question, *reader.find_verbs(question, lowered), *longer))
+    corrections, mended = [], " ".join((question, *longer))
     is_typed = bool(half_typed)
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed, word in zip(reversed(words), reversed(lowered), strict=True):
@@ -179,21 +162,26 @@ def find_forms(word: str) -> set[str]:
     return {form for form in found if len(form) >= SHORTEST_FORM}
 
 
-FILTERS = Path(__file__).parent / "common"
+COMMON = Path(__file__).parent / "common"
 LISTED = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "danish", "norwegian")
-COMPOUNDING = frozenset(
-    {"german", "dutch", "swedish", "danish", "norwegian"}
-)  # they write `Kartoffel` and `Gratin` as one
-PLACES = 8  # of a stem in its filter, the best number for 12 bits a stem
+COMPOUNDING = frozenset({"german", "dutch", "swedish", "danish", "norwegian"})  # `Kartoffel` and `Gratin` are one word
 SHORTEST_PART = 4  # letters of a part of a compound
 
 
 def is_common(word: str, language: str) -> bool:
     """Return whether a word in lower case, or each part of a compound, is a common one of a language of `LISTED`."""
-    if _is_listed(word, language):
-        return True
-    cuts = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1) if language in COMPOUNDING else ()
-    return any(_is_listed(word[:cut], language) and _is_listed(word[cut:], language) for cut in cuts)
+    plain, common = remove_accents(word), _read_common(language)
+    # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
+    cuts = range(SHORTEST_PART, len(plain) - SHORTEST_PART + 1) if language in COMPOUNDING else ()
+    return f"\n{plain}\n" in common or any(
+        f"\n{plain[:cut]}\n" in common and f"\n{plain[cut:]}\n" in common for cut in cuts
+    )
+
+
+@cache
+def _read_common(language: str) -> str:
+    """Return the common words of a language, each on a line; the first line is empty."""
+    return gzip.decompress((COMMON / f"{language}.txt.gz").read_bytes()).decode("ascii")
 
 
 def split_languages(question: str, documents: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -206,25 +194,3 @@ def split_languages(question: str, documents: tuple[str, ...]) -> tuple[tuple[st
     own = {name for name in LISTED if name in documents or (most and votes[name] == most)}
     others = () if most else tuple(name for name in LISTED if name not in own)
     return tuple(sorted(own)), others
-
-
-def list_places(stem: str, bits: int) -> list[int]:
-    """Return which bits of a filter of that size stand for a stem."""
-    digest = blake2b(stem.encode(), digest_size=16).digest()
-    first, step = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little") | 1
-    return [(first + number * step) % bits for number in range(PLACES)]
-
-
-def spell_stem(word: str, language: str) -> str:
-    """Return what stands in the filter for a word in lower case."""
-    return remove_accents(stem_word(word, language))
-
-
-def _is_listed(word: str, language: str) -> bool:
-    bits = _read_filter(language)
-    return all(bits[place >> 3] >> (place & 7) & 1 for place in list_places(remove_accents(word), 8 * len(bits)))
-
-
-@cache
-def _read_filter(language: str) -> bytes:
-    return (FILTERS / f"{language}.bin").read_bytes()

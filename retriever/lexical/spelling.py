@@ -34,8 +34,8 @@ SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 TWO_EDITS_FROM = 10  # letters of a word that may be two edits away
 MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
 
-# What an edit of a kind weighs against a plain one: hands make the first two more often.
-SWAPPED, DOUBLED, FIRST_LETTER = 0.7, 0.6, 1.4
+# What an edit of a kind weighs against a plain one: hands often swap two letters, and seldom miss the first one.
+SWAPPED, FIRST_LETTER = 0.7, 1.4
 
 
 class Spellings:
@@ -168,7 +168,7 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
 
 
 def slip_cost(wrote: str, meant: str, most: float) -> float | None:
-    """Return what it takes to make `meant` of `wrote`, less for what hands do often; None where that is above `most`.
+    """Return what it takes to make `meant` of `wrote`; None where that is above `most`.
 
     Optimal string alignment with weights; a plain edit weighs 1.
     """
@@ -179,10 +179,7 @@ def slip_cost(wrote: str, meant: str, most: float) -> float | None:
     for at, letter in enumerate(wrote, start=1):
         above, row, before_above = row, [float(at)], before
         for to, there in enumerate(meant, start=1):
-            dropped = DOUBLED if at > 1 and wrote[at - 2] == letter else 1.0
-            added = DOUBLED if to > 1 and meant[to - 2] == there else 1.0
-            # Also where both are the same: of two equal letters the second one is left out, not the first.
-            best = min(above[to - 1] + (letter != there), above[to] + dropped, row[-1] + added)
+            best = min(above[to - 1] + (letter != there), above[to] + 1.0, row[-1] + 1.0)
             if at > 1 and to > 1 and letter == meant[to - 2] and wrote[at - 2] == there:
                 best = min(best, before_above[to - 2] + SWAPPED)
             row.append(best)

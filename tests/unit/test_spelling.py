@@ -96,12 +96,10 @@ def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, questio
     [
         ("Rezept für Gratin?", "kartoffelgratin"),
         ("Rezept für Kartoffel?", "kartoffelgratin"),
-        ("Wie füge ich einen Tag hinzu?", "hinzufugen"),
-        ("Wer legt es an, wenn es fehlt?", "anlegen"),
     ],
 )
-def test_parts_of_compounds_and_verbs_find_the_whole(tmp_path: Path, question: str, added: str) -> None:
-    texts = {1: "Kartoffelgratin aus dem Ofen", 2: "Granit, Kartons", 3: "hinzufügen und anlegen"}
+def test_parts_of_compounds_find_the_whole(tmp_path: Path, question: str, added: str) -> None:
+    texts = {1: "Kartoffelgratin aus dem Ofen", 2: "Granit, Kartons"}
     found = correct(question, opened(tmp_path / "all", texts), is_english_word, ("german",))
     assert added in remove_accents(found.text.lower().replace("?", "")).split()
 
