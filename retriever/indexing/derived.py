@@ -44,10 +44,10 @@ from retriever.files import (
     sync,
     writing_to,
 )
-from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
+from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.languages import READ, detect_language, mark_language
 from retriever.lexical.properties import mark_property, tokenize_properties
-from retriever.lexical.spelling import Spellings, build_spellings, list_words, patch_spellings
+from retriever.lexical.spelling import Spellings, build_spellings, list_words
 from retriever.lexical.table_index import POSTING, encode_term, signed_letters
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
@@ -324,9 +324,10 @@ class DerivedFiles(Derived):
             if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.count:
                 raise SnapshotError("too much has changed")
             manifest.check(previous)
-            patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
+            removed, tokens = difference.removed, tokenize_texts(added)
+            build_lexical(folder / "lexical", tokens, previous / "lexical", removed)
             written = {key: item.written for key, item in added.items()}
-            patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
+            build_spellings(folder / "spellings", written, previous / "spellings", removed)
         except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
             for part in ("lexical", "spellings"):
                 shutil.rmtree(folder / part, ignore_errors=True)

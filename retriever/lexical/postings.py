@@ -88,33 +88,16 @@ def merge_postings(previous: Postings, removed: Collection[int], added: Mapping[
     place_of_old = np.fromiter((places[term] for term in old_terms), np.int64, len(old_terms))
     row_of_old = np.searchsorted(keys, previous.keys)
     stays = ~dropped[previous.rows]
-    codes = (place_of_old[_list_terms(previous.starts)] * len(keys) + row_of_old[previous.rows])[stays]
+    codes = (np.repeat(place_of_old, np.diff(previous.starts)) * len(keys) + row_of_old[previous.rows])[stays]
     code_of = {token: places[term] * len(keys) for token, term in new_terms.items()}
-    new_codes, counts = _count_codes(code_of, tokens, new_lengths, np.searchsorted(keys, new_keys))
+    found = np.fromiter(map(code_of.__getitem__, chain.from_iterable(tokens)), np.int64, new_lengths.sum())
+    found += np.repeat(np.searchsorted(keys, new_keys), new_lengths)
+    new_codes, new_counts = np.unique(found, return_counts=True)
+    counts = new_counts.astype(np.int32)
     if len(codes):
         at = np.searchsorted(codes, new_codes)
         counts, new_codes = np.insert(previous.counts[stays], at, counts), np.insert(codes, at, new_codes)
     return _assemble(keys, lengths, terms, new_codes, counts)
-
-
-def _count_codes(
-    codes: Mapping[str, int], tokens: Sequence[Sequence[str]], lengths: IntArray, rows: IntArray
-) -> tuple[IntArray, npt.NDArray[np.int32]]:
-    """The codes of tokens, ascending, each once, and how often it occurs; `codes` are those of tokens in the row 0."""
-    # np.unique does the same with four times the memory, and this has a number for each word of all documents.
-    found = np.fromiter(map(codes.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum())
-    found += np.repeat(rows.astype(np.int32), lengths)
-    found.sort()
-    is_first = np.ones(len(found), np.bool_)
-    np.not_equal(found[1:], found[:-1], out=is_first[1:])
-    distinct = found[is_first]
-    del found
-    return distinct, np.diff(np.flatnonzero(is_first), append=len(is_first)).astype(np.int32)
-
-
-def _list_terms(starts: IntArray) -> IntArray:
-    """Return (p,) int64: the term of each posting."""
-    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
 def _assemble(
@@ -138,6 +121,9 @@ def _assemble(
 
 
 def save_postings(postings: Postings, folder: Path) -> None:
+    """Write the arrays into a folder that does not exist yet."""
+    with writing_to(folder):
+        folder.mkdir(parents=True)
     for field in fields(Postings):
         save_column(folder, field.name, getattr(postings, field.name))
 

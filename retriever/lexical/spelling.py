@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import SnapshotError
-from retriever.files import writing_to
 from retriever.lexical.postings import (
     Postings,
     load_column,
@@ -120,27 +119,27 @@ class Spellings:
         return []
 
     def _find_longer(self, word: str, as_part: bool) -> Iterator[tuple[str, int]]:
-        """Yield the words that begin with this one, or end with it, and how many sections hold each."""
+        """Return the words that begin with this one, or end with it, and how many sections hold each."""
         wanted, starts = word.encode(), self._postings.term_starts
         numbers = [*range(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))]
         if as_part:
             vocabulary = self._postings.vocabulary.tobytes()
             ends = (found.end() for found in re.finditer(wanted, vocabulary))
             numbers += [number - 1 for end in ends if int(starts[number := int(np.searchsorted(starts, end))]) == end]
-        for number in dict.fromkeys(numbers):
-            sections = int(self._postings.starts[number + 1] - self._postings.starts[number])
-            yield self._postings.term(number).decode(), sections
+        return map(self._count_sections, dict.fromkeys(numbers))
 
     def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
-        """Yield words of nearly the same length and letters, and how many sections hold each."""
+        """Return words of nearly the same length and letters, and how many sections hold each."""
         edits = count_edits(word)
         sizes = np.diff(self._postings.term_starts)
         own = letters_of(word.encode())
         # An edit changes at most two of the counted letters: few words are left to be compared one by one.
         alike = (np.abs(sizes - len(word)) <= edits) & (np.bitwise_count(self._letters ^ own) <= 2 * edits)
-        for number in np.flatnonzero(alike)[:MOST_COMPARED].tolist():
-            sections = int(self._postings.starts[number + 1] - self._postings.starts[number])
-            yield self._postings.term(number).decode(), sections
+        return map(self._count_sections, np.flatnonzero(alike)[:MOST_COMPARED].tolist())
+
+    def _count_sections(self, number: int) -> tuple[str, int]:
+        starts = self._postings.starts
+        return self._postings.term(number).decode(), int(starts[number + 1] - starts[number])
 
 
 def may_be_mended(word: str) -> bool:
@@ -153,18 +152,13 @@ def count_edits(word: str) -> int:
     return 1 if len(word) < TWO_EDITS_FROM else 2
 
 
-def build_spellings(folder: Path, texts: Mapping[int, str]) -> None:
-    """Make the vocabulary of these texts, by node key, in a new folder."""
-    _save(folder, merge_postings(no_postings(), (), list_words(texts)))
-
-
-def patch_spellings(source: Path, target: Path, removed: Collection[int], added: Mapping[int, str]) -> None:
-    """Make a new vocabulary out of an older one; as building it from all texts.
-
-    Raises:
-        SnapshotError: `source` cannot be opened, or holds other nodes than the change says.
-    """
-    _save(target, merge_postings(load_postings(source), removed, list_words(added)))
+def build_spellings(
+    folder: Path, texts: Mapping[int, str], older: Path | None = None, removed: Collection[int] = ()
+) -> None:
+    """Make the vocabulary of texts, by node key, in a new folder; out of an older one as `build_lexical` does."""
+    postings = merge_postings(load_postings(older) if older else no_postings(), removed, list_words(texts))
+    save_postings(postings, folder)
+    save_column(folder, "letters", np.fromiter(map(letters_of, postings.terms()), np.uint64))
 
 
 def slip_cost(wrote: str, meant: str, most: float) -> float | None:
@@ -199,11 +193,3 @@ def letters_of(word: bytes) -> np.uint64:
 
 def list_words(texts: Mapping[int, str]) -> dict[int, Sequence[str]]:
     return {key: sorted(set(plain_words(text))) for key, text in texts.items()}
-
-
-def _save(folder: Path, postings: Postings) -> None:
-    with writing_to(folder):
-        folder.mkdir(parents=True)
-    save_postings(postings, folder)
-    letters = np.fromiter(map(letters_of, postings.terms()), np.uint64)
-    save_column(folder, "letters", letters)

@@ -1,21 +1,18 @@
 """BM25 and spellings over an index in PostgreSQL: a question reads the postings of its own words, and nothing else.
 
-What is read of the words of a question becomes a small `LexicalIndex`, so that scores are the same to the last bit.
+Scores are those of an index in a folder, to the last bit.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import chain, islice
 from math import log
-from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from retriever.lexical.bm25 import FloatArray, LexicalIndex, normalize_lengths, weigh_postings
+from retriever.lexical.bm25 import Bm25, FloatArray, PostingList, TokenPostings, weigh_postings
 from retriever.lexical.languages import LANGUAGES, mark_language
-from retriever.lexical.postings import IntArray, Postings, no_postings
+from retriever.lexical.postings import IntArray
 from retriever.lexical.properties import mark_property
 from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of
 from retriever.lexical.tokens import remove_accents
@@ -29,41 +26,53 @@ POSTING = np.dtype([("key", "<i8"), ("count", "<i4"), ("length", "<i4")])
 READ_POSTINGS = (
     "SELECT term, string_agg(block, '' ORDER BY document_key) FROM postings WHERE term = ANY(?) GROUP BY term"
 )
-READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM documents"
+READ_SIZE = (
+    "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint),"
+    " ARRAY(SELECT DISTINCT term FROM postings WHERE term = ANY(?)) FROM documents"
+)
 
 
 def encode_term(term: str) -> bytes:
     return term.encode("utf-8", "surrogatepass")
 
 
-class TableLexical(LexicalIndex):
+class TableLexical(Bm25):
     """The index of one state, inside a transaction of that."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
-        super().__init__(no_postings(), np.empty(0), sections)
-        self._known: dict[str, tuple[IntArray, FloatArray]] = {}
-        self._loaded: list[str] = []
-        self._within: IntArray | None = None
-
-    @cached_property
-    def keys(self) -> IntArray:
-        """Return the keys of all nodes that have lines, ascending."""
-        rows = self._connection.execute("SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key")
-        return np.array([key for (key,) in rows], np.int64)
-
-    @cached_property
-    def languages(self) -> tuple[str, ...]:
         marks = {name: encode_term(mark_language(name)) for name in LANGUAGES}
-        query = "SELECT DISTINCT term FROM postings WHERE term = ANY(?)"
-        there = {term for (term,) in self._connection.execute(query, (list(marks.values()),))}
-        return tuple(name for name, mark in marks.items() if mark in there)
+        sections, self._length, marked = connection.execute(READ_SIZE, (list(marks.values()),)).fetchone()
+        super().__init__(sections, (name for name, mark in marks.items() if mark in marked))
+        self._known: dict[str, tuple[IntArray, FloatArray]] = {}
 
-    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
-        part = copy(self)
-        part._within, part._loaded = self.keys[rows], []
-        return part
+    def _read(self, tokens: Iterable[str]) -> tuple[IntArray, dict[str, TokenPostings]]:
+        """As of the whole index, with the keys of the nodes that hold one of the tokens."""
+        forms = {token: (token, mark_property(token)) for token in tokens}
+        terms = [*chain.from_iterable(forms.values())]
+        if len(self._known) > MOST_TERMS:
+            self._known.clear()
+        missing = [term for term in terms if term not in self._known]
+        if missing:
+            blocks = dict(self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)))
+            self._known |= {term: self._weigh(blocks.get(encode_term(term), b"")) for term in missing}
+        keys = np.unique(np.concatenate([self._known[term][0] for term in terms] or [np.empty(0, np.int64)]))
+        rows = {term: np.searchsorted(keys, self._known[term][0]) for term in terms}
+        lists = {term: PostingList(rows[term], self._known[term][1]) for term in terms}
+        return keys, {token: (lists[word], lists[as_property]) for token, (word, as_property) in forms.items()}
+
+    def _weigh(self, block: bytes) -> tuple[IntArray, FloatArray]:
+        """Return the sections that hold a term, and what it adds to the score of each."""
+        found = np.frombuffer(block, POSTING)
+        if not len(found):
+            return np.empty(0, np.int64), np.empty(0)
+        idf = self._idf(len(found))
+        idf = idf if idf >= 0 else self._least_idf
+        return found["key"], weigh_postings(idf, found["count"], found["length"], self._length / self._nodes)
+
+    def _idf(self, sections: int) -> float:
+        # As rank_bm25 writes it: another order of the same operations differs in the last bit.
+        return log(self._nodes - sections + 0.5) - log(sections + 0.5)
 
     @cached_property
     def _least_idf(self) -> float:
@@ -75,51 +84,6 @@ class TableLexical(LexicalIndex):
         mean: float = total / sum(count for _, count in sizes)
         return EPSILON * mean
 
-    def _idf(self, sections: int) -> float:
-        # As rank_bm25 writes it: another order of the same operations differs in the last bit.
-        return log(self._nodes - sections + 0.5) - log(sections + 0.5)
-
-    def _load(self, terms: Iterable[str]) -> None:
-        """Let these be the postings of these terms alone, in texts and in properties."""
-        wanted = sorted({form for term in terms for form in (term, mark_property(term))})
-        if self._loaded == wanted:
-            return
-        if len(self._known) > MOST_TERMS:
-            self._known.clear()
-        missing = [term for term in wanted if term not in self._known]
-        if missing:
-            blocks = dict(self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)))
-            self._known |= {term: self._weigh(blocks.get(encode_term(term), b"")) for term in missing}
-        self._assemble(wanted)
-        self._loaded = wanted
-
-    def _weigh(self, block: bytes) -> tuple[IntArray, FloatArray]:
-        """Return the sections that hold a term, and what it adds to the score of each."""
-        found = np.frombuffer(block, POSTING)
-        if not len(found):
-            return np.empty(0, np.int64), np.empty(0)
-        idf = self._idf(len(found))
-        idf = idf if idf >= 0 else self._least_idf
-        norms = normalize_lengths(found["length"], self._length / self._nodes)
-        return found["key"], weigh_postings(idf, found["count"], norms)
-
-    def _assemble(self, terms: Sequence[str]) -> None:
-        encoded = sorted((encode_term(term), term) for term in terms)
-        there = [(name, *self._known[term]) for name, term in encoded if len(self._known[term][0])]
-        keys = np.sort(np.concatenate([keys for _, keys, _ in there] or [np.empty(0, np.int64)]))
-        keys = keys[np.append(True, np.diff(keys) > 0)] if len(keys) else keys
-        postings = Postings(
-            keys=keys,
-            lengths=np.empty(0, np.int64),
-            vocabulary=np.frombuffer(b"".join(name for name, _, _ in there), np.uint8),
-            term_starts=np.array([0, *accumulate(len(name) for name, _, _ in there)]),
-            starts=np.array([0, *accumulate(len(own) for _, own, _ in there)]),
-            rows=np.concatenate([np.searchsorted(keys, own) for _, own, _ in there] or [keys]).astype(np.int32),
-            counts=np.empty(0, np.int32),
-        )
-        super().__init__(postings, np.concatenate([own for _, _, own in there] or [np.empty(0)]), self._nodes)
-        self._allowed = None if self._within is None else np.isin(keys, self._within)
-
 
 class TableSpellings(Spellings):
     """The words of the documents of one state, asked for as they are needed."""
@@ -127,7 +91,6 @@ class TableSpellings(Spellings):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._known: dict[str, bool] = {}
-        self._asked: tuple[str, Iterator[tuple[str, int]]] = "", iter(())
 
     def holds(self, word: str) -> bool:
         forms = [word, remove_accents(word)]
@@ -145,14 +108,9 @@ class TableSpellings(Spellings):
 
     def _find_longer(self, word: str, as_part: bool) -> Iterator[tuple[str, int]]:
         own, ends = word.encode(), "right(encode(word, 'escape'), ?) = ?"
-        self._asked = word, self._ask_alike(word)  # which is looked at next: both are waited for once
         return self._count("word >= ? AND word < ? OR ? AND " + ends, (own, own + b"\xff", as_part, len(word), word))
 
     def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
-        (asked, found), self._asked = self._asked, ("", iter(()))
-        return found if asked == word else self._ask_alike(word)
-
-    def _ask_alike(self, word: str) -> Iterator[tuple[str, int]]:
         edits, size = count_edits(word), len(word)
         alike = "length(word) BETWEEN ? AND ? AND bit_count(CAST(letters # ? AS bit(64))) <= ?"
         given = size - edits, size + edits, signed_letters(word.encode()), 2 * edits

@@ -14,7 +14,7 @@ from pageindex.tree import nearest_siblings
 from retriever.errors import SnapshotError, UsageError
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.derived import Snapshot, has_chroma
-from retriever.lexical.bm25 import LexicalIndex
+from retriever.lexical.bm25 import Bm25
 from retriever.query import Scope
 from retriever.searching.scope import Fields, Part, ScopedDocument, find_part, read_documents
 from retriever.settings.schema import APPROXIMATE, VectorChoice
@@ -289,14 +289,13 @@ class View:
         return reading.counts(self.connection)
 
     @cached_property
-    def lexical(self) -> LexicalIndex:
+    def lexical(self) -> Bm25:
         """BM25 over the nodes that may be found."""
         if self.whole is not None and self.part is not None:
-            whole = self.whole.lexical
-            return whole.restrict(np.isin(whole.keys, self.part.node_keys))
+            return self.whole.lexical.restrict(self.part.node_keys)
         return self.open_lexical()
 
-    def open_lexical(self) -> LexicalIndex:
+    def open_lexical(self) -> Bm25:
         """Open BM25 over all nodes."""
         return self._snapshot.lexical
 

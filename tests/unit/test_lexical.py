@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi  # noqa: TID253 - the definition that the scores are held to
 
 from retriever.errors import SnapshotError
-from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
+from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from tests.damage import A_FOLDER, damage
 
 WORDS = ["a", "b", "c", "d", "é", "字", "\ud800", "a.b", ""]
@@ -73,7 +73,7 @@ def test_a_patched_index_is_the_one_built_from_scratch(
     with TemporaryDirectory() as place:
         folder = Path(place)
         build_lexical(folder / "before", before)
-        patch_lexical(folder / "before", folder / "patched", removed, added)
+        build_lexical(folder / "patched", added, folder / "before", removed)
         build_lexical(folder / "fresh", after)
         assert contents(folder / "patched") == contents(folder / "fresh")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
 from retriever.lexical.mending import correct
-from retriever.lexical.spelling import Spellings, build_spellings, patch_spellings
+from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
 
 TEXTS = {
@@ -140,7 +140,7 @@ def test_a_patched_vocabulary_is_that_of_all_texts(
     words = {key: text.replace(" ", "aaaa ") for key, text in texts.items()}
     build_spellings(folder / "old", words)
     kept = {key: text for key, text in words.items() if key not in gone}
-    patch_spellings(folder / "old", folder / "new", gone & words.keys(), {9: "cccc dddd"})
+    build_spellings(folder / "new", {9: "cccc dddd"}, folder / "old", gone & words.keys())
     build_spellings(folder / "whole", kept | {9: "cccc dddd"})
     assert read_all(folder / "new") == read_all(folder / "whole")
 
