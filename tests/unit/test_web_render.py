@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pageindex.links import LinkKind
 from pageindex.node import Span
 from retriever.serving.web.section_html import RenderOptions, locate_picture, render_markdown
+from tests.program import PROJECT
 
 
 def shown(markdown: str, **around: object) -> str:
@@ -107,13 +108,21 @@ def test_callouts_hold_others_and_fold() -> None:
         '<details class="callout note">\n<summary class="title">More of it</summary>\n'
         "<ul>\n<li><em>x</em></li>\n</ul>\n</details>\n<p>after</p>\n"
     )
+    for folds in ("<details>\n\nx\n\n</details>\n", "> [!tip]- Title\n> x\n"):
+        assert ' open="">' in render_markdown(folds, RenderOptions(unfolded=True))
 
 
 def test_marks_are_marked_and_comments_left_out() -> None:
     assert shown("a ==b *c*== d == e") == '<p>a <mark class="written">b <em>c</em></mark> d == e</p>\n'
+    rules = (PROJECT / "retriever/serving/web/static/page.css").read_text()
+    assert re.findall(r"\w*\.written", rules) == ["ul.written", "mark.written"]  # none of a list's for a mark
     assert shown("a %%b%% c\n\n%% d %%\n\n%%\ne\n\nf\n%%\n\ng") == "<p>a  c</p>\n<p>g</p>\n"
     assert shown("%% a\n\nb") == "<p>%% a</p>\n<p>b</p>\n", "one that nothing ends is text"
     assert shown("`==a== %%b%%`") == "<p><code>==a== %%b%%</code></p>\n"
+
+
+def test_a_header_without_text_is_no_header() -> None:
+    assert "<thead>\n<tr>\n<td></td>\n<th>b</th>\n</tr>" in shown("| | b |\n|---|---|\n| 1 | 2 |\n")
 
 
 def test_tasks_are_boxes_that_cannot_be_changed() -> None:

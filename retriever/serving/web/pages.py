@@ -193,7 +193,7 @@ class Pages:
         with retriever.view() as view:
 
             def show(hit: Hit, lines: Span, name: str) -> Markup:
-                options = RenderOptions(words=words, title=hit.title, top_level=3, name=name)
+                options = RenderOptions(words=words, title=hit.title, top_level=3, unfolded=True, name=name)
                 return _render_lines(view, hit, lines, options, visit, access)
 
             # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
@@ -256,6 +256,7 @@ class Pages:
                 title=label,
                 passage=visit.passage,
                 passage_id="passage",
+                unfolded=visit.passage is not None,
                 first_line=first - len(above),
                 shown=(len(above), None),
             )

@@ -99,6 +99,7 @@ class RenderOptions:
     first_line: int = 1  # the line of its file that the text begins with
     shown: tuple[int, int | None] = (0, None)  # the first line that is shown, and the one behind the last; from 0
     definitions: str = ""  # lines `[label]: target` of the file that the text comes from
+    unfolded: bool = False  # what folds is open: an answer in it is to be seen
     name: str = ""  # of the text among those of its page, for the ids of its footnotes
 
 
@@ -123,6 +124,8 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
             # The page allows no style attributes: a cell's alignment becomes a class.
             aligned = str(token.attrs.pop("style", "")).removeprefix("text-align:")
             token.attrs |= {"class": aligned} if aligned else {}
+        elif token.tag == "details" and token.nesting == 1 and options.unfolded:
+            token.attrs["open"] = ""
         for place, child in enumerate(token.children or ()):
             if child.type == "link_open":
                 _resolve_link(child, (token.children or [])[place + 1 :], options)
@@ -239,11 +242,18 @@ class _Renderer(RendererHTML):
     def code_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         return self.fence(tokens, place, options, env)
 
+    def th_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        if not tokens[place + 1].content:  # the header of nothing
+            tokens[place].tag = tokens[place + 2].tag = "td"
+        return self.renderToken(tokens, place, options, env)
+
     def html_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[place].content.strip("\n")
         if opening := _DETAILS.fullmatch(content):
             summary = " ".join(_TAG.sub("", opening[1] or "Details").split())
-            return f'<details class="callout note">\n<summary class="title">{self._highlight(summary)}</summary>\n'
+            opened = ' open=""' if self._options.unfolded else ""
+            title = f'<summary class="title">{self._highlight(summary)}</summary>'
+            return f'<details class="callout note"{opened}>\n{title}\n'
         if content.lower().strip() == "</details>":
             return "</details>\n"  # one that opens or closes nothing ends with what it stands in
         if len(content) <= MAX_FORMULA_CHARS and not _TAG.sub("", content).strip():  # tags alone, or a comment
