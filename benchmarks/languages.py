@@ -3,9 +3,11 @@ r"""How documents and questions in other languages fare: each search alone and b
     uv run python benchmarks/languages.py               # tests/data/languages, each language in an index of its own
     uv run python benchmarks/languages.py --together    # all languages in one index
     uv run python benchmarks/languages.py de zh         # these alone
+    uv run python benchmarks/languages.py benchmarks/data/languages    # everyday notes, and near misses
 
 `LANGUAGE/` holds the notes, `LANGUAGE.jsonl` the questions with gold lines, `LANGUAGE.unanswerable.jsonl` questions
-that the notes do not answer and strings that mean nothing. docs/internals/languages.md holds the tables.
+that the notes do not answer: in tests/data/languages those of other topics and strings that mean nothing, in
+benchmarks/data/languages near misses, whose topic is there. docs/internals/languages.md holds the tables.
 """
 
 import sys
@@ -23,7 +25,6 @@ from retriever.evaluation.measures import QuestionSet, read_questions
 from retriever.evaluation.results import EvaluationInput, System, ask_all, summarize
 
 NOTES = Path(__file__).parents[1] / "tests" / "data" / "languages"
-LANGUAGES = ("de", "fr", "es", "zh", "ja", "th")
 SYSTEMS = (
     System("balanced", "balanced", {}),
     System("words alone", "balanced", {"semantic_weight": 0.0}),
@@ -32,9 +33,9 @@ SYSTEMS = (
 MEASURES = ("hit@5", "nDCG@10")
 
 
-def read_set(language: str, folder: str) -> QuestionSet:
+def read_set(notes: Path, language: str, folder: str) -> QuestionSet:
     """The questions of a language; `folder` is put before the names of their files."""
-    questions = read_questions(NOTES / f"{language}.jsonl")
+    questions = read_questions(notes / f"{language}.jsonl")
     moved = tuple(
         replace(item, gold=tuple(replace(gold, file=f"{folder}{gold.file}") for gold in item.gold))
         for item in questions.questions
@@ -42,9 +43,9 @@ def read_set(language: str, folder: str) -> QuestionSet:
     return replace(questions, questions=moved)
 
 
-def measure(language: str, docs: Path, index: str) -> str:
+def measure(notes: Path, language: str, docs: Path, index: str) -> str:
     """A row: each system's measures, then what becomes of the verdict."""
-    questions = read_set(language, "" if docs != NOTES else f"{language}/")
+    questions = read_set(notes, language, "" if docs != notes else f"{language}/")
     asked = EvaluationInput(questions, (str(docs),), index)
     runs = [ask_all(system, asked) for system in SYSTEMS]
     sections = runs[0].sections
@@ -55,15 +56,16 @@ def measure(language: str, docs: Path, index: str) -> str:
             for system in summary.systems
             for name in MEASURES
         ]
-        right_first, others = Counter[str](), Counter[str]()
+        right_first, others, unanswered = Counter[str](), Counter[str](), Counter[str]()
         for question in questions.questions:
             answer = retriever.search(question.question)
-            if answer.hits and answer.hits[0].node_id in sections.find_right(question.gold):
-                right_first[answer.verdict] += 1
-        for question in read_questions(NOTES / f"{language}.unanswerable.jsonl").questions:
-            others[retriever.search(question.question).verdict] += 1
+            is_right = answer.hits and answer.hits[0].node_id in sections.find_right(question.gold)
+            (right_first if is_right else others)[answer.verdict] += 1
+        for question in read_questions(notes / f"{language}.unanswerable.jsonl").questions:
+            unanswered[retriever.search(question.question).verdict] += 1
     verdicts = [
-        " / ".join(str(found[name]) for name in ("answered", "weak", "none")) for found in (right_first, others)
+        " / ".join(str(found[name]) for name in ("answered", "weak", "none"))
+        for found in (right_first, others, unanswered)
     ]
     return " | ".join(("", language, *cells, *verdicts, "")).strip()
 
@@ -71,17 +73,20 @@ def measure(language: str, docs: Path, index: str) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Prints the table."""
     together = "--together" in arguments
-    languages = [item for item in arguments if item != "--together"] or LANGUAGES
+    notes = next((Path(item) for item in arguments if Path(item).is_dir()), NOTES)
+    every = sorted(file.stem for file in notes.glob("*.jsonl") if "." not in file.stem)
+    languages = [item for item in arguments if item in every] or every
     systems = " | ".join(f"{system.name}: {name}" for system in SYSTEMS for name in MEASURES)
-    print(f"| language | {systems} | right section first: answered / weak / none | no answer there: likewise |")
-    print("|---" * (2 * len(SYSTEMS) + 3) + "|")
+    verdicts = "right section first: answered / weak / none | another one first | no answer there"
+    print(f"| language | {systems} | {verdicts} |")
+    print("|---" * (2 * len(SYSTEMS) + 4) + "|")
     with TemporaryDirectory() as index:
         for language in languages:
             if together:
-                print(measure(language, NOTES, index), flush=True)
+                print(measure(notes, language, notes, index), flush=True)
                 continue
             with TemporaryDirectory() as own:
-                print(measure(language, NOTES / language, own), flush=True)
+                print(measure(notes, language, notes / language, own), flush=True)
 
 
 if __name__ == "__main__":

@@ -81,11 +81,13 @@ def read_units(
 ) -> Sequence[Reading]:
     """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
 
-    It knows English alone. Where it has no time, or cannot be used, it says nothing, and the recorder why.
+    It was taught English, and knows as much of other languages as their words have pieces of English ones. Where it
+    knows too little, has no time, or cannot be used, it says nothing, and the recorder why.
     """
     with recorder.stage(StageName.READ) as note:
-        if view.lexical.detect_question(question):
-            note.skip("the question is not in English")
+        known = reader.measure_known(question, in_english=recorder.signals.in_english)
+        if known < UNDERSTOOD_FROM:
+            note.skip(f"the reader knows {known:.0%} of the question")
             return ()
         if " " not in question.strip():
             note.skip("a word alone asks nothing")
@@ -225,4 +227,5 @@ def gather_signals(
     if is_understood and semantic and semantic.cosine is not None and view.background is not None:
         margin = view.background.z_score(semantic.cosine)
         agreement = measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections)
-    return Signals(keyword.coverage, keyword.known, keyword.together, keyword.form, margin, agreement)
+    words = (keyword.coverage, keyword.known, keyword.together, keyword.form)
+    return Signals(*words, margin, agreement, in_english=keyword.in_english)

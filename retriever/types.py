@@ -365,6 +365,8 @@ class Signals:
     """x, beyond chance, 0 to 1; None without vectors."""
     reading: float | None = None
     """What is read of the best line of the first sections (`confidence.weigh_reading`); None: none was read."""
+    in_english: bool = True
+    """Whether the question is; the bundled models know other languages in part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,6 +263,10 @@ class PassageReader:
         self._model = CrossEncoder(folder)
         self._encoder = encoder or OnnxEncoder()
 
+    def measure_known(self, text: str, *, in_english: bool) -> float:
+        """Return which share of a text both models know, 0 to 1: they have one vocabulary."""
+        return self._encoder.measure_known(text, in_english=in_english)
+
     def read(self, question: str, passages: Sequence[tuple[Sequence[str], str]]) -> list[Reading]:
         """Return a reading of each passage, given with the titles above it; EncoderError."""
         question = question[:MAX_QUESTION_CHARS]

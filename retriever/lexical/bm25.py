@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from math import log1p
 from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
@@ -31,6 +32,8 @@ from retriever.lexical.postings import (
 from retriever.lexical.properties import mark_property
 
 FloatArray = npt.NDArray[np.float64]
+
+SHARE_APART = 0.25  # of the nodes in other languages, from which a question may be in one that no word of it says
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,15 @@ class Bm25(ABC):
 
     def detect_question(self, question: str) -> tuple[str, ...]:
         """The languages that a question is read in, beside English; the same for each question where there is none."""
-        return detect_question(question, self.languages) if self.languages else ()
+        if not self.languages:
+            return ()
+        return detect_question(question, self.languages, is_english=self.is_english)
+
+    @cached_property
+    def is_english(self) -> bool:
+        """Whether documents are in English but for a few; then so is a question that does not say in which it is."""
+        others = self.describe([mark_language(name) for name in self.languages]).values()
+        return sum(term.documents for term in others) < SHARE_APART * self._nodes
 
     def restrict(self, node_keys: IntArray) -> Self:
         """Return the same index, in which only some nodes are found; how rare a word is stays that of all nodes.

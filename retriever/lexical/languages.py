@@ -66,16 +66,19 @@ def detect_language(text: str) -> str:
     return name if (is_long or is_short) and most >= LEAD * second and name != "english" else ""
 
 
-def detect_question(question: str, languages: Sequence[str]) -> tuple[str, ...]:
+def detect_question(question: str, languages: Sequence[str], *, is_english: bool = False) -> tuple[str, ...]:
     """Which of the languages of the documents a question is read in, beside English; several where they are alike.
 
     Args:
         question: too short for a sure guess, so that a word of one of them is enough; one without any is read in all.
         languages: of `LANGUAGES`.
+        is_english: whether a question without any is in English, if it has no accents.
     """
     stemmed = tuple(name for name in languages if name in STEMMED)
     votes = count_function_words(question, ("english", *stemmed))
     most = max(votes.values())
+    if is_english and not most and question.isascii():
+        return ()
     has_han = not question.isascii() and bool(re.search(_HAN, question))
     return tuple(name for name in languages if (has_han if name in SINGLED else votes[name] == most))
 

@@ -91,7 +91,10 @@ def assess(signals: Signals) -> Assessment:
     is_none = confidence < model.none_below or is_strange or is_far
     is_sure = confidence >= model.answered_from and coherence(signals) >= COHERENT_FROM
     if signals.reading is not None:
-        is_none = signals.reading < (READS_LITTLE if is_none else READS_NOTHING)
+        if signals.in_english:
+            is_none = signals.reading < (READS_LITTLE if is_none else READS_NOTHING)
+        else:  # which the reader knows in part: it does not say so alone
+            is_none = is_none and signals.reading < READS_NOTHING
         is_sure = (is_sure and signals.reading >= READS_WELL) or (
             signals.reading >= READS_ANSWER and coherence(signals) >= COHERENT_READ
         )

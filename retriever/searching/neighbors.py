@@ -50,7 +50,9 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
     # may have ten thousand children.
     limit = int(max(profile.candidate_cap, profile.top_k) * NEIGHBOR_SHARE)
-    items = tuple(item for item in look_around(best) if item.node_id not in known)[:limit]
+    # Where words alone found little, what stands around the first hit is no better than the second.
+    evidence = max((item.evidence for ranking in rankings for item in ranking.items), default=0.0)
+    items = tuple(replace(item, evidence=evidence) for item in look_around(best) if item.node_id not in known)[:limit]
     return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {profile.fusion}", NEIGHBOR_WEIGHT, items)]
 
 

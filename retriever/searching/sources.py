@@ -111,6 +111,8 @@ class KeywordResult:
     """Which share of its pairs of words stand together in one of the first sections, 0 to 1 (`measure_together`)."""
     form: QuestionForm
     """What the question is made of."""
+    in_english: bool
+    """Whether it is read in no other language."""
 
 
 def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:
@@ -157,6 +159,7 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
         known=measure_known(asked, view.lexical.describe(words[question]), view.spellings),
         together=measure_together(asked, [read[node_id] for node_id in first], languages),
         form=form,
+        in_english=not languages,
     )
 
 

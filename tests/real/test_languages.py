@@ -60,6 +60,20 @@ def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_s
     assert sentence in cli("ask", "停车一晚多少钱", "--index", languages).err
 
 
+def test_by_words_alone_a_second_hit_stands_before_what_is_around_the_first(tmp_path: Path) -> None:
+    notes = PROJECT / "benchmarks" / "data" / "languages" / "ru"
+    index_folders([notes], tmp_path / "index")
+    with open_retriever(index=tmp_path / "index") as retriever:
+        answer = retriever.search("До какого числа действует техосмотр?")
+    assert [hit.title for hit in answer.hits[:2]] == ["Взносы", "Техосмотр"]
+
+
+def test_the_reader_is_asked_of_a_language_that_it_knows_in_part(languages: Path) -> None:
+    with open_retriever(index=languages) as retriever:
+        asked = [retriever.search(text).trace.signals for text in ("Wie beantrage ich freie Tage?", "停车一晚 多少钱")]
+    assert [(signals.reading is None, signals.in_english) for signals in asked] == [(False, False), (True, False)]
+
+
 def test_what_it_knows_in_part_weighs_in_part(languages: Path) -> None:
     with open_retriever(index=languages) as retriever:
         weights = {}

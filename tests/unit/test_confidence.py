@@ -55,6 +55,9 @@ def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 1.0)
     assert assess(strange).verdict == "none"
     assert assess(replace(strange, reading=answers)).verdict == "answered"
+    # Of another language it knows a part: a line that it does not understand may answer.
+    assert assess(replace(known, reading=nothing, in_english=False)).verdict == "weak"
+    assert assess(replace(strange, reading=nothing, in_english=False)).verdict == "none"
 
 
 @given(SIGNALS, SIGNALS)

@@ -62,6 +62,9 @@ def test_the_language_of_a_text(text: str, language: str) -> None:
 def test_the_languages_of_a_question(question: str, languages: tuple[str, ...]) -> None:
     assert detect_question(question, ("german", "french")) == languages
     assert detect_question(question, ()) == ()
+    # Where documents are in English but for a few, a question that says nothing else is.
+    says_it = languages != ("german", "french")
+    assert detect_question(question, ("german", "french"), is_english=True) == (languages if says_it else ())
     assert detect_question(question, ("german", "french", "chinese")) == languages
     assert "chinese" in detect_question(f"{question} 你好", ("german", "chinese"))
 
