@@ -135,14 +135,19 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
             command = f"{name_program()} read {sanitize_line(hit.node_id)!r}"
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif rows := find_rows(hit, stems):
-        width = page.width - INDENT - len(BAR) if page.console.is_terminal else max(map(len, rows))
-        text = "\n".join(row if len(row) <= width else f"{row[: width - 1]}\u2026" for row in rows)
-        page.quotation(mark_words(sanitize(text), stems), INDENT)
+        show_rows(page, rows, stems, INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(mark_words(sanitize_line(hit.snippet), stems), INDENT)
     if hit.matched_fields:
         page.paragraph(mark_words(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
     page.paragraph(Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET), INDENT)
+
+
+def show_rows(page: Page, rows: list[str], stems: frozenset[str], indent: int) -> None:
+    """Print lines as they stand, each cut where the terminal ends."""
+    width = page.width - indent - len(BAR) if page.console.is_terminal else max(map(len, rows))
+    text = "\n".join(row if len(row) <= width else f"{row[: width - 1]}\u2026" for row in rows)
+    page.quotation(mark_words(sanitize(text), stems), indent)
 
 
 def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
@@ -158,7 +163,7 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
     for block in read_unit_blocks(text, first):
         own = range(max(hit.passage.first, block.span.first), min(hit.passage.last, block.span.last) + 1)
         lines = [block.lines[number - block.span.first].rstrip() for number in own]
-        if hit.passage.first <= block.begin < block.span.first:
+        if hit.passage.first <= block.begin < min(block.span.first, hit.passage.last + 1):
             rows.append(block.lead)  # what introduces it
         if block.kind is BlockKind.TABLE and lines:
             lines = [line for line in lines if not TABLE_RULE.fullmatch(line)]
@@ -190,13 +195,25 @@ def mark_words(text: str, stems: frozenset[str]) -> Text:
 
 
 def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) -> None:
-    """Print a sentence and the lines that it rests on, at once; above the first one whether it is sure to answer."""
-    if found and found.pop().verdict == "weak":
-        page.line(Text(CLOSEST_PASSAGES if sentence.text == sentence.quote else CLOSEST_SENTENCES))
-        page.blank()
-    cited = page.cite(sentence, sentence.span)
-    text = Text(f"{sanitize_line(sentence.text)}  ").append_text(cited)
-    page.paragraph(text.append(format_doubt(sentence.citation_state), QUIET))
+    """Print a sentence and the lines that it rests on, at once; above the first one whether it is sure to answer.
+
+    Code that is quoted keeps its lines.
+    """
+    answer, is_quoted = found[0], sentence.text == sentence.quote
+    if len(found) == 1:
+        found.append(answer)  # so that the others come without a headline
+        if answer.verdict == "weak":
+            page.line(Text(CLOSEST_PASSAGES if is_quoted else CLOSEST_SENTENCES))
+            page.blank()
+    stems = frozenset(answer.matched_words)
+    cited = page.cite(sentence, sentence.span).append(format_doubt(sentence.citation_state), QUIET)
+    quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
+    rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
+    if rows and not rows[0].lstrip().startswith("|"):  # a row of a table is told as a sentence, with its headers
+        show_rows(page, rows, stems, 0)
+        page.line(cited)
+    else:
+        page.paragraph(Text(f"{sanitize_line(sentence.text)}  ").append_text(cited))
     page.console.file.flush()
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pageindex.node import Span
 from retriever.command_line.console import format_json
 from retriever.command_line.render import Page, show_answer
 from retriever.display.json import dump_answer, load
@@ -261,7 +262,7 @@ def test_a_citation_is_a_link_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatc
 
 def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     sentence = "Send an email after \u202ethe response\x1b[2J."
-    library.answers = [answer(hit(sentence=sentence))]
+    library.answers = [answer(hit(sentence=sentence, text="After the response."))]
     dropped = (DroppedSentence("It\x1b lies.", "it says other things"),)
     written = Retriever.answer
     monkeypatch.setattr(Retriever, "answer", lambda *given, **named: replace(written(*given, **named), dropped=dropped))
@@ -276,3 +277,14 @@ def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: 
     assert (said["writer"], said["note"]) == ("", "quoted")
     assert said["sentences"][0]["text"] == sentence, "exact, for programs"
     assert said["dropped"] == [{"text": "It\x1b lies.", "reason": "it says other things"}]
+
+
+def test_code_that_answers_keeps_its_lines_and_no_other_block_is_announced(library: Sample, cli: Cli) -> None:
+    text = "Send an email:\n\n    send(\n      address\n    )\n\nOr a letter:\n\n    post(address)\n"
+    span = Span(12, 16)
+    sentence = "Send an email: send( address )"
+    library.answers = [answer(hit(text=text, span=Span(12, 20), passage=span, sentence=sentence))]
+    shown = ["\u2502 Send an email:", "\u2502     send(", "\u2502       address", "\u2502     )"]
+    said, found = cli("answer", "how to send an email?").out.split("\n\n")
+    assert said.split("\n") == [*shown, "/docs/guide/mail.md:12-16"]
+    assert [line.strip() for line in found.split("\n") if "\u2502" in line] == shown
