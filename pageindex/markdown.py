@@ -163,11 +163,14 @@ def fence_after(fence: str, line: str) -> str:
 
 
 def split_attributes(content: str) -> tuple[str, str | None]:
-    """A heading's Markdown without a closing `{#id .class key=value}`, and the id in it."""
+    """A heading's Markdown without a closing `{#id .class key=value}` or MDX's `{/*id*/}`, and the id in it."""
     start = content.rfind("{")
     if start < 0 or not content.endswith("}"):
         return content, None
-    attributes = content[start + 1 : -1].removeprefix(":").split()
+    inside = content[start + 1 : -1]
+    if inside.startswith("/*") and inside.endswith("*/"):
+        return content[:start].rstrip(), inside[2:-2].strip() or None
+    attributes = inside.removeprefix(":").split()
     if not attributes or not all(item[0] in "#." or "=" in item for item in attributes):
         return content, None
     ids = [item[1:] for item in attributes if item.startswith("#") and len(item) > 1]

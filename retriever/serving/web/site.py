@@ -227,7 +227,9 @@ MAX_EXAMPLES = 6
 MAX_CHARS = 70
 
 _ASKS = re.compile(r"(how|what|why|when|where) (is|are|do|does|can|should|to|use) .+", re.IGNORECASE)
-_POINTS = re.compile(r"\b(it|this|that|these|they|them|here|above|below)\b", re.IGNORECASE)
+_POINTS = re.compile(
+    r"\b(it|this|that|these|they|them|here|above|below)\b|^(what about|want|still|enter|ok|so|and|but)\b", re.IGNORECASE
+)
 _HOW_TO = re.compile(r"how to (.+)", re.IGNORECASE)
 # Verbs that headings of instructions begin with: only these, for `Set theory` is none.
 _VERBS = {
@@ -268,7 +270,7 @@ def make_question(title: str, begins: str) -> tuple[int, str]:
     if _POINTS.search(title):  # away from its page nobody knows what is meant
         return 0, ""
     if how_to := _HOW_TO.fullmatch(title):
-        return 1, f"How do I {how_to[1]}?"
+        return 1, _ask_how(*how_to[1].split(" "))
     if title.endswith(("?", "\uff1f")) and len(words) > 1:
         return 0, title
     if _ASKS.fullmatch(title) and len(words) > 3:
@@ -277,8 +279,14 @@ def make_question(title: str, begins: str) -> tuple[int, str]:
     if len(words) > 1 and verb.endswith("ing"):  # `Configuring`, `Running`, `Adding`
         stem = verb[:-3]
         verb = next((one for one in (f"{stem}e", stem, stem[:-1]) if one in _VERBS), "")
-    if len(words) > 1 and verb in _VERBS and not re.search(r"[:()]|\b(?:and|or) \w+ing\b", title):
-        return 1, f"How do I {' '.join([verb, *words[1:]])}?"
+    if len(words) > 1 and verb in _VERBS and not re.search(r"[:()]|(?:\band|\bor|&) \w+ing\b", title):
+        return 1, _ask_how(verb, *words[1:])
     if (defined := _DEFINED.match(begins)) and defined[2].lower().rstrip("s") == title.lower().rstrip("s"):
         return 2, f"What {defined[3].lower()} {defined[1].lower()}{defined[2]}?"
     return 2, ""
+
+
+def _ask_how(verb: str, *words: str) -> str:
+    """Return the question of an instruction: `Configure your index` asks `How do I configure my index?`."""
+    verb = verb.lower() if verb.istitle() else verb
+    return " ".join(["How do I", verb, *("my" if word.lower() == "your" else word for word in words)]) + "?"
