@@ -3,12 +3,13 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Broken, Link, LinkTargets, find_links, note_names, resolve_link
-from pageindex.markdown import Markdown, count_lines, parse_markdown
-from pageindex.node import PART_LEVEL, Node, NodeKind, Span
+from pageindex.markdown import Markdown, count_lines, line_starts, parse_markdown
+from pageindex.node import Node, NodeKind, Span
 from pageindex.outline import Section, divide, outline
 from pageindex.summary import extractive_summary, prose_sentences
 
@@ -84,10 +85,6 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
             text=own_text,
             anchor=section.anchor,
             summary=extractive_summary("".join(prose), titles, markdown.references),
-            # A part may begin within a block.
-            blocks=None
-            if section.heading.level == PART_LEVEL
-            else markdown.blocks_between(section.span.first, section.span.last + 1),
         )
         placed.append(Placed(node, parent.id))
 
@@ -154,33 +151,22 @@ def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, chil
         text=text,
         front_matter_lines=metadata_lines,
         summary=extractive_summary(prose, child_titles, markdown.references),
-        blocks=markdown.blocks_between(metadata_lines + 1, count_lines(text) + 1),
     )
 
 
 def _cut_sections(markdown: Markdown, text: str) -> tuple[tuple[Section, ...], list[str]]:
     """Return the sections of a document, and the own texts of the file and of each of them; long ones are divided."""
-    sections = outline(markdown.headings, markdown.line_count)
-    firsts = [1, *(section.span.first for section in sections)]
-    own_texts = _cut_before_lines(text, firsts[1:])
-    parts = [part for first, own in zip(firsts, own_texts, strict=True) for part in divide(markdown, own, first)]
-    if parts:
-        headings = sorted((*markdown.headings, *parts), key=lambda heading: heading.line)
-        sections = outline(headings, markdown.line_count)
-        own_texts = _cut_before_lines(text, [section.span.first for section in sections])
-    return sections, own_texts
+    starts = line_starts(text)
 
+    def cut_before(*lines: int) -> list[str]:
+        return [text[starts[first - 1] : starts[end - 1]] for first, end in pairwise([*lines, len(starts)])]
 
-def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
-    """Return the text in pieces, cut before each of the rising 1-based lines; one piece more than lines."""
-    pieces, start, position, line = [], 0, 0, 1
-    for wanted in lines:
-        while line < wanted:
-            position = text.index("\n", position) + 1
-            line += 1
-        pieces.append(text[start:position])
-        start = position
-    return [*pieces, text[start:]]
+    firsts = [markdown.front_matter.lines + 1, *(heading.line for heading in markdown.headings)]
+    owns = zip(firsts, cut_before(*firsts), strict=True)
+    parts = [part for first, own in owns for part in divide(own, first, markdown.references)]
+    headings = sorted((*markdown.headings, *parts), key=lambda heading: heading.line)
+    sections = outline(headings, markdown.line_count)
+    return sections, cut_before(1, *(section.span.first for section in sections))
 
 
 def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:

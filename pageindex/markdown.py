@@ -5,12 +5,11 @@ are kept, and those with text: a million list items take no memory.
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from operator import attrgetter
 from typing import Literal
 
 from markdown_it import MarkdownIt
@@ -101,17 +100,11 @@ class Markdown:
     headings: tuple[Heading, ...]  # in the order of lines
     texts: tuple[InlineText, ...]  # in the order of lines, without code: those that may hold a link or a tag (`[`, `#`)
     references: References  # the link reference definitions
-    blocks: tuple[Block, ...]  # in the order of lines; lines above the first are front matter or blank
     line_count: int  # lines of the file; text after the last line end is a line too
-
-    def blocks_between(self, first: int, end: int) -> tuple[Block, ...]:
-        """The blocks that begin in the lines from `first` up to, not including, `end`."""
-        low = bisect_left(self.blocks, first, key=attrgetter("line"))
-        return self.blocks[low : bisect_left(self.blocks, end, low, key=attrgetter("line"))]
 
 
 def parse_markdown(text: str) -> Markdown:
-    """Front matter, headings, blocks and linkable text of a text with LF line ends and no NUL; never raises."""
+    """Front matter, headings and linkable text of a text with LF line ends and no NUL; never raises."""
     front_matter = read_front_matter(text)
     above = front_matter.lines
     reader = _read(text.split("\n", above)[above] if text.count("\n") >= above else "")
@@ -132,20 +125,25 @@ def parse_markdown(text: str) -> Markdown:
             texts.append(
                 InlineText(above + (token.map or [0])[0] + 1, token.content, is_html=token.type == "html_block")
             )
-    blocks = tuple(_list_blocks(reader, above))
-    if above and not front_matter.is_metadata:  # it was not understood, and is text like any other
-        blocks = (Block(BlockKind.PARAGRAPH, 1), *blocks)
-    return Markdown(front_matter, tuple(headings), tuple(texts), references, blocks, count_lines(text))
+    return Markdown(front_matter, tuple(headings), tuple(texts), references, count_lines(text))
 
 
 def read_blocks(body: str, first: int = 1) -> tuple[Block, ...]:
     """The blocks of a text that begins in the line `first` of its file; what is in none is blank."""
-    return tuple(_list_blocks(_read(body), first - 1))
+    return tuple(_list_blocks(_read(body), first))
 
 
 def count_lines(text: str) -> int:
     """Lines of a text with LF line ends, as an editor numbers them: a final line end opens no new line."""
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+
+
+def line_starts(text: str) -> Sequence[int]:
+    """Return where each line starts, in characters, and at last where the text ends."""
+    starts = array("q", [0])  # a list has 40 bytes for each
+    starts.extend(match.end() for match in re.finditer("\n", text))
+    starts.append(len(text))
+    return starts
 
 
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})")
@@ -231,8 +229,8 @@ def _read(text: str) -> _Reader:
     return reader
 
 
-def _list_blocks(reader: _Reader, above: int) -> Iterator[Block]:
-    """Yield the outermost blocks of a text below the first `above` lines of a file.
+def _list_blocks(reader: _Reader, first_line: int) -> Iterator[Block]:
+    """Yield the outermost blocks of a text that begins in that line of its file.
 
     Lines that have no token are blocks, too: definitions of links, and what markdown-it left out.
     """
@@ -243,9 +241,9 @@ def _list_blocks(reader: _Reader, above: int) -> Iterator[Block]:
         skipped = [(line, text) for line, text in lines if text]
         if skipped:  # a footnote of one word is a definition to CommonMark, but pages show it
             are_hidden = all(text.startswith("[") and not text.startswith("[^") for _, text in skipped)
-            yield Block(BlockKind.DEFINITIONS if are_hidden else BlockKind.OTHER, above + skipped[0][0] + 1)
+            yield Block(BlockKind.DEFINITIONS if are_hidden else BlockKind.OTHER, first_line + skipped[0][0])
         if token:
-            yield Block(_KINDS.get(token.type, BlockKind.OTHER), above + first + 1)
+            yield Block(_KINDS.get(token.type, BlockKind.OTHER), first_line + first)
         done = end
 
 

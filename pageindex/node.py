@@ -1,13 +1,8 @@
 """A node of the PageIndex, its lines, and how its id is made."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pageindex.markdown import Block
-
 
 PART_LEVEL = 7  # below every heading: a part contains none
 
@@ -85,9 +80,6 @@ class Node:
     its file (`-1`, `-2` ... appended to repeats). Empty for files and folders."""
     summary: str = ""
     """A short extractive summary; see `summary.py`."""
-    blocks: "tuple[Block, ...] | None" = field(default=None, compare=False, repr=False)
-    """The Markdown blocks of `body`, in the order of lines; None for a node that was not parsed but read from an
-    index."""
 
     @property
     def is_part(self) -> bool:

@@ -10,9 +10,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import islice, pairwise
 
-from pageindex.markdown import BlockKind, Heading, Markdown, References
+from pageindex.markdown import BlockKind, Heading, References, line_starts, read_blocks
 from pageindex.node import PART_LEVEL, Span
 from pageindex.summary import prose_sentences
 
@@ -83,7 +83,7 @@ TITLE_WITHIN_CHARS = 500  # a title is read from so many: Markdown that nobody w
 _ITEM = re.compile(r"[-*+] |\d{1,9}[.)] ")
 
 
-def divide(markdown: Markdown, text: str, first: int) -> Iterator[Heading]:
+def divide(text: str, first: int, references: References) -> Iterator[Heading]:
     """Where the own text of a section (or file) that begins in line `first` goes on in another part; none if short.
 
     The section keeps what comes before the first of them. A part begins with a block; within a paragraph or a list
@@ -91,15 +91,15 @@ def divide(markdown: Markdown, text: str, first: int) -> Iterator[Heading]:
     """
     if len(text) <= MAX_SECTION_CHARS:
         return
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    starts = line_starts(text)
     # Rather a last part that is up to half as long again than one of a few lines.
     cuts = [0]
-    for line in _find_beginnings(markdown, text, first, starts):
+    for line in _find_beginnings(text, starts):
         if starts[line] - starts[cuts[-1]] >= PART_CHARS and len(text) - starts[line] >= PART_CHARS / 2:
             cuts.append(line)
     for line, end in pairwise([*cuts[1:], len(starts) - 1]):
         part = text[starts[line] : starts[end]]
-        yield Heading(PART_LEVEL, _first_words(part, markdown.references), None, first + line, 0)
+        yield Heading(PART_LEVEL, _first_words(part, references), None, first + line, 0)
 
 
 def _first_words(text: str, references: References) -> str:
@@ -112,10 +112,10 @@ def _first_words(text: str, references: References) -> str:
     return words.rstrip(" .…") + "…"
 
 
-def _find_beginnings(markdown: Markdown, text: str, first: int, starts: list[int]) -> Iterator[int]:
+def _find_beginnings(text: str, starts: Sequence[int]) -> Iterator[int]:
     """Yield the lines of the text, 0-based and rising, in which a part may begin."""
-    blocks = markdown.blocks_between(first, first + len(starts) - 1)
-    beginnings = [block.line - first for block in blocks]
+    blocks = read_blocks(text, 0)
+    beginnings = [block.line for block in blocks]
     for block, (line, after) in zip(blocks, pairwise([*beginnings, len(starts) - 1]), strict=True):
         yield line
         if starts[after] - starts[line] > 2 * PART_CHARS:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
-from pageindex.markdown import Block, BlockKind, References, drop_icons, fence_after, read_blocks
+from pageindex.markdown import BlockKind, References, drop_icons, fence_after, read_blocks
 from pageindex.node import Node, NodeKind, Span
 
 MAX_TERM_WORDS = 6
@@ -95,14 +95,14 @@ def split_units(node: Node) -> tuple[Unit, ...]:
     """
     if node.span is None:
         return ()
-    own = split_text(node.body, node.span.first + node.front_matter_lines, node.blocks)
+    own = split_text(node.body, node.span.first + node.front_matter_lines)
     return (*_read_fields(node), *own)
 
 
-def split_text(text: str, first: int, blocks: Sequence[Block] | None = None) -> list[Unit]:
-    """Return the units of Markdown that begins in the line `first` of its file; its blocks are read where not given."""
+def split_text(text: str, first: int) -> list[Unit]:
+    """Return the units of Markdown that begins in the line `first` of its file."""
     units: list[Unit] = []
-    for block in read_unit_blocks(text, first, blocks):
+    for block in read_unit_blocks(text, first):
         match block.kind:
             case BlockKind.PARAGRAPH:
                 units += _read_paragraph(block)
@@ -118,14 +118,14 @@ def split_text(text: str, first: int, blocks: Sequence[Block] | None = None) -> 
     return units
 
 
-def read_unit_blocks(text: str, first: int, blocks: Sequence[Block] | None = None) -> Iterator[UnitBlock]:
+def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
     """Yield the blocks of a text that a page shows, but for headings, each with what introduces it.
 
     A paragraph that ends with a colon introduces the list, table or code behind it. With code it is one block.
     """
     introduction: UnitBlock | None = None
     above = ""
-    for block in _read_shown(text, first, blocks):
+    for block in _read_shown(text, first):
         if introduction and block.kind is not BlockKind.CODE:
             yield introduction
         if introduction and block.kind in _INTRODUCED:
@@ -142,13 +142,12 @@ def read_unit_blocks(text: str, first: int, blocks: Sequence[Block] | None = Non
         yield introduction
 
 
-def _read_shown(text: str, first: int, blocks: Sequence[Block] | None) -> Iterator[UnitBlock]:
+def _read_shown(text: str, first: int) -> Iterator[UnitBlock]:
     """Yield the blocks of a text of which a page shows something, and its headings."""
     lines = text.split("\n")
-    blocks = (read_blocks(text, first) if blocks is None else blocks) or (Block(BlockKind.OTHER, first),)
-    ends = [block.line - first for block in blocks[1:]] + [len(lines)]
-    for block, end in zip(blocks, ends, strict=True):
-        start = block.line - first
+    blocks = read_blocks(text, first)
+    starts = [block.line - first for block in blocks]
+    for block, (start, end) in zip(blocks, pairwise([*starts, len(lines)]), strict=True):
         while end > start + 1 and not lines[end - 1].strip():
             end -= 1
         own = lines[start:end]

@@ -1,13 +1,12 @@
 """A node's own text as chunks that fit the encoder."""
 
 import re
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
-from pageindex.markdown import Block, BlockKind, read_blocks
+from pageindex.markdown import BlockKind, line_starts, read_blocks
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
 from retriever.settings.schema import ChunkSettings
@@ -100,8 +99,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         body = node.body
         first = body_line(node)
         starts = line_starts(body)
-        blocks = read_blocks(body, first) if node.blocks is None else node.blocks
-        blocks = blocks or (Block(BlockKind.OTHER, first),)  # text that Markdown sees no block in
+        blocks = read_blocks(body, first)
         ends = [starts[block.line - first] for block in blocks[1:]] + [len(body)]
         pieces = [
             ChunkPiece(starts[block.line - first], end, block.kind)
@@ -194,14 +192,6 @@ def body_line(node: Node) -> int:
     if node.span is None:
         raise ValueError(f"a node with text and without lines: {node.id}")
     return node.span.first + node.front_matter_lines
-
-
-def line_starts(text: str) -> Sequence[int]:
-    """Where each line starts, in characters, and at last where the text ends."""
-    starts = array("q", [0])  # a list has 40 bytes for each
-    starts.extend(match.end() for match in re.finditer("\n", text))
-    starts.append(len(text))
-    return starts
 
 
 def strip_blank_lines(text: str) -> str:

@@ -1,6 +1,5 @@
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -88,17 +87,14 @@ def test_small_blocks_are_put_together_and_the_title_is_said_once() -> None:
     )
 
 
-def test_headings_alone_texts_without_blocks_and_front_matter() -> None:
+def test_headings_alone_and_front_matter() -> None:
     heading = section("Title\n=====\n\n", first=3)
     empty = Node("a.md", NodeKind.FILE, "a.md", "A", 0, (), None, "")
     only_front_matter = Node("b.md", NodeKind.FILE, "b.md", "B", 0, (), Span(1, 3), "---\nx: 1\n---\n", 3)
     below_it = Node("c.md", NodeKind.FILE, "c.md", "C", 0, (), Span(1, 5), "---\nx: 1\n---\n\nText.\n", 3)
-    # As of a node whose maker, not Markdown's parser, says what its blocks are.
-    without_blocks = replace(section("Some text.\nAnd more.\n"), id="d.md", blocks=())
-    assert chunk_nodes([heading, empty, only_front_matter, below_it, without_blocks], count, SMALL) == [
+    assert chunk_nodes([heading, empty, only_front_matter, below_it], count, SMALL) == [
         (Chunk(heading.id, Span(3, 4), "Title\n=====", "Guide > Title"),), (), (),
         (Chunk("c.md", Span(5, 5), "Text.", "C\nText."),),
-        (Chunk("d.md", Span(1, 2), "Some text.\nAnd more.", "Guide > Title\nSome text.\nAnd more."),),
     ]  # fmt: skip
 
 

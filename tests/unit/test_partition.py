@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -27,17 +27,6 @@ TEXTS = st.lists(st.tuples(LINES, st.sampled_from(["\n", "\n", "\n\n", "\r\n", "
     lambda lines: with_lf("".join(line + end for line, end in lines))
 )
 FULL_PARSER = MarkdownIt("commonmark", {"maxNesting": 200}).enable("table")
-
-
-@given(st.one_of(TEXTS, TEXTS.map("---\ntitle: x\n---\n".__add__)))
-@example("a | b\n--|--\n1 | 2\n===\n\n# After\n")
-@example("- " * 12 + "x\n\ntext\n\n# After\n")
-def test_blocks_are_those_of_each_body_read_by_itself(text: str) -> None:
-    document = parse_document("a.md", text)
-    assume(document.front_matter.is_metadata or not document.front_matter.lines)  # what was not understood is one block
-    for node in [placed.node for placed in document.nodes if placed.node.span]:
-        assert node.span is not None
-        assert node.blocks == read_blocks(node.body, node.span.first + node.front_matter_lines)
 
 
 @given(TEXTS)
