@@ -29,7 +29,7 @@ class Link:
     """A link as a document writes it."""
 
     line: int
-    """Where it begins, 1-based, counted in the file; a line end in code before it is not counted."""
+    """Where it begins, 1-based, counted in the file."""
     target_path: str
     """The path or note name, percent-decoded; empty for the document itself. A leading `/` is the indexed folder."""
     anchor: str
@@ -52,8 +52,9 @@ def find_links(texts: Iterable[InlineText], references: References) -> tuple[tup
     """
     links, tags = [], []
     for text in texts:
-        line, shown = text.line, ""
+        shown = ""
         for token in references.read_inline(text.text):
+            line = text.line + (token.map or [0])[0]
             if token.type == "link_open":
                 target = str(token.attrs["href"])
                 if target and not _EXTERNAL.match(target):
@@ -66,7 +67,6 @@ def find_links(texts: Iterable[InlineText], references: References) -> tuple[tup
                 if note or anchor:
                     links.append(Link(line, note, anchor, LinkKind.WIKILINK))
             is_break = token.type in ("softbreak", "hardbreak")
-            line += is_break + (token.content.count("\n") if token.type == "html_inline" else 0)
             shown += token.content if token.type in ("text", "html_inline") else "\n" if is_break else "*"
         found = () if text.is_html else _TAG.findall(_ATTRIBUTES.sub("", shown))
         stripped = (tag.strip("/") for tag in found)

@@ -76,13 +76,21 @@ class References:
         self._env: EnvType = {} if env is None else env
 
     def read_inline(self, content: str) -> list[Token]:
-        """The tokens of inline Markdown; a wikilink is one of the type `wikilink`, with its label as content."""
+        """The tokens of inline Markdown; a wikilink is one of the type `wikilink`, with its label as content.
+
+        The `map` of a token is the line in which it begins, 0-based in `content`; that of text is None.
+        """
         parser = _inline_parser()
         found: list[Token] = []
+        above = 0
         for piece in _split_inline(content):
-            tokens: list[Token] = []
-            parser.inline.parse(piece, parser, self._env, tokens)
-            found += tokens
+            state = _InlineReader(piece, parser, self._env, [])
+            state.above = above
+            parser.inline.tokenize(state)
+            for rule in parser.inline.ruler2.getRules(""):
+                rule(state)
+            found += state.tokens
+            above += piece.count("\n")
         return found
 
     def plain_text(self, content: str) -> str:
@@ -250,6 +258,17 @@ def _list_blocks(reader: _Reader, first_line: int) -> Iterator[Block]:
 @cache
 def _block_parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table")
+
+
+class _InlineReader(StateInline):
+    """An inline parser's state that notes where a token begins: markdown-it tells the lines of blocks alone."""
+
+    above = 0  # how many lines of the text come before this piece
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        token = super().push(ttype, tag, nesting)
+        token.map = [self.above + self.src.count("\n", 0, self.pos)]
+        return token
 
 
 class _InlineParser(MarkdownIt):

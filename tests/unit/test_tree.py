@@ -85,6 +85,13 @@ def test_several_folders_in_one_tree() -> None:
     assert tree.node("one:a.md#a").path == "a.md"
 
 
+def test_a_link_is_in_its_own_line_behind_whatever_runs_over_line_ends() -> None:
+    text = 'Code `of\ntwo` [a](a.md), [x\ny](<b.md>\n"title") <b\nid> [c](c.md)' + " word" * 1_000 + "\n![[d]]\n"
+    assert [(link.line, link.target_path) for _, link in parse_document("p.md", text).links] == [
+        (2, "a.md"), (2, "b.md"), (5, "c.md"), (6, "d"),
+    ]  # fmt: skip
+
+
 def test_a_node_has_a_body_a_citation_and_breadcrumbs_that_repeat_no_title() -> None:
     nodes = [placed.node for placed in parse_document("a.md", "# A\n\n## B\n\n### B\n\n### C\n").nodes]
     assert [(node.title, node.breadcrumb) for node in nodes] == [
