@@ -15,7 +15,7 @@ from retriever.files import Closing
 from retriever.indexes import split_reference
 from retriever.indexing.derived import renew_derived
 from retriever.indexing.request import FolderAccess, IndexRequest
-from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt
+from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.status import Freshness, Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.query import AskRequest
@@ -161,8 +161,7 @@ class Retriever(Closing):
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         """What `tree` draws, as values: parents before their children, in document order."""
         with self.view() as view:
-            tree, top = load_tree_at(view.connection, self._own(reference))
-            return tuple(tree.walk(top, depth))
+            return read_nodes(view.connection, self._own(reference), depth)
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
         """Node ids of folders -> how many files are below each, and how many sections."""

@@ -23,7 +23,7 @@ from retriever.searching.open_index import View
 from retriever.settings.schema import VectorChoice
 from retriever.store import reading
 from retriever.store.database import Connection
-from retriever.store.reading import OutlineNode, StoredNode
+from retriever.store.reading import OutlineNode
 from retriever.store.text_vectors import vectors_of_nodes
 from retriever.text import cut
 from retriever.types import CitationState, Cited, FloatMatrix, SimilarSection, SimilarSections
@@ -39,22 +39,6 @@ class Excerpt(Cited):
 
 
 def load_tree(connection: Connection) -> DocumentTree:
-    """Every node of the index, folders included, with its links; documents by folder and path, whenever they came."""
-    tree = DocumentTree()
-    prefixes = reading.prefixes(connection)
-    nodes: dict[int, list[StoredNode]] = {key: [] for key in prefixes}
-    for stored in reading.nodes_of_documents(connection, nodes):
-        nodes[stored.document_key].append(stored)
-    for key, prefix in prefixes.items():
-        for stored in nodes[key]:
-            tree.add(stored.node, stored.parent_id or tree.add_folders(prefix, stored.node.path))
-    for key in prefixes:
-        for source_id, target_id, _ in reading.link_targets(connection, key):
-            tree.link(source_id, target_id)
-    return tree
-
-
-def outline_tree(connection: Connection) -> DocumentTree:
     """Every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
     tree = DocumentTree()
     rows = connection.execute(
@@ -78,6 +62,14 @@ def load_tree_at(connection: Connection, reference: str) -> tuple[DocumentTree, 
     """
     tree = load_tree(connection)
     return tree, find_node(connection, tree, reference) if reference else None
+
+
+def read_nodes(connection: Connection, reference: str, depth: int | None) -> tuple[Node, ...]:
+    """The nodes at and below the one that a reference names, with their texts; raises as `load_tree_at`."""
+    tree, top = load_tree_at(connection, reference)
+    found = list(tree.walk(top, depth))
+    stored = {node.id: node for node in reading.nodes(connection, (node.id for node in found))}
+    return tuple(stored.get(node.id, node) for node in found)  # folders are in no row
 
 
 def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -> Excerpt:

@@ -101,7 +101,7 @@ _CHUNKS = (
 )
 _LINK_TARGETS = (
     "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
-    " JOIN links ON source_key = node_key WHERE %s)"
+    " JOIN links ON source_key = node_key WHERE node_id %s)"
     " SELECT wanted.node_id, target.node_id, target.document_key FROM wanted"
     " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
 )
@@ -326,14 +326,9 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
-def link_targets(connection: Connection, document_key: int) -> list[tuple[str, str, int]]:
-    """(source id, target id, the target's document key) of each working link of a document, in its order."""
-    return list(connection.execute(_LINK_TARGETS % "document_key = ?", (document_key,)))
-
-
 def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterable[tuple[str, str, int]]:
-    """As `link_targets`, of the links of these nodes."""
-    return select(connection, _LINK_TARGETS % f"node_id {GIVEN}", node_ids)
+    """(source id, target id, the target's document key) of each working link of these nodes, in their order."""
+    return select(connection, _LINK_TARGETS % GIVEN, node_ids)
 
 
 def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:

@@ -13,7 +13,7 @@ from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
-from retriever.looking.browse import Excerpt, outline_tree
+from retriever.looking.browse import Excerpt, load_tree
 from retriever.query import AskRequest, Scope
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
@@ -176,7 +176,7 @@ class Branch:
 def read_outline(connection: Connection) -> Outline:
     """Read the outline of an index, in a snapshot of it."""
     names = {folder_id(item.prefix, ""): PurePath(item.path).name or "/" for item in reading.folders(connection)}
-    return Outline(outline_tree(connection), names)
+    return Outline(load_tree(connection), names)
 
 
 def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch]:
