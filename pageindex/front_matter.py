@@ -4,6 +4,7 @@ Nothing in it is executed or converted: scalars are kept as they were written, s
 `date: 2024-13-01` is no error. Whatever is wrong with a block is a warning.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ MAX_FIELDS = 200  # of one document
 MAX_VALUE_CHARS = 300  # of a field; what is longer is a text, and nobody asks for it by its whole wording
 MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB
 
-# First line -> the lines that may end the block.
-_FENCES = {"---": ("---", "..."), "+++": ("+++",)}
+_BLOCK = re.compile(
+    r"(?:---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?)^\+\+\+)[ \t]*$", re.DOTALL | re.MULTILINE
+)
 _NULLS = ("~", "null")
 
 
@@ -48,15 +50,16 @@ class FrontMatter:
 
 def read_front_matter(text: str) -> FrontMatter:
     """The block that `text` (LF line ends) begins with, if it is closed, short enough and a mapping; never raises."""
-    found = _find_block(text)
+    found = _BLOCK.match(text)
     if found is None:
         return FrontMatter()
-    fence, block = found
+    is_toml = found["toml"] is not None
+    block = found["toml" if is_toml else "yaml"]
     lines = block.count("\n") + 2
     if len(block) > MAX_CHARS:
         return FrontMatter(warning=f"front matter longer than {MAX_CHARS:,} characters is read as text")
     try:
-        values = _parse_toml(block) if fence == "+++" else _parse_yaml(block)
+        values = _parse_toml(block) if is_toml else _parse_yaml(block)
     except (ValueError, OverflowError, RecursionError) as error:
         return FrontMatter(lines, warning=f"front matter is read as text: {error}")
     if not isinstance(values, dict):
@@ -99,22 +102,6 @@ def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _flatten(item, key)
     elif key:
         yield key, _read_line(value)[:MAX_VALUE_CHARS]
-
-
-def _find_block(text: str) -> tuple[str, str] | None:
-    """Return the opening fence and what stands between it and the closing one (with its last line end)."""
-    fence = text[:3]
-    start = text.find("\n") + 1
-    if fence not in _FENCES or text[3:start].strip(" \t\n") or not start:
-        return None
-    position = start
-    while position < len(text):
-        end = text.find("\n", position)
-        end = len(text) if end < 0 else end
-        if text[position:end].rstrip(" \t") in _FENCES[fence]:
-            return fence, text[start:position]
-        position = end + 1
-    return None
 
 
 def _parse_yaml(block: str) -> object:
