@@ -81,8 +81,9 @@ def read_units(
 ) -> Sequence[Reading]:
     """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
 
-    It was taught English, and knows as much of other languages as their words have pieces of English ones. Where it
-    knows too little, has no time, or cannot be used, it says nothing, and the recorder why.
+    For the verdict it reads the rewordings too that were searched with: they ask in words that documents use. It was
+    taught English, and knows as much of other languages as their words have pieces of English ones. Where it knows too
+    little, has no time, or cannot be used, it says nothing, and the recorder why.
     """
     with recorder.stage(StageName.READ) as note:
         known = reader.measure_known(question, in_english=recorder.signals.in_english)
@@ -95,11 +96,13 @@ def read_units(
         try:
             recorder.deadline.seconds_for(StageName.READ)
             readings = reader.read(question, units)
+            rewordings = recorder.expansion.rewordings if recorder.expansion else ()
+            reworded = [reading for text in rewordings for reading in reader.read(text, units)]
         except (EncoderError, OutOfTimeError) as error:
             recorder.degrade(StageName.READ, error)
             note.skip()
             return ()
-        best = max(map(weigh_reading, readings))
+        best = max(map(weigh_reading, (*readings, *reworded)))
         recorder.signals = replace(recorder.signals, reading=best)
         note.text = f"{len(readings)} units, the best {best:.1f}"
         return readings

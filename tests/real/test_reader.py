@@ -8,6 +8,7 @@ import pytest
 from retriever import open_retriever
 from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader, interact
 from retriever.errors import EncoderError
+from retriever.query import AskRequest, Expansion
 from tests.shelf import write_pages
 
 PAGES = {
@@ -54,6 +55,18 @@ def test_its_files_are_those_of_its_card() -> None:
 def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match="reranker"):
         PassageReader(tmp_path).read("how?", [(("A",), "b")])
+
+
+def test_a_rewording_is_read_for_the_verdict_too(tmp_path: Path) -> None:
+    write_pages(tmp_path / "docs", PAGES)
+    rewording = Expansion(("how long is a weekly copy kept?",))
+    with open_retriever([tmp_path / "docs"], tmp_path / "index") as retriever:
+        readings = [
+            retriever.search(AskRequest("after which span is the duplicate of seven days gone?", expansion=expansion))
+            for expansion in (None, rewording)
+        ]
+        alone, reworded = (answer.trace.signals.reading or 0.0 for answer in readings)
+        assert reworded > alone + 1
 
 
 def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(tmp_path: Path) -> None:
