@@ -129,7 +129,7 @@ def correct(
     half_typed = question if question.count(" ") < TYPED_WORDS and question[-1:].isalpha() else ""
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
     identifier = _LAST_PART.search(half_typed)
-    longer = spellings.complete(identifier[1].lower(), as_part=False)[:MOST_IDENTIFIED] if identifier else []
+    longer = spellings.complete(identifier[1].lower(), is_whole=False)[:MOST_IDENTIFIED] if identifier else []
     corrections, mended = [], " ".join((question, *longer))
     is_typed = bool(half_typed)
     # From the end, so that what is replaced moves nothing that is still to come.

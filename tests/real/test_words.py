@@ -34,8 +34,8 @@ def test_a_word_that_one_index_holds_is_no_slip_in_another(tmp_path: Path) -> No
 
 
 GEARS = (
-    "# Gears\n\nOf a gear.\n\n## `--sprocket-size`\n\nHow large it is. See @scope/sprockets.\n\n## Chains\n\nOil.\n\n"
-    "## Resultant force\n\nIt resets.\n\n## Restarting\n\nCall `gear --reset` and see src/gear/oil.toml.\n\n"
+    "# Gears\n\nOf a gear.\n\n## `--sprocket-size`\n\nHow large it is. See @scope/sprockets.\n\n## Chains\n\nOut.\n\n"
+    "## Resultant force\n\nIt resets.\n\n## Restarting\n\nCall `gear --reset --output x` and see src/gear/oil.toml.\n\n"
     "## Installations\n\nx\n\n## Oiling\n\nInstall, then install again: installed.\n\n"
     "## Common problems\n\nx\n\n## Comments\n\nx\n\n## Comments of others\n\nx\n\n## A command\n\nx\n"
 )
@@ -49,6 +49,7 @@ GEARS = (
             for text in ("sprock", "--sprock", "gear sprock", "@scope/sprock", "--sprocket-si")
         ),
         ("--rese", {"Restarting"}),  # letter by letter, before titles of which it is the beginning
+        ("--out", {"Restarting"}),  # `out` is a word itself
         ("src/gear/o", {"Restarting"}),
         ("installa", {"Installations"}),  # longer than the stem
         ("comm", {"Common problems", "Comments", "A command"}),  # of each word one
