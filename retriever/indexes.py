@@ -2,8 +2,8 @@
 
 An index is found in three ways. It is named. Else it is the one that covers the folder in question: the folder to be
 indexed or, without one, the current folder. As git finds its repository, that is the innermost indexed folder at or
-above it, so a folder inside an indexed one is part of that index. Else it is the one that was indexed last, unless the
-current folder holds other documents. What is not obvious about a choice is logged.
+above it, so a folder inside an indexed one is part of that index. Else it is the one that was indexed last below the
+current folder, or of all where that holds no documents. What is not obvious about a choice is logged.
 
 The folders of an index are known from what this user named for it, and believed when the index says so too.
 """
@@ -236,24 +236,21 @@ def _find_here() -> Store:
         if outer.path != str(here):
             log.warning("note: %s is part of %s, which is searched", here, outer.path)
         return store
-    last = _find_last()
-    is_below = last is not None and any(here in Path(folder.path).parents for folder in _read_folders(last))
+    own = [store for store in _list_own() if store.exists()]
+    below = [store for store in own if any(here in Path(folder.path).parents for folder in _read_folders(store))]
+    last = max(below or own, key=lambda store: store.updated(), default=None)
     # Nobody wants an index of a whole home folder.
-    if not is_below and not holds_home(here) and has_documents(here, seconds=LOOK_S):
+    if not below and not holds_home(here) and has_documents(here, seconds=LOOK_S):
         known = [index.name for index in list_indexes()]
         others = f"; to ask another one, name it with --index: {', '.join(known[:MAX_LISTED])}" if known else ""
         hint = CommandHint(f"index {shlex.quote(str(here))}", "to make one, run")
         raise NoIndexError(f"no index covers {here}{others}", hint=hint, folder=str(here))
     if last is None:
         raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
-    used = next((known.where for known in list_indexes() if known.store == last), str(last))
-    log.warning("note: %s has no index: the one indexed last is %s", here, used)
+    if len(below) != 1:  # the only one below is meant, and every answer names its folder
+        used = next((known.where for known in list_indexes() if known.store == last), str(last))
+        log.warning("note: %s has no index: the one indexed last is %s", here, used)
     return last
-
-
-def _find_last() -> Store | None:
-    """Return the index of the data folder that was brought up to date last."""
-    return max((store for store in _list_own() if store.exists()), key=lambda store: store.updated(), default=None)
 
 
 def _find_cover(folder: Path, *, reads: bool = False) -> tuple[Store, StoredFolder] | None:
