@@ -78,7 +78,7 @@ class Reader:
             return [], True
         is_own = is_held or self.is_english(word) or any(is_common(lower, name) for name in self.own)
         is_foreign = not is_own and any(is_common(lower, name) for name in self.others)
-        longer = self.spellings.complete(word, as_part=self.writes_compounds)
+        longer = self.spellings.complete(word, as_part=self.writes_compounds, is_whole=is_own or is_foreign)
         # A word that ends with it is a compound in German, and no `following` that ends with `wing`.
         longer = [other for other in longer if other.startswith(word) or not self.is_english(other)]
         if is_own or is_foreign:
@@ -155,8 +155,9 @@ def find_forms(word: str) -> set[str]:
     """The word, its plural, and what is left of it without a prefix or ending, dropped and doubled letters mended."""
     found = {word, word + "s"}
     for whole in (word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))):
-        for length in range(SHORTEST_FORM - 1, len(whole) + 1):
-            if length == len(whole) or _ENDINGS.fullmatch(whole, length):
+        found.add(whole)
+        for length in range(SHORTEST_FORM - 1, len(whole)):
+            if _ENDINGS.fullmatch(whole, length):
                 stem = whole[:length]
                 found |= {stem, stem + "e"} | ({stem[:-1]} if stem[-1:] == stem[-2:-1] else set())
     return {form for form in found if len(form) >= SHORTEST_FORM}

@@ -40,6 +40,8 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
         ("vaction days?", "vacation days?"),
         ("the deplyoment", "the deployment"),
         ("Wacation", "vacation"),
+        ("severanc days", "severance days"),  # what lacks its last letter, or has it twice, is no other form
+        ("rollbackk days", "rollback days"),
         ("dyas of vacation", "days of vacation"),
     ],
 )
