@@ -95,15 +95,17 @@ class Spellings:
     def complete(self, word: str, *, as_part: bool = False, is_whole: bool = True) -> list[str]:
         """Return words of the documents that begin with this one, one of each stem, those of most sections first.
 
+        Its own forms (`packages` of `package`) are left out: a search finds them.
+
         Args:
             word: in lower case, without accents.
             as_part: whether words that end with it, as compounds do, are returned as well.
-            is_whole: whether it may be a word itself: its own forms (`packages` of `package`), and words of fewer
-                sections than hold it, are left out then.
+            is_whole: whether it may be a word itself: words of one more letter, and of fewer sections than hold it, are
+                left out then.
         """
         longer = self._find_longer(word, as_part and len(word) >= SHORTEST)
         found = [other for _, other in sorted((-sections, other) for other, sections in longer)]
-        by_stem = {stem_word(word, "english"): ""} if is_whole else {}
+        by_stem = {stem_word(word, "english"): ""}
         for other in takewhile(lambda other: other != word, found) if is_whole else found:
             if len(other) > len(word) + is_whole:
                 by_stem.setdefault(stem_word(other, "english"), other)

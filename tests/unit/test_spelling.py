@@ -18,7 +18,7 @@ TEXTS = {
     1: "Severance package and severance pay. Vacation days.",
     2: "kubectl rollback, rollback again; the Deployment, a deployment",
     3: "Besançon, BackgroundTasks, vector_top_n and vacation days",
-    4: "form from forms serialize",
+    4: "form from forms serialize disables",
 }
 
 
@@ -68,6 +68,7 @@ def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str
         "quantum chromodynamics",  # nothing is near
         "location",  # another word of the language
         "packaged",  # a form of one
+        "disable",  # of which the documents have a form alone
         "doesnt",
         "退房时间是几点",
         "rållback",  # a letter that documents in English lack
