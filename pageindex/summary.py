@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import log2
 
-from pageindex.markdown import ATTRIBUTES, MAX_INLINE_CHARS, References, drop_icons, fence_after
+from pageindex.markdown import References
 from pageindex.node import Node
+from pageindex.units import read_prose
 
 MAX_SUMMARY_CHARS = 420
 # A title as often in one file as this is of no use at all; once is normal; between, by the logarithm.
@@ -21,26 +22,6 @@ REPEATS_OF_A_LOG = 256
 _LINK = re.compile(r"\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)|https?://[^\s<>]{1,500}")
 _SPACE = re.compile(r"\s+")
 
-_NOT_PROSE = re.compile(
-    r"""[ ]{0,3}(?:
-          \#{1,6}(?:[ \t]|$)                  # a heading
-        | \|                                  # a row of a table
-        | (?:[-*_=][ \t]*+){3,}+$             # a thematic break or an underline
-        | /{3,} | :{3,} | !{3} | [?]{3}       # an admonition of MkDocs, Docusaurus, Python-Markdown
-        | \{[*%{]                             # an included file, a template
-        | \[[^\]]{1,999}+\]:                  # a definition of a reference
-        | import[ ](?:['"]|.*[ ]from[ ]['"]) | export[ ](?:const|default|function)[ ]  # the code of MDX
-        )""",
-    re.VERBOSE,
-)
-_TABLE_RULE = re.compile(r"[ \t]*:?-+:?[ \t]*\|[-:| \t]*$")
-_CODE_INDENT = re.compile(r" {4}| {0,3}\t")
-_CALLOUT = re.compile(r"[ \t]*(?:>[ \t]?)+\[!\w+\]")
-_QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)*")
-_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
-_IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
-_ATTRIBUTES = re.compile(rf"(?<=[)\]]){ATTRIBUTES}")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _SENTENCE_END = re.compile(r"""[.!?…]["')\]]*+\s+|(?<=[\u3002\uff01\uff1f])""")  # the last three are CJK
 _ENDINGS = (".", "!", "?", "…", ":", ";", ",", '"', "'", ")", "\u3002", "\uff01", "\uff1f")
 
@@ -58,9 +39,8 @@ def extractive_summary(
 
 def prose_sentences(text: str, references: References) -> Iterator[str]:
     """Yield the sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
-    for paragraph in _find_paragraphs(text):
-        shown = _ATTRIBUTES.sub("", _IMAGE.sub("", drop_icons(paragraph[:MAX_INLINE_CHARS])))
-        prose = references.plain_text(shown)
+    for paragraph in read_prose(text):
+        prose = references.plain_text(paragraph)
         start = 0
         for end in _SENTENCE_END.finditer(prose):
             if end.end() > start:
@@ -81,44 +61,6 @@ def _join(parts: Iterable[str], max_chars: int) -> str:
             return joined or (head[: head.rfind(" ")] if " " in head else head[:-1]) + "…"
         joined = longer
     return joined
-
-
-def _find_paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs and list items that are prose, their lines joined by line ends."""
-    lines: list[str] = []
-    in_list = False
-    for line in _find_prose_lines(text):
-        quote = _QUOTE.match(line)
-        content = line[quote.end() :] if quote and ">" in quote[0] else line
-        item = _ITEM.match(content.lstrip(" \t"))
-        if lines and (item or not content.strip()):
-            yield "\n".join(lines)
-            lines = []
-        if item:
-            in_list = True
-            lines.append(content.lstrip(" \t")[item.end() :])
-        elif content.strip() and (lines or in_list or not _CODE_INDENT.match(content)):
-            in_list = in_list and content[0] in " \t"
-            lines.append(content.strip())
-    if lines:
-        yield "\n".join(lines)
-
-
-def _find_prose_lines(text: str) -> Iterator[str]:
-    """Yield the lines outside code fences, comments and tables; other lines that are no prose become empty ones."""
-    fence = ""
-    waiting: str | None = None  # one line behind: the second line of a table tells that the first one belongs to it
-    in_table = False
-    without = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text) if "<!--" in text else text
-    for line in without.split("\n"):
-        before, fence = fence, fence_after(fence, line)
-        line = "" if before or fence else line
-        in_table = bool(line.strip()) and (in_table or bool(_TABLE_RULE.match(line)))
-        if waiting is not None:
-            yield "" if in_table else waiting
-        waiting = "" if in_table or _NOT_PROSE.match(line) or _CALLOUT.match(line) else line
-    if waiting is not None:
-        yield waiting
 
 
 def boilerplate(nodes: Sequence[Node]) -> float:

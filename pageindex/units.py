@@ -16,13 +16,23 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
-from pageindex.markdown import BlockKind, References, drop_icons, fence_after, read_blocks
+from pageindex.markdown import (
+    ATTRIBUTES,
+    MAX_INLINE_CHARS,
+    Block,
+    BlockKind,
+    References,
+    drop_icons,
+    fence_after,
+    read_blocks,
+)
 from pageindex.node import Node, NodeKind, Span
 
 MAX_TERM_WORDS = 6
 JOINT = "; "  # between two items of a whole list
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
+_IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$")
 # `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
 _MARKED_TERM = re.compile(
@@ -144,6 +154,14 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
 
 def _read_shown(text: str, first: int) -> Iterator[UnitBlock]:
     """Yield the blocks of a text of which a page shows something, and its headings."""
+    for block, lines in _cut_blocks(text, first):
+        shown = plain_text(lines)
+        if shown or block.kind is BlockKind.HEADING:
+            yield UnitBlock(block.kind, Span(block.line, block.line + len(lines) - 1), lines, shown, block.line)
+
+
+def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
+    """Yield the blocks of a text, with their lines, but for comments and the marks of callouts."""
     lines = text.split("\n")
     blocks = read_blocks(text, first)
     starts = [block.line - first for block in blocks]
@@ -151,10 +169,8 @@ def _read_shown(text: str, first: int) -> Iterator[UnitBlock]:
         while end > start + 1 and not lines[end - 1].strip():
             end -= 1
         own = lines[start:end]
-        is_mark = own[0].lstrip().startswith("<!--") or (len(own) == 1 and _MARKER_LINE.match(own[0]))
-        shown = "" if is_mark else plain_text(own)
-        if shown or block.kind is BlockKind.HEADING:
-            yield UnitBlock(block.kind, Span(block.line, first + end - 1), own, shown, block.line)
+        if not own[0].lstrip().startswith("<!--") and not (len(own) == 1 and _MARKER_LINE.match(own[0])):
+            yield block, own
 
 
 def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
@@ -175,17 +191,31 @@ def _read_code(block: UnitBlock) -> Iterator[Unit]:
     yield from _make(UnitKind.CODE, Span(block.begin, block.span.last), text, block.lead)
 
 
-def _read_list(block: UnitBlock) -> Iterator[Unit]:
-    """Yield a list as a whole, then its items; an inner item is read below the outer one."""
-    lines, top = block.lines, block.span.first
+def read_prose(text: str) -> Iterator[str]:
+    """Yield each paragraph, item and quote of a text as inline Markdown, without pictures and what no page shows."""
+    for block, lines in _cut_blocks(text, 1):
+        parts = [(0, len(lines))] if block.kind in (BlockKind.PARAGRAPH, BlockKind.OTHER) else []
+        for start, end in _cut_items(lines) if block.kind is BlockKind.LIST else parts:
+            markdown = "\n".join(lines[start:end])[:MAX_INLINE_CHARS]
+            yield "\n".join(line for line, is_code in _read_lines(_IMAGE.sub("", markdown)) if not is_code)
+
+
+def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Return where each item of a list begins and ends, inner ones among them."""
     starts, fence = [0], ""
     for number, line in enumerate(lines):
         fence = fence_after(fence, line)
         if number and not fence and _ITEM.match(line):
             starts.append(number)
-    parts = list(pairwise([*starts, len(lines)]))
+    return list(pairwise([*starts, len(lines)]))
+
+
+def _read_list(block: UnitBlock) -> Iterator[Unit]:
+    """Yield a list as a whole, then its items; an inner item is read below the outer one."""
+    lines, top = block.lines, block.span.first
+    parts = _cut_items(lines)
     texts = [plain_text(lines[start:end]) for start, end in parts]
-    if len(starts) > 1:
+    if len(parts) > 1:
         yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, texts)), block.lead)
     outer: list[tuple[int, str]] = []  # (indentation, text) of the items that an inner one stands in
     for (start, end), text in zip(parts, texts, strict=True):
@@ -199,7 +229,7 @@ def _read_list(block: UnitBlock) -> Iterator[Unit]:
         term = find_term(item)
         kind = UnitKind.DEFINITION if _MARKED_TERM.match(item) else UnitKind.PROPERTY
         lead = " ".join(filter(None, [block.lead, *(above for _, above in outer)]))
-        first = top + start if len(starts) > 1 else block.begin
+        first = top + start if len(parts) > 1 else block.begin
         yield from _make(kind if term else UnitKind.ITEM, Span(first, top + end - 1), text, lead, term)
         outer.append((indentation, text))
 
@@ -285,6 +315,7 @@ _ADMONITION = re.compile(
         (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
     re.VERBOSE,
 )
+_HEADING = re.compile(r"[ \t>]*#{1,6}(?:[ \t]|$)")  # not a line that begins with a tag
 _RULE = re.compile(r"[ \t>]*(?:[-*_=][ \t]*+){3,}+$|[ \t>]*[|:-][-|: \t]*+$|[ \t]*\[[^\[\]]{1,999}\]:[ \t]*\S")
 _IMPORT = re.compile(r"(?:import (?:['\"]|\S.{0,300} from ['\"])|export (?:const|default|function) )")
 _ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*$")
@@ -303,13 +334,33 @@ def plain_text(lines: Sequence[str]) -> str:
 
 def plain_lines(text: str) -> Iterator[str]:
     """Yield the lines of Markdown as plain text; without headings and lines that show nothing."""
+    plain = References().plain_text
+    for line, is_code in _read_lines(text):
+        if is_code:
+            shown = _SPACES.sub(" ", line)
+        elif _ROW.match(line):
+            cells = (plain(cell.replace("\\|", "|")) for cell in _CELL_END.split(line.strip(" \t>").strip("|")))
+            row = CELL.join(filter(None, cells))
+            shown = f"{row};" if row else ""
+        else:
+            shown = plain(line)
+        if shown := shown.strip():
+            yield shown
+
+
+def _read_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield (line, whether it is code) without what no page shows, and without the marks of quotes and items."""
     fence = ""
     for line in (_COMMENT.sub("", text) if "<!--" in text or "%%" in text else text).split("\n"):
         before, fence = fence, fence_after(fence, line)
-        is_code = bool(before and fence)
-        shown = line if is_code else "" if before or fence else _plain_line(_drop_unseen(line))
-        if shown := _SPACES.sub(" ", shown).strip():
-            yield shown
+        if before and fence:
+            yield line, True
+        elif not (before or fence):
+            line = _drop_unseen(line)
+            if not (_HEADING.match(line) or _RULE.match(line) or _IMPORT.match(line)):
+                line = _REFERENCE.sub(r"\1", line)
+                beginning = None if _ROW.match(line) else _BEGINNING.match(line)
+                yield line[beginning.end() if beginning else 0 :], False
 
 
 def _drop_unseen(line: str) -> str:
@@ -323,17 +374,3 @@ def _drop_unseen(line: str) -> str:
     parts = _CODE_SPAN.split(line)  # code stands at the odd places
     parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", drop_icons(part)))) for part in parts[::2]]
     return "".join(parts)
-
-
-def _plain_line(line: str) -> str:
-    """Return a line outside of code."""
-    if line.lstrip(" \t>").startswith("#") or _RULE.match(line) or _IMPORT.match(line):
-        return ""
-    plain = References().plain_text
-    line = _REFERENCE.sub(r"\1", line)
-    if _ROW.match(line):
-        cells = (plain(cell.replace("\\|", "|")) for cell in _CELL_END.split(line.strip(" \t>").strip("|")))
-        row = CELL.join(filter(None, cells))
-        return f"{row};" if row else ""
-    beginning = _BEGINNING.match(line)
-    return plain(line[beginning.end() if beginning else 0 :])

@@ -103,13 +103,15 @@ def test_every_package_that_is_imported_is_declared() -> None:
 
 LAYERS = {
     "pageindex": [
-        "decoding plain_yaml",
+        "plain_yaml",
         "formats front_matter",
         "corpus",
         "markdown",
         "node",
-        "outline links summary",
-        "parts units",
+        "units",
+        "summary",
+        "outline",
+        "links",
         "document tree",
     ],
     "retriever": [

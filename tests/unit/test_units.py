@@ -106,6 +106,8 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
         ("{{< note >}}\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
         ("1. A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
         ("See {* ../a.py hl[1] *} there.\n", "See there."),
+        ("#blue #door are tags\n", "#blue #door are tags"),
+        ("| a |\n|---|\n| [blue][door] |\n", "blue"),
     ],
 )
 def test_a_unit_is_shown_as_a_page_shows_it(markdown: str, shown: str) -> None:
