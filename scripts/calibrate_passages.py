@@ -8,10 +8,9 @@ measured by collection of documents, each left out in turn with a fifth of the o
 """
 
 import argparse
-import math
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +20,8 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.units import Unit, UnitKind
-from retriever.lexical.tokens import tokenize
 from retriever.searching.passage import Asked, read_features
-from retriever.searching.question_kind import read_kind
-from scripts.reader_data import Row, cut, is_marked, read_data
+from scripts.reader_data import Row, ask, cut, is_marked, measure_rarity, read_data
 
 PENALTY = 0.001
 STEPS = 3_000
@@ -101,15 +98,7 @@ def read_questions(data: Sequence[Path], corpora: Collection[str] | None = None)
             is_marked(row, section, unit.span) and (unit.kind is UnitKind.LIST) == (row["kind"] == "list")
             for unit in units
         ]
-        rarity = {word: rarities[corpus](word) for word in dict.fromkeys(tokenize(row["question"]))}
-        asked = Asked(read_kind(row["question"]), rarity, ())
-        yield Question(row["question"], row["kind"], section, units, asked, right)
-
-
-def measure_rarity(texts: Sequence[str]) -> Callable[[str], float]:
-    """Return a function from a word to its rarity among texts, as BM25 weighs it."""
-    counts = Counter(word for text in texts for word in set(tokenize(text)))
-    return lambda word: math.log(1 + (len(texts) - counts[word] + 0.5) / (counts[word] + 0.5))
+        yield Question(row["question"], row["kind"], section, units, ask(row["question"], rarities[corpus]), right)
 
 
 def as_matrix(example: Example, names: Sequence[str]) -> npt.NDArray[np.float64]:

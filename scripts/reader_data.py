@@ -1,41 +1,48 @@
-"""Make the examples that `scripts/train_reader.py` learns from: questions beside the units of sections.
+"""Make the examples that `scripts/train_reader.py` learns from: questions beside the units that a search finds.
 
-    uv run scripts/reader_data.py EXAMPLES.jsonl.gz DATA...
+    uv run scripts/reader_data.py EXAMPLES.jsonl.gz DATA... [--documents FOLDER]
 
 A folder DATA holds `sections.jsonl.gz` ({id, corpus, crumb, text}, as `scripts/training_data.py` writes them), and may
 hold `lines/*.jsonl` ({section, question, kind, quotes}: exact pieces of the lines that answer; of the kind `none`,
 none). Beside these `scripts/training/lines.jsonl.gz` is learned: {section, question, kind, lines}, the first and the
 last line of each unit that answers, counted from the section's first.
 
-A line of EXAMPLES is an `Example`. Sections are cut into units as the search cuts them. The bundled encoder finds the
-units that are easily taken for the right one: of the section itself, and of others of the same corpus.
+FOLDER/CORPUS holds the documents, as `scripts/prepare_corpora.py` writes them; of a corpus that is not there they are
+put together from its sections. Each question is asked there, and of the other sections that are found the reader
+learns what it would read of them: that they do not answer. Where they do is in `scripts/training/rivals.jsonl.gz`,
+{section, question, rival, lines, answers}: the section of the question, the one that was found, its unit, and whether
+it answers; where not, it answers partly, and is not learned. A line of EXAMPLES is an `Example`.
 """
 
 import gzip
 import json
+import math
 import random
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, UnitKind, split_units
-from retriever.embedding.onnx import OnnxEncoder
-from retriever.searching.passage import as_sentence
+from retriever import Hit, open_retriever
+from retriever.lexical.tokens import tokenize
+from retriever.searching.hits import READ_OF_EACH
+from retriever.searching.passage import Asked, ScoredUnits, as_sentence, score_units
+from retriever.searching.question_kind import read_kind
 
 HELD_OUT = ("handbook18f", "nushell", "redis")  # a handbook, a book, a reference: a fifth of the questions with lines
 TRAINING = Path(__file__).parent / "training"
 UNIT_CHARS = 900  # more than the reader reads
-OTHERS = 8  # units of other sections beside an example
+SETTINGS = {"top_k": 3, "read_passages": 0, "final_text_chars": 20_000}  # of a search for what else is read
 TERM: tuple[str, ...] = ("what is {}?", "{}", "{} meaning", "what does {} mean", "what does {} do?", "define {}")
 DEFAULT: tuple[str, ...] = ("default of {}", "{} default", "what is the default of {}?", "{} default value")
 HAS_DEFAULT = re.compile(r"\bdefault", re.IGNORECASE)
@@ -51,7 +58,7 @@ class Candidate:
     """The titles above it, then the unit in full, as the reader reads them."""
     answers: bool
     score: float = 0.0
-    """Its cosine with the question, by the bundled encoder; 0 where it was not asked."""
+    """By words and shape, as the search has it; 0 where it was not asked."""
     is_list: bool = False
     """Whether it is a list or table as a whole."""
 
@@ -69,18 +76,21 @@ class Example:
     units: list[Candidate]
     """Of the section that answers or comes nearest, in the order of lines."""
     others: list[str]
-    """Texts of other sections' units, the most similar first; none answers."""
+    """Texts of units of other sections that a search finds; none answers."""
+    also: list[str] = field(default_factory=list)
+    """Texts of those that do."""
 
 
 @click.command()
 @click.argument("examples", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("data", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-def main(examples: Path, data: Sequence[Path]) -> None:
+@click.option("--documents", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def main(examples: Path, data: Sequence[Path], documents: Path | None) -> None:
     """Write EXAMPLES from each DATA."""
     sections, questions = read_data(data)
     learned = [section for section in sections.values() if section["corpus"] not in HELD_OUT]
     made = (
-        ("lines", compare(questions, sections)),
+        ("lines", compare(questions, sections, documents)),
         ("terms", ask_for_terms(random.Random(1).sample(learned, len(learned) // 2))),
     )
     with gzip.open(examples, "wt", encoding="utf-8") as file:
@@ -120,37 +130,70 @@ def name(section: Row, unit: Unit) -> str:
     return f"{' > '.join(section['crumb'][-3:])}: {as_sentence(unit)[:UNIT_CHARS]}"
 
 
-def compare(rows: Sequence[Row], sections: dict[str, Row]) -> Iterator[Example]:
-    """Yield the examples of questions, each beside its section's units and the most similar of the others asked for."""
-    encoder = OnnxEncoder()
+def compare(rows: Sequence[Row], sections: dict[str, Row], documents: Path | None) -> Iterator[Example]:
+    """Yield the examples of questions, each beside its section's units and those that a search finds in others."""
+    judged: dict[tuple[str, str], dict[tuple[Any, ...], bool]] = defaultdict(dict)
+    for row in read_rows(TRAINING / "rivals.jsonl.gz"):
+        judged[row["section"], row["question"]][row["rival"], *row["lines"]] = row["answers"]
     groups = defaultdict(list)
     for row in rows:
         groups[sections[row["section"]]["corpus"]].append(row)
     for corpus, asked in groups.items():
-        units = [
-            (section, unit)
-            for section in dict.fromkeys(row["section"] for row in asked)
-            for unit in cut(sections[section])
-        ]
-        owners = np.array([section for section, _ in units])
-        texts = [fit(name(sections[section], unit), encoder) for section, unit in units]
-        vectors = encoder.encode_documents(texts)
-        questions = encoder.encode_queries([row["question"] for row in asked])
-        for row, scores in zip(asked, questions @ vectors.T, strict=True):
-            own = np.flatnonzero(owners == row["section"])
-            if not len(own):
-                continue
-            candidates = mark(row, sections[row["section"]], [(units[n][1], float(scores[n])) for n in own])
-            order = [n for n in np.argsort(-scores) if owners[n] != row["section"]]
-            others = [texts[n] for n in order if units[n][1].kind is not UnitKind.LIST][:OTHERS]
-            yield Example(row["question"], row["kind"], "lines", corpus, candidates, others)
+        own = [section for section in sections.values() if section["corpus"] == corpus]
+        rarity = measure_rarity([section["text"] for section in own])
+        with tempfile.TemporaryDirectory() as room:
+            folder = documents / corpus if documents and (documents / corpus).is_dir() else Path(room) / "documents"
+            if not folder.exists():
+                put_together(own, folder)
+            with open_retriever([folder], Path(room) / "index", settings=SETTINGS) as retriever:
+                for row in asked:
+                    words = ask(row["question"], rarity)
+                    found = find_units(retriever.search(row["question"]).hits, corpus, words)
+                    known = judged[row["section"], row["question"]]
+                    others = [
+                        text for place, text in found.items() if place not in known and place[0] != row["section"]
+                    ]
+                    also = [found[place] for place, answers in known.items() if answers and place in found]
+                    section = sections[row["section"]]
+                    units = cut(section)
+                    scores = score_units(units, words)
+                    kind = "other" if row["kind"] == "none" and also else row["kind"]
+                    candidates = mark(row, section, list(zip(units, scores, strict=True)))
+                    if candidates:
+                        yield Example(row["question"], kind, "lines", corpus, candidates, others, also)
 
 
-def fit(text: str, encoder: OnnxEncoder) -> str:
-    """Return a text as far as the encoder can read it."""
-    while encoder.count_tokens([text])[0] > encoder.max_tokens:
-        text = text[: len(text) * 4 // 5]
-    return text
+def put_together(sections: Sequence[Row], folder: Path) -> None:
+    """Write the documents of a corpus, each with its sections one after another."""
+    texts = defaultdict(list)
+    for section in sections:
+        texts[section["id"].split("#")[0].partition("/")[2]].append(section["text"])
+    for path, parts in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def ask(question: str, rarity: Callable[[str], float]) -> Asked:
+    """Return a question as its passages are looked for."""
+    return Asked(read_kind(question), {word: rarity(word) for word in dict.fromkeys(tokenize(question))}, ())
+
+
+def measure_rarity(texts: Sequence[str]) -> Callable[[str], float]:
+    """Return a function from a word to its rarity among texts, as BM25 weighs it."""
+    counts = Counter(word for text in texts for word in set(tokenize(text)))
+    return lambda word: math.log(1 + (len(texts) - counts[word] + 0.5) / (counts[word] + 0.5))
+
+
+def find_units(hits: Sequence[Hit], corpus: str, asked: Asked) -> dict[tuple[Any, ...], str]:
+    """Return the units of the sections found that the reader would read, by section, first and last line."""
+    found = {}
+    for hit in hits:
+        section = {"id": f"{corpus}/{hit.node_id}", "crumb": [*hit.breadcrumb, hit.title], "text": hit.text}
+        units = cut(section)
+        for place in ScoredUnits(units, score_units(units, asked)).best(READ_OF_EACH):
+            span = units[place].span
+            found[section["id"], span.first, span.last] = name(section, units[place])
+    return found
 
 
 def mark(row: Row, section: Row, units: Sequence[tuple[Unit, float]]) -> list[Candidate]:

@@ -16,7 +16,6 @@ examples the unit that answers is left out: that leaves a near miss, and the zer
 
 import json
 import random
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +37,8 @@ MAX_TOKENS = 128  # of question and unit together
 MAX_QUESTION = 300  # characters
 FILL = 32  # texts are filled up to a multiple of it: oneDNN compiles each length anew
 SHARES = {"lines": 0.93, "terms": 0.07}  # of the examples of a step
-LEFT_OUT = 0.12  # so often the unit that answers is left out
-WRONG, HARD, OTHERS = 3, 8, 1  # wrong units of the section, among the most similar; units of other sections
+LEFT_OUT = 0.12  # so often the units that answer are left out
+WRONG, HARD, OTHERS = 2, 8, 3  # wrong units of the section, among the likeliest; units of other sections
 REPORT_S = 90.0
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -194,7 +193,7 @@ def read_examples(path: Path) -> Iterator[Example]:
     """Yield the examples that can be learned or measured."""
     for row in read_rows(path):
         example = Example(**row | {"units": [Candidate(**unit) for unit in row["units"]]})
-        if example.kind == "none" or any(unit.answers for unit in example.units):
+        if example.kind == "none" or example.also or any(unit.answers for unit in example.units):
             yield example
 
 
@@ -225,8 +224,8 @@ def learn(reader: Reader, optimizer: "torch.optim.Optimizer", batch: Sequence[Ex
 
 
 def draw_texts(example: Example, chance: random.Random) -> tuple[list[str], list[str]]:
-    """Return texts that answer and texts that do not: some similar ones of the section, another, some of others."""
-    right = [unit.text for unit in example.units if unit.answers]
+    """Return texts that answer and texts that do not: some likely ones of the section, another, some of others."""
+    right = [unit.text for unit in example.units if unit.answers] + example.also
     # A whole list is wrong where one of its items is asked for: that is learned from few of them, they are long.
     wrong = [
         unit.text
@@ -286,22 +285,16 @@ def open_exported(folder: Path) -> Score:
 def read_example(example: Example, score: Score) -> tuple[dict[str, bool], float]:
     """Return whether each way finds a right unit in the section, and the reader's best logit, with four other units.
 
-    A whole list is a candidate only where a list is asked for. Words: those shared, by their rarity in the section.
+    A whole list is a candidate only where a list is asked for.
     """
     units = [unit for unit in example.units if example.kind == "list" or not unit.is_list] or example.units
     logits = score(example.question, [*(unit.text for unit in units), *example.others[:4]])
-    asked = set(re.findall(r"\w+", example.question.lower()))
-    shared = [asked & set(re.findall(r"\w+", unit.text.lower())) for unit in units]
-    rarity = {word: np.log((len(units) + 1) / (0.5 + sum(word in own for own in shared))) for word in asked}
     ways = {
         "reader": logits[: len(units)],
-        "encoder": np.array([unit.score for unit in units]),
-        "words": np.array([sum(rarity[word] for word in own) for own in shared]),
+        "words and shape": np.array([unit.score for unit in units]),
     }
     z = {way: (values - values.mean()) / (values.std() + 1e-6) for way, values in ways.items()}
-    ways["reader + encoder"] = z["reader"] + z["encoder"]
-    ways["encoder + words"] = z["encoder"] + z["words"]
-    ways["all three"] = z["reader"] + z["encoder"] + z["words"]
+    ways["both"] = z["reader"] + z["words and shape"]
     return {way: units[int(values.argmax())].answers for way, values in ways.items()}, float(logits.max())
 
 
@@ -324,11 +317,20 @@ def summarise(results: Sequence[tuple[str, dict[str, bool], float]]) -> str:
 @main.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-def export(run: Path, folder: Path) -> None:
-    """Write the model of RUN as int8 ONNX, with its tokenizer, into FOLDER."""
+@click.option("--mix", type=click.Path(exists=True, path_type=Path), help="An exported reader to be averaged with.")
+def export(run: Path, folder: Path, mix: Path | None) -> None:
+    """Write the model of RUN as int8 ONNX, with its tokenizer, into FOLDER.
+
+    The mean of the weights before and after a training often beats both (Wortsman et al., 2022, "Model soups").
+    """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     reader = Reader.of_run(run)
+    if mix:
+        learned = {name: values.clone() for name, values in reader.model.state_dict().items()}
+        load_exported(reader.model, mix / "model.onnx")
+        before = reader.model.state_dict()
+        reader.model.load_state_dict({name: (values + before[name]) / 2 for name, values in learned.items()})
     folder.mkdir(parents=True, exist_ok=True)
     exact = run / "float32.onnx"
     axes = {name: {0: "pairs", 1: "tokens"} for name in INPUTS} | {"logits": {0: "pairs"}}
