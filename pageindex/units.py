@@ -106,7 +106,7 @@ def split_units(node: Node) -> tuple[Unit, ...]:
     if node.span is None:
         return ()
     own = split_text(node.body, node.span.first + node.front_matter_lines)
-    return (*_read_fields(node), *own)
+    return (*read_properties(node), *own)
 
 
 def split_text(text: str, first: int) -> list[Unit]:
@@ -261,8 +261,8 @@ def find_term(text: str) -> str:
     return term if len(term.split()) <= MAX_TERM_WORDS else ""
 
 
-def _read_fields(node: Node) -> Iterator[Unit]:
-    """Yield the properties of the front matter, each with the lines of its value."""
+def read_properties(node: Node) -> Iterator[Unit]:
+    """Yield the properties of the front matter, each with the lines of its value; no titles, which stand above all."""
     if node.kind is not NodeKind.FILE or node.front_matter_lines < 2 or node.span is None:
         return
     lines = node.text.split("\n", node.front_matter_lines)[1 : node.front_matter_lines - 1]
@@ -274,7 +274,7 @@ def _read_fields(node: Node) -> Iterator[Unit]:
         inner = (line.strip().removeprefix("- ") for line in lines[start + 1 : end])
         value = ", ".join(filter(None, [found["value"].strip().strip("\"'"), *inner]))
         span = Span(node.span.first + 1 + start, node.span.first + end)
-        if value:
+        if value and not found["term"].lower().endswith("title"):
             yield Unit(UnitKind.FIELD, span, f"{found['term']}: {value}", term=found["term"])
 
 

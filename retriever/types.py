@@ -218,7 +218,9 @@ class Hit(Cited):
     reasons: tuple[str, ...] = ()
     """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
     sentence: str = ""
-    """The sentence of the passage that is nearest to the question by words, as plain text; empty where none is."""
+    """What of the passage answers, as plain text; empty where nothing is shown."""
+    reading_score: float | None = None
+    """How well that answers as it was read, beside the other hits of one answer: a logit; None where it was not."""
     index: str = ""
     """The name of its index, where several were asked; `node_id` and `citation` then begin with it."""
 

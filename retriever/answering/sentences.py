@@ -170,14 +170,15 @@ def find_names(text: str, block: str = "") -> Iterator[str]:
 
 
 def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
-    """Return the sentences of the first hits that answer, as the documents say them, the best hit's first.
+    """Return the sentences of the first hits that answer, as the documents say them, the likeliest first.
 
-    From each hit the sentence of its passage that is nearest to the question by words; where the passage has none of
-    its words, its first one. The order of the hits is better than any choice among their sentences
-    (benchmarks/answers.py): who has few words of the question may have been found by its meaning.
+    From each hit what its passage shows; where that is nothing, the first sentence of its snippet. The likeliest is
+    that of the section whose lines read best; without a reading, the best hit's.
     """
     chosen: list[CitedSentence] = []
-    for hit in hits:
+    read = [hit for hit in hits if hit.reading_score is not None]
+    best = max(read, key=lambda hit: hit.reading_score or 0.0, default=None)
+    for hit in sorted(hits, key=lambda hit: hit is not best):
         is_shown = not hit.sentence.startswith("<!--")  # no page shows a comment
         first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
         text = (hit.sentence if is_shown else "") or first

@@ -138,8 +138,8 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
         show_rows(page, rows, stems, INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(mark_words(sanitize_line(hit.snippet), stems), INDENT)
-    if hit.matched_fields:
-        page.paragraph(mark_words(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
+    if fields := format_fields(hit):
+        page.paragraph(mark_words(sanitize_line(fields), stems), INDENT)
     page.paragraph(Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET), INDENT)
 
 

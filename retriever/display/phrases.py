@@ -83,11 +83,15 @@ CITATION_STATES = {
 _WORD = re.compile(r"\w+")
 
 
-def format_fields(fields: Sequence[tuple[str, str]]) -> str:
-    """Front matter in words: `also called Mise en place; tagged kitchen/prep, journal; status: draft`."""
+def format_fields(hit: "Hit") -> str:
+    """Return what a question names of a hit's front matter, in words, but for what its sentence says already.
+
+    So: `also called Mise en place; tagged kitchen/prep, journal; status: draft`.
+    """
     by_key: dict[str, list[str]] = {}
-    for key, value in fields:
-        by_key.setdefault(key, []).append(value)
+    for key, value in hit.matched_fields:
+        if f"{key}: {value}".casefold() not in hit.sentence.casefold():
+            by_key.setdefault(key, []).append(value)
     leads = {"aliases": "also called ", "tags": "tagged "}
     return "; ".join(f"{leads.get(key, f'{key}: ')}{', '.join(values)}" for key, values in by_key.items())
 

@@ -209,7 +209,7 @@ def onnx_errors() -> tuple[type[Exception], ...]:
     )
 
 
-READER = Path(__file__).parent / "models" / "reader-2"
+READER = Path(__file__).parent / "models" / "reader-3"
 MAX_QUESTION_CHARS = 300
 MAX_TITLES = 3
 

@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import log
 from typing import TypeAlias
 
-from pageindex.node import Node, Span
+from pageindex.node import Node, NodeKind, Span
+from pageindex.units import read_properties
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.indexing.request import FolderAccess
@@ -19,7 +21,7 @@ from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
 from retriever.searching.open_index import View
-from retriever.searching.passage import Asked, ScoredUnits, as_sentence, find_passage, score_node
+from retriever.searching.passage import BY_RANK, Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.settings.schema import Profile
 from retriever.store import reading
@@ -32,6 +34,7 @@ MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the qu
 MAX_TITLE_CHARS = 60
 READ_OF_EACH = 3  # units of a section, for the reader
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
+LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
 
 _ACCENTED = re.compile(r"\w*[\u00c0-\u024f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
@@ -63,7 +66,8 @@ def build_hits(
     languages = view.lexical.languages
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, languages)
-    scored = score_sections(rows.candidates, rows.nodes, asked)
+    matched = {item.node_id: find_matched_fields(view, rows, item.node_id, words) for item in rows.candidates}
+    scored = score_sections(rows, matched, asked)
     if read_units:
         scored |= read_first(rows.candidates[: profile.read_passages], rows.nodes, scored, read_units)
     hits = []
@@ -91,11 +95,12 @@ def build_hits(
                 score=candidate.score,
                 scale=candidate.scale or profile.fusion,
                 evidence=candidate.evidence,
-                matched_fields=find_matched_fields(view, node, rows.fields.get(key, ()), words),
+                matched_fields=matched[node.id],
                 words=find_question_words(question, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, rows.titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
+                reading_score=score_reading(scored[node.id], candidate, rows.candidates[0]),
                 cited_as=rows.anchors.names[key],
             )
         )
@@ -111,6 +116,7 @@ class HitRows:
     keys: Mapping[str, int]
     """Of their documents, by node id."""
     nodes: Mapping[str, Node]
+    """They, and the beginnings of their files, which have the front matter."""
     fields: Mapping[int, Sequence[tuple[str, str]]]
     """The front matter of a document, by its key."""
     titles: Mapping[str, str]
@@ -124,7 +130,8 @@ def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> 
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     access = FolderAccess.of(view.store, profile.documents)
     anchors = Anchors(view.connection, set(keys.values()), access)
-    found = reading.nodes(view.connection, keys)  # a database is waited for once: the fields come last
+    files = {node_id.partition("#")[0] for node_id in keys}
+    found = reading.nodes(view.connection, [*keys, *files])  # a database is waited for once: the fields come last
     fields = reading.fields(view.connection, set(keys.values()))
     nodes = {node.id: node for node in found}
     candidates = put_successors_first(view, candidates, fields)[: profile.top_k]
@@ -143,9 +150,19 @@ def load_titles(view: View, candidates: Sequence[Candidate]) -> dict[str, str]:
     return {node_id: view.tree.node(node_id).title for node_id in beside}
 
 
-def score_sections(candidates: Sequence[Candidate], nodes: Mapping[str, Node], asked: Asked) -> dict[str, ScoredUnits]:
-    """Return the units of each candidate with their scores by words and shape."""
-    return {item.node_id: score_node(nodes[item.node_id], asked, find_matched(item)) for item in candidates}
+def score_sections(
+    rows: HitRows, matched: Mapping[str, Sequence[tuple[str, str]]], asked: Asked
+) -> dict[str, ScoredUnits]:
+    """Return the units of each candidate, and of its properties asked for, with their scores by words and shape."""
+    scored = {}
+    for item in rows.candidates:
+        node = rows.nodes[item.node_id]
+        named = {key for key, _ in matched[node.id] if key not in SEARCHED_FIELDS}
+        is_apart = named and node.kind is NodeKind.SECTION and node.path in rows.nodes
+        properties = read_properties(rows.nodes[node.path]) if is_apart else ()
+        asked_for = [unit for unit in properties if unit.term.lower() in named]
+        scored[node.id] = score_node(node, asked, find_matched(item), asked_for)
+    return scored
 
 
 def find_matched(candidate: Candidate) -> Span | None:
@@ -171,10 +188,17 @@ def read_first(
     return {node_id: scored[node_id].add_readings(places[node_id], own) for node_id, own in read.items() if own}
 
 
-def find_matched_fields(
-    view: View, node: Node, fields: Sequence[tuple[str, str]], words: Collection[str]
-) -> tuple[tuple[str, str], ...]:
-    """What of a document's front matter the question names, where the section is searched by it."""
+def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -> float | None:
+    """Return how well a section's best unit reads, less how far the section ranks below the first; None unread."""
+    if not scored.is_read:
+        return None
+    share = candidate.score / first.score if first.score > 0 else 1.0
+    return max(scored.scores) + BY_RANK * log(max(share, LEAST_SHARE))
+
+
+def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """Return what of a document's front matter the question names, where the section is searched by it."""
+    node, fields = rows.nodes[node_id], rows.fields.get(rows.keys[node_id], ())
     is_reader = bool(fields) and find_reader(view.tree.sections(view.tree.document_key(node.id))).id == node.id
     asked = frozenset(words).difference(tokenize("\n".join((node.title, *node.breadcrumb))))  # which is shown anyway
     return tuple(

@@ -30,6 +30,8 @@ MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 # Of units that are read: what their score by words and shape weighs, the cross-encoder's logit, and late
 # interaction. Fitted to 658 questions about ten collections (docs/internals/passages.md).
 BY_WORDS, BY_LOGIT, BY_INTERACTION = 0.12, 0.15, 15.6
+# Of units of several sections: what the logarithm of the section's score counts.
+BY_RANK = 2.0
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines: a
 # command with the paragraph that introduces it and the one that explains it has thirteen.
 NEAR = 0.7
@@ -62,11 +64,12 @@ _SUBJECT = re.compile(
     r"|provides?|helps?|stands|describes|represents|defines|controls|specifies|determines|converts?|ist|sind|bedeutet)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?![a-z])")  # none behind `e.g.`
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
     r"(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
     r"|und|aber|dann|dadurch|damit|deshalb"
+    r"|on the other hand|in (?:this|that|such a) case|instead|alternatively|likewise|similarly"
     r"|the (?:first|second|last|above|previous) (?:command|line|step|example|option|part|case|approach))\b",
     re.IGNORECASE,
 )
@@ -130,6 +133,8 @@ class ScoredUnits:
     units: Sequence[Unit]
     scores: Sequence[float]
     """Logits, higher is better."""
+    is_read: bool = False
+    """Whether the models have read the likeliest: then the scores of several sections can be compared."""
 
     def best(self, count: int) -> list[int]:
         """Return the places of the best units, best first, the earlier one of two that are as good."""
@@ -140,12 +145,20 @@ class ScoredUnits:
         read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
         lowest = min(read.values(), default=0.0)
         scores = [BY_WORDS * score + read.get(place, lowest) for place, score in enumerate(self.scores)]
-        return ScoredUnits(self.units, scores)
+        return ScoredUnits(self.units, scores, is_read=bool(read))
 
 
-def score_node(node: Node, asked: Asked, matched: Span | None = None) -> ScoredUnits:
-    """Return the units of a section with their scores; of a very long one, those of the chunk that matched."""
-    units = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
+def score_node(node: Node, asked: Asked, matched: Span | None = None, properties: Sequence[Unit] = ()) -> ScoredUnits:
+    """Return the units of a section with their scores; of a very long one, those of the chunk that matched.
+
+    Args:
+        node: the section.
+        asked: the question.
+        matched: the lines of the chunk that matched.
+        properties: of its file, that the question names: they may answer as well.
+    """
+    own = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
+    units = (*properties, *own)
     return ScoredUnits(units, score_units(units, asked))
 
 
@@ -265,12 +278,12 @@ def introduces(units: Sequence[Unit], place: int) -> bool:
 
 
 def points_back(units: Sequence[Unit], place: int) -> bool:
-    """Return whether a unit says little without the paragraph or code before it."""
+    """Return whether a unit says little without the paragraph, item or code before it."""
     own, before = units[place], units[place - 1] if place else None
     is_prose = own.kind in (UnitKind.PARAGRAPH, UnitKind.DEFINITION)
     return bool(
         before
-        and before.kind in (UnitKind.PARAGRAPH, UnitKind.CODE)
+        and before.kind in (UnitKind.PARAGRAPH, UnitKind.ITEM, UnitKind.CODE)
         and before.span.last < own.span.first
         and is_prose
         and _POINTS_BACK.match(own.text)
@@ -363,6 +376,9 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     sentences = _SENTENCE_END.split(text)
     weights = [measure_words(sentence, asked) for sentence in sentences]
     first = weights.index(max(weights))
-    while first and sum(map(len, sentences[first - 1 :])) + len(sentences) < MAX_SENTENCE_CHARS:
+    while first and (
+        _POINTS_BACK.match(sentences[first])
+        or sum(map(len, sentences[first - 1 :])) + len(sentences) < MAX_SENTENCE_CHARS
+    ):
         first -= 1
     return cut(" ".join(sentences[first:]), MAX_SENTENCE_CHARS)

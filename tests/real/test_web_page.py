@@ -116,6 +116,13 @@ def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     assert lit.inner_text().split() == ["Stamps", "hit", "1"]
 
 
+def test_a_property_that_answers_is_shown(seen: Seen) -> None:
+    page = seen.ask("when was the well dug?")
+    quote = page.locator("section.answer blockquote").first
+    assert quote.locator(".text").inner_text() == "dug: 1987-11-02"
+    assert quote.locator(".foot").inner_text().strip() == "garden/deep/er/well.md:2"
+
+
 def test_a_hit_opens_and_its_links_lead_on(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.locator(".hits h2 a").first.click()

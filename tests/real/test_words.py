@@ -92,6 +92,11 @@ def test_a_property_is_found_and_shown(vault: Retriever, question: str, file: st
     assert line in hit.matched_fields
 
 
+def test_a_property_that_is_asked_for_answers(vault: Retriever) -> None:
+    first = vault.answer("Wann hat Anna Geburtstag?").sentences[0]
+    assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "people/anna.md:2")
+
+
 def test_a_day_in_front_matter_is_a_name(vault: Retriever) -> None:
     hit = vault.search("who was born on 2 Nov 1987?").hits[0]
     assert hit.file == "people/anna.md"

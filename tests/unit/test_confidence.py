@@ -58,6 +58,7 @@ def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     # Of another language it knows a part: a line that it does not understand may answer.
     assert assess(replace(known, reading=nothing, in_english=False)).verdict == "weak"
     assert assess(replace(strange, reading=nothing, in_english=False)).verdict == "none"
+    assert assess(replace(strange, reading=answers, in_english=False)).verdict != "answered"
 
 
 @given(SIGNALS, SIGNALS)

@@ -63,6 +63,7 @@ def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], sectio
 
 MAKE = "Make a project, wherever you keep your code:"
 COMMAND = f"{MAKE}\n\n```sh\n$ oar new boat\n```\n\nThe first command makes a folder.\n"
+STEPS = "- Choose Export.\n- Enable the option.\n\nThis makes a file.\n"
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
 CALL = "In a harbor, where a boat has to be turned on the spot each time, you can set the parameter still of row" + (
     " so that one oar alone is moved"
@@ -82,10 +83,14 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (SIDES, "A canoe", "difference between canoe and kayak", "3-7", "A canoe has one paddle. A kayak is closed."),
         (SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak"), "A canoe", "canoe vs kayak", "3", None),
         (SIDES, "A canoe", "what is a canoe", "3", "A canoe has one paddle."),
+        (STEPS, "This makes", "how do I export", "4-6", "Enable the option. This makes a file."),
         (f"{CALL}:\n\n```py\nrow(still=True)\n```\n", "row(", "turn it", "3-7", f"{CALL}: row(still=True)"),
     ],
-    ids=["what points back", "both sides", "sides far apart", "no difference", "code with a long introduction"],
-)
+    ids=[
+        "what points back", "both sides", "sides far apart", "no difference", "what points back to a list",
+        "code with a long introduction",
+    ],
+)  # fmt: skip
 def test_what_is_cited_together(text: str, best: str, question: str, cited: str, shown: str | None) -> None:
     whole = f"## Boats\n\n{text}\nMore.\n"
     lines = Span(1, whole.count("\n"))
@@ -95,3 +100,12 @@ def test_what_is_cited_together(text: str, best: str, question: str, cited: str,
     found = find_passage(node, asked, ScoredUnits(units, [9.0 * unit.text.startswith(best) for unit in units]))
     assert str(found.span) == cited
     assert found.sentence == (shown or "A canoe has one paddle.")
+
+
+def test_a_long_paragraph_is_shown_from_a_sentence_that_stands_alone() -> None:
+    before = "A boat is kept in the house (e.g. on two trestles) when it is cold."
+    text = f"{'Boats are old. ' * 20}{before} On the other hand, a kayak is turned over. {'It is dry. ' * 60}"
+    node = Node("a.md#boats", NodeKind.SECTION, "a.md", "Boats", 2, (), Span(1, 3), f"## Boats\n\n{text}")
+    asked = Asked(read_kind("kayak"), {"kayak": 1.0}, ())
+    found = find_passage(node, asked, score_node(node, asked))
+    assert found.sentence.startswith(f"{before} On the other hand, a kayak")

@@ -49,7 +49,6 @@ def test_a_section_is_cut_into_units() -> None:
     document = parse_document("backups.md", PAGE)
     units = split_units(document.nodes[0].node)
     assert [describe(unit) for unit in units] == [
-        "field 2 title| title: Backups",
         "field 3 owner| owner: Ada",
         "field 4-5 tags| tags: disks",
         "paragraph 8 | Each night the disks are copied.",

@@ -193,6 +193,8 @@ class Pages:
         with retriever.view() as view:
 
             def show(hit: Hit, lines: Span, name: str) -> Markup:
+                if not hit.span.overlap(lines):  # a property, above the section
+                    return highlight(hit.sentence, words)
                 options = RenderOptions(words=words, title=hit.title, top_level=3, unfolded=True, name=name)
                 return _render_lines(view, hit, lines, options, visit, access)
 
