@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pageindex.node import Span
+from retriever.answering.context import Piece
 from retriever.answering.sentences import check_sentence
-from retriever.context import Piece
 from retriever.types import DroppedSentence
 
 DATA = Path(__file__).with_name("data") / "sentences.jsonl"

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 import retriever.indexing.update
-from retriever.vectors import import_chromadb
+from retriever.embedding.vectors import import_chromadb
 from tests.scenarios import SCENARIOS, Scenario
 from tests.trials import between_states, killed, staged
 

@@ -32,12 +32,12 @@ from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of,
 from retriever import open_retriever
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.files import Manifest
+from retriever.embedding.vectors import VectorIndex
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
 from retriever.settings.schema import Profile
+from retriever.store.files import Manifest
 from retriever.types import Answer
-from retriever.vectors import VectorIndex
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = 18_000

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import IndexUnusableError, RetrieverError
-from retriever.indexes import find_holder, find_several, index_request, split_reference
 from retriever.indexing.request import IndexReport
+from retriever.looking.indexes import find_holder, find_several, index_request, split_reference
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.text import as_tuple

@@ -9,13 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pageindex.node import Node
-from retriever.context import ask_for_context
+from retriever.answering.context import ask_for_context
 from retriever.errors import ClosedError, CommandHint, NoIndexError, RetrieverError, SnapshotError
-from retriever.files import Closing
-from retriever.indexes import split_reference
 from retriever.indexing.derived import renew_derived
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt, read_nodes
+from retriever.looking.indexes import split_reference
 from retriever.looking.status import Freshness, Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.query import AskRequest
@@ -25,12 +24,13 @@ from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.queries import ExpandedQuery, mend_question, read_question
 from retriever.settings.schema import parse_duration
 from retriever.store.database import make_damage_error
+from retriever.store.files import Closing
 from retriever.trace import Deadline, Recorder
 from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
-    from retriever.context import AnswerInContext, Piece
+    from retriever.answering.context import AnswerInContext, Piece
     from retriever.looking.browse import Excerpt
     from retriever.looking.status import Status
 

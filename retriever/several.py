@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pageindex.node import Span
 from retriever.errors import IndexUnusableError, RetrieverError, UsageError
-from retriever.files import Closing
 from retriever.query import AskRequest, Correction
+from retriever.store.files import Closing
 from retriever.types import Answer, Degradation, Hit, IndexState, StageName
 
 if TYPE_CHECKING:

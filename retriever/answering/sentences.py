@@ -12,7 +12,7 @@ from pageindex.formats import READERS
 from pageindex.node import Span
 from pageindex.units import UnitKind, split_text
 from retriever.answering.claims import PRONOUN, find_conflict
-from retriever.context import Piece
+from retriever.answering.context import Piece
 from retriever.lexical.tokens import tokenize
 from retriever.types import CitedSentence, DroppedSentence, Hit
 

@@ -26,7 +26,7 @@ from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
 
 if TYPE_CHECKING:
-    from retriever.context import Piece
+    from retriever.answering.context import Piece
     from retriever.served.generator import Generator
 
 # (sentences, bytes of blocks that must be readable beside writing them), from the most that is worth asking for on

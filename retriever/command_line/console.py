@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from pageindex.node import Span
-    from retriever.context import AnswerInContext
+    from retriever.answering.context import AnswerInContext
     from retriever.protocols import Progress
     from retriever.types import Answer, Cited
 

@@ -28,8 +28,8 @@ from retriever.evaluation.results import (
     render_report,
     summarize,
 )
-from retriever.files import check_new, write_file
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
+from retriever.store.files import check_new, write_file
 
 SHOWN_BY_KIND = HEADLINES[:3]
 NONE = "-"

@@ -17,13 +17,13 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.errors import CommandHint, RetrieverError, UsageError
-from retriever.indexes import drop_index, find_index, find_named, index_request, list_indexes
+from retriever.looking.indexes import drop_index, find_index, find_named, index_request, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
 if TYPE_CHECKING:
-    from retriever.indexes import ListedIndex
     from retriever.indexing.request import IndexReport
+    from retriever.looking.indexes import ListedIndex
 
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found

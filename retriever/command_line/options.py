@@ -14,7 +14,7 @@ from retriever import api
 from retriever.command_line.console import Console
 from retriever.display.phrases import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, RetrieverError, name_program
-from retriever.indexes import find_index
+from retriever.looking.indexes import find_index
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import Setting, list_settings, merge, nest

@@ -14,8 +14,8 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.indexes import find_several
 from retriever.indexing.request import INDEX_VARIABLE
+from retriever.looking.indexes import find_several
 from retriever.settings.layers import load_profile
 from retriever.store import open_store
 

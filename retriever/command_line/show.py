@@ -17,7 +17,7 @@ from retriever.command_line.console import Console, print_json, print_line, prin
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.json import dump, dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
-from retriever.indexes import find_holder, split_reference
+from retriever.looking.indexes import find_holder, split_reference
 from retriever.looking.references import refuse_two_files
 from retriever.settings.layers import load_profile, profile_names, profile_summary
 from retriever.settings.schema import Profile, list_settings

@@ -31,8 +31,18 @@ from typing import TypeVar
 import numpy as np
 
 from pageindex.corpus import read_file
+from retriever.embedding.vectors import VectorIndex, write_vectors
 from retriever.errors import SnapshotError
-from retriever.files import (
+from retriever.lexical.bm25 import LexicalIndex, build_lexical
+from retriever.lexical.languages import READ, detect_language, mark_language
+from retriever.lexical.properties import mark_property, tokenize_properties
+from retriever.lexical.spelling import Spellings, build_spellings, list_words
+from retriever.lexical.table_index import POSTING, encode_term, signed_letters
+from retriever.lexical.tokens import tokenize
+from retriever.protocols import Progress
+from retriever.store import Store, reading, text_vectors, writing
+from retriever.store.database import Connection, transaction
+from retriever.store.files import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     READERS_NAME,
@@ -44,17 +54,7 @@ from retriever.files import (
     sync,
     writing_to,
 )
-from retriever.lexical.bm25 import LexicalIndex, build_lexical
-from retriever.lexical.languages import READ, detect_language, mark_language
-from retriever.lexical.properties import mark_property, tokenize_properties
-from retriever.lexical.spelling import Spellings, build_spellings, list_words
-from retriever.lexical.table_index import POSTING, encode_term, signed_letters
-from retriever.lexical.tokens import tokenize
-from retriever.protocols import Progress
-from retriever.store import Store, reading, text_vectors, writing
-from retriever.store.database import Connection, transaction
 from retriever.trace import NoProgress
-from retriever.vectors import VectorIndex, write_vectors
 
 NO_PROGRESS = NoProgress()
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already

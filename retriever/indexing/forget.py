@@ -11,12 +11,12 @@ from pathlib import Path
 
 from retriever.embedding import open_encoder
 from retriever.errors import CommandHint, EncoderError, NoIndexError, UnknownReferenceError, UsageError
-from retriever.files import FILE_NAME
 from retriever.indexing.background import renew_background
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.store import reading, writing
 from retriever.store.database import Connection, transaction
+from retriever.store.files import FILE_NAME
 from retriever.store.reading import StoredFolder
 
 

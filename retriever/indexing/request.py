@@ -20,12 +20,12 @@ from platformdirs import user_data_path
 
 from pageindex.corpus import CorpusOptions, read_file
 from retriever.errors import CommandHint, UsageError
-from retriever.files import absolute, make_private_folder, write_file, writing_to
 from retriever.protocols import Encoder
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import Store, open_store, reading
 from retriever.store.database import Connection
+from retriever.store.files import absolute, make_private_folder, write_file, writing_to
 from retriever.store.reading import StoredFolder
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only

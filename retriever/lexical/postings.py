@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pageindex.corpus import require_regular
 from retriever.errors import SnapshotError
-from retriever.files import writing_to
+from retriever.store.files import writing_to
 
 IntArray = npt.NDArray[np.int64]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
+from retriever.embedding.vectors import ExactIndex
 from retriever.errors import SnapshotError, UsageError
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.derived import Snapshot, has_chroma
@@ -23,11 +24,10 @@ from retriever.store.database import Connection, read_transaction
 from retriever.store.reading import OutlineNode
 from retriever.store.text_vectors import NearText
 from retriever.types import FloatMatrix, Ranked
-from retriever.vectors import ExactIndex
 
 if TYPE_CHECKING:
+    from retriever.embedding.vectors import VectorIndex
     from retriever.lexical.spelling import Spellings
-    from retriever.vectors import VectorIndex
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.

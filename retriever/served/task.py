@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from retriever.errors import WrongAnswerError
-from retriever.files import find_cache_file, make_private_folder, write_file
+from retriever.store.files import find_cache_file, make_private_folder, write_file
 
 ENDLESS_CHARS, ENDLESS_TIMES, ENDLESS_PERIOD = 60, 6, 120  # of a tail that repeats, and of what it repeats
 

@@ -17,10 +17,9 @@ from retriever.errors import (
     RetrieverError,
     UsageError,
 )
-from retriever.files import Closing, absolute
-from retriever.indexes import find_index, index_request
 from retriever.indexing.request import IndexRequest, read_named_folders
 from retriever.indexing.update import update_index
+from retriever.looking.indexes import find_index, index_request
 from retriever.looking.status import read_overview, write_overview
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
@@ -28,6 +27,7 @@ from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
 from retriever.store import Store
 from retriever.store.database import read_transaction
+from retriever.store.files import Closing, absolute
 
 log = logging.getLogger(__name__)
 

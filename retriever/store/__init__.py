@@ -14,9 +14,9 @@ from typing import ClassVar
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from retriever.errors import UsageError
-from retriever.files import FILE_NAME, absolute, measure_folder, require_own, writer_lock
 from retriever.store import database
 from retriever.store.database import Connection, translate_sqlite_errors
+from retriever.store.files import FILE_NAME, absolute, measure_folder, require_own, writer_lock
 
 SCHEMA = "hybrid_retrieve"
 """Where the tables are when the address names no schema."""

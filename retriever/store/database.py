@@ -21,7 +21,7 @@ from retriever.errors import (
     OldIndexError,
     StorageError,
 )
-from retriever.files import FILE_NAME, OWNER
+from retriever.store.files import FILE_NAME, OWNER
 
 BUSY_TIMEOUT_S = 10.0
 PAGE_BYTES = 16_384  # rows with vectors have 400 to 2,000 bytes: pages of 4,096 would be a quarter empty

@@ -15,13 +15,13 @@ from shutil import copyfileobj
 from typing import Any
 
 from retriever.errors import ArchiveError, CommandHint, DocumentsError, IndexVersionError, RetrieverError, UsageError
-from retriever.files import FILE_NAME, absolute, check_new, sync, writer_lock, writing_to
-from retriever.indexes import find_index
 from retriever.indexing.derived import open_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, check_server, forget_named, name_folders
+from retriever.looking.indexes import find_index
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import FolderStore, reading
 from retriever.store.database import Connection, copy_into, transaction
+from retriever.store.files import FILE_NAME, absolute, check_new, sync, writer_lock, writing_to
 from retriever.store.reading import StoredFolder
 from retriever.text import as_tuple
 

@@ -32,11 +32,10 @@ from retriever.errors import (
     RetrieverError,
     name_installer,
 )
-from retriever.files import FILE_NAME, LOGS, is_folder, writer_lock, writing_to
-from retriever.indexes import find_index, index_request
 from retriever.indexing.derived import open_derived, renew_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_named_folders
 from retriever.indexing.update import update_index
+from retriever.looking.indexes import find_index, index_request
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server
 from retriever.served.generator import Generator
@@ -52,6 +51,7 @@ from retriever.store.database import (
     make_schema,
     translate_sqlite_errors,
 )
+from retriever.store.files import FILE_NAME, LOGS, is_folder, writer_lock, writing_to
 from retriever.trace import NoProgress
 
 Area = Literal["environment", "index", "language model"]

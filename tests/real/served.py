@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from retriever.api import index_folders
-from retriever.files import absolute
+from retriever.store.files import absolute
 from tests.program import command, environment
 from tests.shelf import write_pages
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.context import load_token_counter
+from retriever.answering.context import load_token_counter
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, Shelf
 

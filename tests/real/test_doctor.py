@@ -12,8 +12,8 @@ import pytest
 
 from retriever.command_line.options import ExitCode
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError, OldIndexError
-from retriever.files import writer_lock
 from retriever.store.database import INDEX_FORMAT
+from retriever.store.files import writer_lock
 from retriever.upkeep.doctor import CheckUp, check_up
 from tests.program import Cli
 from tests.scenarios import chapter_pages

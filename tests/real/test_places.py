@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import forget_documents, open_retriever
-from retriever.indexes import list_indexes
+from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from tests.program import Cli
 from tests.shelf import write_pages

@@ -14,9 +14,9 @@ import pytest
 
 from retriever import api
 from retriever.errors import StorageError, UsageError
-from retriever.indexes import index_request
 from retriever.indexing import update
 from retriever.indexing.update import embed_texts
+from retriever.looking.indexes import index_request
 from tests.postgres import Server
 from tests.program import PROJECT, Cli, command, environment
 from tests.shelf import write_pages

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, SnapshotError, StorageError
-from retriever.files import share_snapshot, writer_lock
+from retriever.store.files import share_snapshot, writer_lock
 from retriever.types import Answer
 from tests.damage import A_FOLDER, HARMS, damage
 from tests.program import slow

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import EncoderError, SnapshotError
-from retriever.files import Manifest
+from retriever.store.files import Manifest
 from retriever.types import FloatMatrix
-from retriever.vectors import ExactIndex, VectorIndex, write_vectors
 from tests.damage import A_FOLDER, damage
 
 ENCODER = "0123456789abcdef"

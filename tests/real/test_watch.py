@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.files import writer_lock
+from retriever.store.files import writer_lock
 from tests.program import command, environment
 from tests.shelf import write_pages
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.checks import count_kept
 from pageindex.node import Span
 from retriever.answering.claims import find_conflict, read_quantities
+from retriever.answering.context import Piece
 from retriever.answering.sentences import (
     check_sentence,
     choose_sentences,
@@ -16,7 +17,6 @@ from retriever.answering.sentences import (
     repeats,
 )
 from retriever.answering.write import Checker
-from retriever.context import Piece
 from retriever.types import CitedSentence, DroppedSentence
 from tests.answers import hit
 

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
-from retriever.context import (
+from retriever.answering.context import (
     ContextSection,
     build_context,
     complete_families,

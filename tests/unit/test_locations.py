@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import UsageError
-from retriever.files import absolute
-from retriever.indexes import find_index
+from retriever.looking.indexes import find_index
+from retriever.store.files import absolute
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,6 @@ from typing import Any
 
 from pageindex.corpus import CorpusError, UnreadableDocumentError, find_document, has_documents, list_files
 from retriever.errors import CommandHint, NoIndexError, RetrieverError, UsageError
-from retriever.files import absolute, is_folder, remove_files, require_own, writer_lock, writing_to
 from retriever.indexing.request import (
     INDEX_VARIABLE,
     IndexRequest,
@@ -39,6 +38,7 @@ from retriever.protocols import Encoder
 from retriever.settings.layers import collect_settings
 from retriever.store import FolderStore, Store, open_store, reading
 from retriever.store.database import make_damage_error
+from retriever.store.files import absolute, is_folder, remove_files, require_own, writer_lock, writing_to
 from retriever.store.reading import StoredFolder
 from retriever.text import as_tuple, suggest_among
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
-from retriever.files import Manifest, writing_to
+from retriever.store.files import Manifest, writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
 if TYPE_CHECKING:
