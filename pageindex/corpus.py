@@ -46,7 +46,7 @@ def identify(status: os.stat_result) -> Seen:
 
 
 def read_file(path: str | os.PathLike[str], limit: int, *, follow_link: bool = False) -> bytes:
-    """A regular file's bytes, at most `limit`; only with `follow_link` may its name be that of a link.
+    """Return the bytes of a regular file of at most `limit` bytes; only `follow_link` lets `path` be a link.
 
     A pipe does not block. Raises OSError as the system gives it, and for what is no regular file or larger.
     """
@@ -54,7 +54,7 @@ def read_file(path: str | os.PathLike[str], limit: int, *, follow_link: bool = F
 
 
 def open_regular(path: str | os.PathLike[str], *, follow_link: bool = False) -> int:
-    """A descriptor of a regular file, to be read. Raises OSError as `read_file`."""
+    """Open a regular file for reading and return its descriptor; raise OSError as `read_file` does."""
     descriptor = os.open(path, _FILE & ~(_NO_LINK if follow_link else 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -164,9 +164,9 @@ class DocumentText:
 # What is ignored.
 
 # In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to the
-# power of its wildcards, and whoever writes the .gitignore of a folder writes its names too.
+# power of its wildcards, and the author of a folder's .gitignore chooses its names too.
 MAX_WILDCARDS = 3
-MAX_IGNORE_BYTES = 65_536  # of one file: so many of them are kept, parsed
+MAX_IGNORE_BYTES = 65_536  # of one file: up to 64 of them are kept, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,11 @@ class IgnoreRules:
     layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
 
     def below(self, folder: str, spec: "GitIgnoreSpec") -> "IgnoreRules":
-        """These rules and the ones of a .gitignore in `folder`, relative to the top."""
+        """Return these rules with those of a .gitignore in `folder` (relative to the top) added."""
         return replace(self, layers=((len(folder) + 1 if folder else 0, spec), *self.layers))
 
     def ignores(self, path: str) -> bool:
-        """Whether a path relative to the root is excluded; a folder's path ends with `/`, that of the root is empty."""
+        """Return whether a path relative to the root is excluded; a folder's ends with `/`, the root's is empty."""
         verdict = self.caller.check_file(path).include if self.caller else None
         for skip, spec in self.layers if verdict is None else ():
             verdict = spec.check_file((self.lead + path)[skip:]).include
@@ -194,7 +194,7 @@ class IgnoreRules:
 
 @lru_cache(maxsize=64)  # each look at a folder and at a file meets its .gitignore again
 def read_ignore_file(text: str) -> tuple["GitIgnoreSpec", tuple[str, ...]]:
-    """The patterns of a .gitignore, and which are not obeyed, as clauses; as git does, it passes over what is none."""
+    """Return a .gitignore's patterns, and clauses on what is not obeyed; like git, skip a line that is no pattern."""
     patterns, mistakes = [], []
     for number, line in enumerate(with_lf(text.removeprefix("\ufeff")).split("\n"), start=1):
         names = line.split("/")
@@ -240,7 +240,7 @@ class _Walk:
             pending.extend(self.list_folder(folder, rules))
 
     def list_folder(self, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
-        """Note the folder's documents; yields the folders in it, with the rules that hold there."""
+        """Note the folder's documents, and yield the folders in it with the rules that hold there."""
         try:
             with os.scandir(os.path.join(self.root, folder)) as found:  # noqa: PTH118 - a third of the time of Path
                 entries = list(found)
@@ -263,7 +263,7 @@ class _Walk:
                 self.note_file(entry, path)
 
     def first_rules(self) -> IgnoreRules:
-        """Those that hold in the root: the caller's, and those of the git repository that the root is a part of."""
+        """Return the rules of the root: the caller's, and those of the git repository that the root is a part of."""
         above = find_repository(self.root)
         lead = f"{os.path.relpath(self.root, above[-1])}/".replace(os.sep, "/") if above else ""
         rules = caller = IgnoreRules(lead, _compile(self.options.ignore) if self.options.ignore else None)
@@ -272,7 +272,7 @@ class _Walk:
             if os.path.lexists(f"{folder}/.gitignore"):
                 shown = f"{'../' * (len(above) - depth)}.gitignore"
                 rules = rules.below("/".join(folders[:depth]), self.read_gitignore(f"{folder}/.gitignore", shown))
-        # Who names a folder that the repository ignores wants it read all the same.
+        # A folder that the repository ignores is read all the same when the caller names it.
         return caller if rules.ignores("") else rules
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
@@ -316,7 +316,7 @@ class _Walk:
             self.files.append(SourceFile(path, entry.path, *identify(status)))
 
     def note_link(self, entry: os.DirEntry[str], path: str) -> None:
-        """Say why a link is not followed, where what it leads to is not below the folder under its own path."""
+        """Note why a link is not followed, unless its target is listed under its own path below the root."""
         if not self.is_document(entry.name) and not os.path.isdir(entry.path):  # noqa: PTH112 - a string
             return
         if not os.path.exists(entry.path):  # noqa: PTH110 - likewise
@@ -326,7 +326,7 @@ class _Walk:
 
 
 def find_repository(root: str) -> list[str]:
-    """The folders above the root, innermost first, as far as they belong to its git repository; none outside of one."""
+    """Return the folders above the root, innermost first, up to the top of its git repository; none outside of one."""
     folders: list[str] = []
     here = root
     while not os.path.lexists(f"{here}/.git"):
@@ -352,7 +352,7 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
 
 
 def has_documents(root: Path, *, seconds: float) -> bool:
-    """Whether `list_files` would list anything, as far as can be seen in that time."""
+    """Return whether `list_files` would list anything, as far as can be seen in `seconds`."""
     walk = _Walk(os.path.realpath(root), CorpusOptions())
     end = time.monotonic() + seconds
     pending = [("", walk.first_rules())]

@@ -60,7 +60,7 @@ class Document:
 
 
 def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
-    """The nodes and links of the document at `path` (relative, with `/`) with this text (LF line ends, no NUL)."""
+    """Parse `text` (LF line ends, no NUL) into the nodes and links of the document at `path` (relative, with `/`)."""
     markdown = parse_markdown(text)
     sections, own_texts = _cut_sections(markdown, text)
     child_titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]  # of the file, then of each section
@@ -100,10 +100,10 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
 
 
 def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
-    """Of each node of a document that has no text of its own, the node whose text is shown in its place.
+    """Map each node of a document that has no text of its own to the node whose text is shown in its place.
 
-    The first one below it that has text; else the nearest one above it, or the first below that. A node is left out
-    when there is none: a document of headings alone is shown as it is, the file by its first heading.
+    That is the first one below it that has text; else the nearest one above it, or the first below that. A node is left
+    out when there is none: a document of headings alone is shown as it is, the file by its first heading.
     """
     parents = {placed.node.id: placed.parent_id for placed in nodes}
     speaks = {placed.node.id: placed.node.has_text for placed in nodes}

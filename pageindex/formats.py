@@ -93,10 +93,10 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def with_lf(text: str) -> str:
-    """The text with CRLF and lone CR as LF; other separators (U+2028, U+0085, form feed) end no line in an editor."""
+    """Turn CRLF and lone CR into LF; other separators (U+2028, U+0085, form feed) end no line in an editor."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def _count_line(raw: bytes) -> int:
-    """The number of the line that follows these bytes of UTF-8, from 1."""
+    """Return the number, from 1, of the line in which these bytes of UTF-8 end."""
     return with_lf(raw.decode()).count("\n") + 1

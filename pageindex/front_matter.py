@@ -49,7 +49,7 @@ class FrontMatter:
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """The block that `text` (LF line ends) begins with, if it is closed, short enough and a mapping; never raises."""
+    """Read the block that begins `text` (LF line ends), if it is closed, short enough and a mapping; never raise."""
     found = _BLOCK.match(text)
     if found is None:
         return FrontMatter()

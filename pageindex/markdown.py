@@ -76,7 +76,7 @@ class References:
         self._env: EnvType = {} if env is None else env
 
     def read_inline(self, content: str) -> list[Token]:
-        """The tokens of inline Markdown; a wikilink is one of the type `wikilink`, with its label as content.
+        """Return the tokens of inline Markdown; a wikilink is one of type `wikilink`, with its label as content.
 
         The `map` of a token is the line in which it begins, 0-based in `content`; that of text is None.
         """
@@ -94,7 +94,7 @@ class References:
         return found
 
     def plain_text(self, content: str) -> str:
-        """Inline Markdown without its markup, on one line; an image gives its alternative text, HTML tags nothing."""
+        """Strip inline Markdown of its markup, to one line; an image gives its alternative text, HTML tags nothing."""
         if _MARKUP.search(content):
             content = "".join(map(_token_text, self.read_inline(content)))
         return _SPACES.sub(" ", content).strip()
@@ -112,7 +112,7 @@ class Markdown:
 
 
 def parse_markdown(text: str) -> Markdown:
-    """Front matter, headings and linkable text of a text with LF line ends and no NUL; never raises."""
+    """Read front matter, headings and linkable text from `text` (LF line ends, no NUL); never raise."""
     front_matter = read_front_matter(text)
     above = front_matter.lines
     reader = _read(text.split("\n", above)[above] if text.count("\n") >= above else "")
@@ -137,12 +137,12 @@ def parse_markdown(text: str) -> Markdown:
 
 
 def read_blocks(body: str, first: int = 1) -> tuple[Block, ...]:
-    """The blocks of a text that begins in the line `first` of its file; what is in none is blank."""
+    """Return the blocks of a text whose first line is line `first` of its file; lines in no block are blank."""
     return tuple(_list_blocks(_read(body), first))
 
 
 def count_lines(text: str) -> int:
-    """Lines of a text with LF line ends, as an editor numbers them: a final line end opens no new line."""
+    """Count the lines of a text with LF line ends as an editor does: a final line end opens no new line."""
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
@@ -169,7 +169,7 @@ def fence_after(fence: str, line: str) -> str:
 
 
 def split_attributes(content: str) -> tuple[str, str | None]:
-    """A heading's Markdown without a closing `{#id .class key=value}` or MDX's `{/*id*/}`, and the id in it."""
+    """Return a heading's Markdown without a closing `{#id .class key=value}` or MDX's `{/*id*/}`, and the id in it."""
     start = content.rfind("{")
     if start < 0 or not content.endswith("}"):
         return content, None
@@ -189,7 +189,7 @@ _ICON = re.compile(rf"(?<!`):(?:material|fontawesome|octicons|simple)-[\w-]{{1,1
 
 
 def drop_icons(content: str) -> str:
-    """Markdown without what MkDocs shows as a picture, `:material-check:{ .green }`; what is quoted as code stays."""
+    """Remove what MkDocs shows as a picture, `:material-check:{ .green }`, unless a backtick comes before it."""
     return _ICON.sub("", content) if ":" in content else content
 
 

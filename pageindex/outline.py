@@ -53,7 +53,7 @@ def outline(headings: Sequence[Heading], line_count: int) -> tuple[Section, ...]
 
 
 def unique_anchors(headings: Iterable[Heading]) -> list[str]:
-    """The `{#id}` of each heading, else its slug with `-1`, `-2` ... for repeats, counted as github-slugger does."""
+    """Return each heading's `{#id}`, else its slug; repeats get `-1`, `-2` ..., counted as github-slugger does."""
     used: dict[str, int] = {}
     anchors: dict[int, str] = {}
     # Parts last: a link means a heading.
@@ -84,7 +84,7 @@ _ITEM = re.compile(r"[-*+] |\d{1,9}[.)] ")
 
 
 def divide(text: str, first: int, references: References) -> Iterator[Heading]:
-    """Where the own text of a section (or file) that begins in line `first` goes on in another part; none if short.
+    """Yield the parts that the own text of a section or file, from line `first` on, is divided into; none if short.
 
     The section keeps what comes before the first of them. A part begins with a block; within a paragraph or a list
     that is longer than two parts, with a line or an item.

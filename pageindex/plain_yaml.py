@@ -41,7 +41,7 @@ class _Texts(_PlainComposer, yaml.BaseLoader):
 
 
 def read_plain_yaml(text: str, *, as_written: bool = False) -> object:
-    """The value of a YAML text; None for an empty one.
+    """Return the value of a YAML text; None for an empty one.
 
     Args:
         text: of one document.

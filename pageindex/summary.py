@@ -51,7 +51,7 @@ def prose_sentences(text: str, references: References) -> Iterator[str]:
 
 
 def _join(parts: Iterable[str], max_chars: int) -> str:
-    """As many parts as fit, with `; ` after one that has no end of its own; the first one shortened if it does not."""
+    """Join as many parts as fit, with `; ` after one without an end of its own; shorten the first if it is too long."""
     joined = ""
     for part in parts:
         longer = f"{joined}{' ' if joined.endswith(_ENDINGS) else '; '}{part}" if joined else part
@@ -75,7 +75,7 @@ def boilerplate(nodes: Sequence[Node]) -> float:
 
 
 def link_density(text: str) -> float:
-    """The share of links, with all their markup, in the characters of a Markdown text; spaces and headings aside."""
+    """Return the share of links, with their markup, in a Markdown text's characters, without spaces and headings."""
     body = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
     length = len(_SPACE.sub("", body))
     return sum(len(_SPACE.sub("", link[0])) for link in _LINK.finditer(body)) / length if length else 0.0

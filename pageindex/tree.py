@@ -43,7 +43,7 @@ class DocumentTree:
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document]) -> DocumentTree:
-        """The tree of parsed documents and their folders, sorted by path, with every link that leads somewhere."""
+        """Build the tree of parsed documents and their folders, sorted by path, with all links that lead somewhere."""
         from pageindex.document import resolve_links  # the parser: a tree of stored nodes does without its 60 ms
         from pageindex.links import Broken
 
@@ -59,7 +59,7 @@ class DocumentTree:
         return tree
 
     def add_folders(self, id_prefix: str, document_path: str) -> str:
-        """Add the folders above a document that are not there yet; the id of the innermost."""
+        """Add the folders above a document that are not there yet; return the id of the innermost."""
         parent: str | None = None
         parts = document_path.split("/")[:-1]
         for depth in range(len(parts) + 1):
@@ -162,7 +162,7 @@ class DocumentTree:
         return "\n".join(lines)
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
-        """Folder ids -> how many files are below each, and how many sections with lines of their own."""
+        """Map folder ids to how many files are below each, and how many sections with lines of their own."""
         counts: dict[str, tuple[int, int]] = {}
         sections = 0
         for node in reversed(list(self.walk())):  # what a node contains comes before it
@@ -183,7 +183,7 @@ class DocumentTree:
         return node_id in self._graph
 
     def _descend(self, node_id: str | None, depth: int | None) -> Iterator[tuple[Node, str | None, bool]]:
-        """(node, what is drawn before its branch, None at the start, whether it is the last child), parents first."""
+        """Yield (node, what is drawn before its branch, None at a root, whether it is a last child), parents first."""
         starts = self._roots if node_id is None else [node_id]
         pending: list[tuple[Node, str | None, bool, int]] = [(self.node(start), None, True, 0) for start in starts]
         pending.reverse()
@@ -208,7 +208,7 @@ class DocumentTree:
 
 
 def nearest_siblings(family: Sequence[Member], place: int, count: int | None) -> tuple[Member, ...]:
-    """The others of a family, from a place in it: nearest first, the earlier one of two, at most `count`. Pure."""
+    """Return at most `count` other members of a family: nearest to `place` first, of two the earlier one. Pure."""
     near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
     return tuple(islice((family[at] for at in near if 0 <= at < len(family)), count))
 
