@@ -78,7 +78,7 @@ class Bm25(ABC):
         """Return node keys, ascending, and the postings of each token by rows of these."""
 
     def detect_question(self, question: str) -> tuple[str, ...]:
-        """The languages that a question is read in, beside English; the same for each question where there is none."""
+        """Return the languages, beside English, that a question is read in; always none where `languages` is empty."""
         if not self.languages:
             return ()
         return detect_question(question, self.languages, is_english=self.is_english)
@@ -110,13 +110,13 @@ class Bm25(ABC):
         return found
 
     def search(self, tokens: Sequence[str], limit: int) -> KeyRanking:
-        """The best nodes, `limit` at most, that hold at least one of the tokens; a repeated token counts as often."""
+        """Return at most `limit` nodes that hold one of the tokens, best first; a repeated token counts as often."""
         return self.search_weighted(Counter(tokens), limit)
 
     def search_weighted(self, counts: Mapping[str, float], limit: int, *, with_ties: bool = False) -> KeyRanking:
-        """As `search`, for tokens that count as often as `counts` says, which need not be a whole number.
+        """Do as `search`, with how often each token counts, which need not be a whole number, in `counts`.
 
-        With ties, all nodes come that have the score of the last: keys say in which order documents came, no more.
+        With ties, all nodes with the score of the last are returned too: keys only say in which order documents came.
         """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
@@ -138,7 +138,7 @@ class Bm25(ABC):
         return tuple(zip(keys[best].tolist(), scores[best].tolist(), strict=True))
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
-        """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words."""
+        """Return the share of the question that each node covers, 0 to 1: the rarity of its words over that of all."""
         keys, lists = self._read(tokens)
         wanted = np.array(node_keys, np.int64)
         rows = np.searchsorted(keys, wanted)

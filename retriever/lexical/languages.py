@@ -67,7 +67,7 @@ def detect_language(text: str) -> str:
 
 
 def detect_question(question: str, languages: Sequence[str], *, is_english: bool = False) -> tuple[str, ...]:
-    """Which of the languages of the documents a question is read in, beside English; several where they are alike.
+    """Return the languages of the documents that a question is read in, beside English; several in a tie.
 
     Args:
         question: too short for a sure guess, so that a word of one of them is enough; one without any is read in all.

@@ -1,4 +1,4 @@
-"""A question as it is meant: its slips mended, its half-typed words completed, its right words left alone.
+"""A question as it is meant: its typos corrected, its half-typed words completed, its right words left alone.
 
 A word that begins one of the documents' is half typed: `catal`. In languages that write compounds, one that ends a word
 of theirs is a part of it: `Gratin` of `Kartoffelgratin`. Any other may be a slip, or a right word that they lack. A
@@ -28,7 +28,7 @@ MOST_COMPLETED, MOST_IDENTIFIED = 3, 12  # words that it may be the beginning of
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 
-# What a slip may weigh that is likelier than a word of a language that nothing else speaks for, by the least letters:
+# What a typo may cost that is likelier than a word of a language that nothing else speaks for, by the least letters:
 # short words of two languages are often alike, long ones mean the same where they are.
 LIKELY = ((12, inf), (9, 1.0), (6, 0.7), (0, 0.0))
 
@@ -89,7 +89,7 @@ class Reader:
                 longer = self.spellings.split(word)
         if longer or is_own:
             return longer[:MOST_COMPLETED], is_own or is_foreign
-        # A right word that the documents have in another form is no slip: to change it would answer another question.
+        # A right word that the documents have in another form is no typo: to change it would answer another question.
         # Nor is one with accents, which documents in English have not.
         is_form = any(self.spellings.holds(form) or self.is_english(form) for form in find_forms(word))
         if is_form or not (lower.isascii() or self.documents):
@@ -105,7 +105,7 @@ def correct(
     is_english: Callable[[str], bool],
     documents: tuple[str, ...] = (),
 ) -> Mended:
-    """Return the question with its slips mended and half-typed words completed; all else in it stays as it is.
+    """Return the question with its typos corrected and half-typed words completed; all else in it stays as it is.
 
     Args:
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
@@ -140,7 +140,7 @@ def correct(
             kept = [typed[0]] if stays else []
             mended = mended[:begin] + " ".join([*kept, *meant]) + mended[end:]
             corrections += [] if stays else [Correction(typed[0], ", ".join(meant))]
-            if not stays and not meant[0].startswith(remove_accents(word)):  # then names are looked for as it is mended
+            if not stays and not meant[0].startswith(remove_accents(word)):  # then names are looked for as corrected
                 half_typed = ""
     return Mended(mended, tuple(reversed(corrections)), half_typed)
 
@@ -152,7 +152,7 @@ _ENDINGS = re.compile(
 
 
 def find_forms(word: str) -> set[str]:
-    """The word, its plural, and what is left of it without a prefix or ending, dropped and doubled letters mended."""
+    """Return a word, its plural, and what is left without a prefix or ending, dropped and doubled letters restored."""
     found = {word, word + "s"}
     for whole in (word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))):
         found.add(whole)

@@ -75,7 +75,7 @@ def drop_arguments(title: str) -> str:
 
 
 def is_identifier(text: str) -> bool:
-    """Whether it is one word as programs have them: a flag, a path, a call, a name in mixed case or with digits."""
+    """Return whether a text is one word of code: a flag, a path, a call, a name in mixed case or with digits."""
     word = text.strip("`'\" ")
     if not word or any(sign.isspace() for sign in word):
         return False
@@ -123,7 +123,7 @@ def find_terms(node: "Node") -> set[str]:
 
 
 def names_of_nodes(document: "Document") -> dict[str, set[str]]:
-    """Node ids to their names: each heading and what is defined below it; of the file its file name and aliases too."""
+    """Map node ids to names: the heading and what is defined below it; of the file also its file name and aliases."""
     nodes = [placed.node for placed in document.nodes]
     found = {node.id: list_names(node.title) | list_members(node.title, node.breadcrumb) for node in nodes}
     found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}

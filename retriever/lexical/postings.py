@@ -48,7 +48,7 @@ class Postings:
         return bisect_left(range(len(self.term_starts) - 1), wanted, key=self.term)
 
     def find(self, term: str) -> int | None:
-        """Where a term stands in the vocabulary; None where it does not."""
+        """Return the place of a term in the vocabulary; None where it is not in it."""
         wanted = term.encode("utf-8", "surrogatepass")
         place = self.place(wanted)
         return place if place < len(self.term_starts) - 1 and self.term(place) == wanted else None
@@ -64,7 +64,7 @@ def no_postings() -> Postings:
 
 
 def merge_postings(previous: Postings, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> Postings:
-    """The postings without some nodes and with others, which need not be counted again."""
+    """Return the postings without the nodes `removed` and with those `added`, without counting the others again."""
     # A pair of a term and a row is one number, its code: `term * n + row`. Codes ascend as postings do, so that two
     # sets of postings are merged by merging their codes.
     dropped = np.isin(previous.keys, np.fromiter(removed, np.int64, len(removed)))
@@ -147,7 +147,7 @@ def save_column(folder: Path, name: str, values: npt.NDArray[np.generic]) -> Non
 
 
 def load_column(folder: Path, name: str, dtype: type[Number]) -> npt.NDArray[Number]:
-    """Maps `name`.npy into memory: nothing is read before it is used. SnapshotError if it cannot be read."""
+    """Map `name`.npy into memory: nothing is read before it is used. SnapshotError if it cannot be read."""
     path = folder / f"{name}.npy"
     try:
         require_regular(path)

@@ -27,7 +27,7 @@ from retriever.lexical.postings import (
 )
 from retriever.lexical.tokens import plain_words, remove_accents, stem_word
 
-SHORTEST, LONGEST = 4, 40  # letters of a word that may be a slip; below that everything is near something
+SHORTEST, LONGEST = 4, 40  # letters of a word that may be a typo; below that everything is near something
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 TWO_EDITS_FROM = 10  # letters of a word that may be two edits away
@@ -62,7 +62,7 @@ class Spellings:
         return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
 
     def resembles(self, term: str) -> bool:
-        """Return whether a term of a question may be a slip of one of the words, or another form of one."""
+        """Return whether a term of a question may be a typo of one of the words, or another form of one."""
         if len(term) < SHORTEST_STEM or not may_be_mended(term):
             return False
         beginnings = [term[:length] for length in range(SHORTEST_STEM, len(term) + 1)]
@@ -70,14 +70,14 @@ class Spellings:
         return any(map(self.holds, beginnings)) or self.nearest(term) is not None
 
     def look_up(self, words: Iterable[str]) -> None:
-        """It will be asked which of these words it holds."""
+        """Prepare to be asked which of these words the documents hold."""
 
     def nearest(self, word: str, most: float = inf) -> str | None:
-        """The word of the documents that was probably meant by one that they do not hold; None where none is near.
+        """Return the word of the documents that was probably meant by one they do not hold; None if none is near.
 
         Args:
             word: in lower case, without accents.
-            most: what the slip may weigh.
+            most: what the typo may cost.
         """
         if not may_be_mended(word):
             return None
@@ -145,7 +145,7 @@ class Spellings:
 
 
 def may_be_mended(word: str) -> bool:
-    """Return whether a word, in lower case and without accents, is one that slips are looked for in."""
+    """Return whether a word, in lower case and without accents, is one that typos are looked for in."""
     return SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()
 
 
@@ -184,7 +184,7 @@ def slip_cost(wrote: str, meant: str, most: float) -> float | None:
 
 
 def letters_of(word: bytes) -> np.uint64:
-    """Two bits for each letter a to z: that the word has it, and that it has it twice; other letters have none."""
+    """Return two bits for each letter a to z: that the word has it, and that it has it twice; others have none."""
     bits = 0
     for letter in word:
         place = 2 * (letter - 97)

@@ -47,7 +47,7 @@ class TableLexical(Bm25):
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
 
     def _read(self, tokens: Iterable[str]) -> tuple[IntArray, dict[str, TokenPostings]]:
-        """As of the whole index, with the keys of the nodes that hold one of the tokens."""
+        """Read the keys of the nodes that hold one of the tokens, and each token's postings in the whole index."""
         forms = {token: (token, mark_property(token)) for token in tokens}
         terms = [*chain.from_iterable(forms.values())]
         if len(self._known) > MOST_TERMS:

@@ -116,7 +116,7 @@ _cached_terms = lru_cache(maxsize=65_536)(_terms)
 
 
 def _parts(subword: str, *, singled: bool) -> Iterator[str]:
-    """The subword and its humps: `OAuth2Bearer` gives itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
+    """Yield a subword and its humps: of `OAuth2Bearer` itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
     classes = "".join(map(_classify_character, subword))
     if "C" not in classes and "T" not in classes:
         yield subword
@@ -136,7 +136,7 @@ def _parts(subword: str, *, singled: bool) -> Iterator[str]:
 
 @cache
 def _classify_character(character: str) -> str:
-    """U upper case, s the letter s, l any other letter or mark, D digit, C and T a character of an unspaced script."""
+    """Return U (upper case), s (the letter s), l (other letters and marks), D (digit), C or T (unspaced scripts)."""
     if is_unspaced(character):
         return "T" if character < "\u1800" else "C"
     if character.isupper() or character.istitle():
