@@ -1,10 +1,10 @@
 """A question as it is meant: its typos corrected, its half-typed words completed, its right words left alone.
 
 A word that begins one of the documents' is half typed: `catal`. In languages that write compounds, one that ends a word
-of theirs is a part of it: `Gratin` of `Kartoffelgratin`. Any other may be a slip, or a right word that they lack. A
-word that any section holds is never taken for a slip, and neither is a common word of the language of the question or
+of theirs is a part of it: `Gratin` of `Kartoffelgratin`. Any other may be a typo, or a right word that they lack. A
+word that any section holds is never taken for a typo, and neither is a common word of the language of the question or
 of the documents. Where nothing says in which language a word is, one of any language stays, unless it is a very likely
-slip.
+typo.
 
 The common words of a language are its most frequent ones, without accents. `scripts/make_common_words.py` takes them
 from wordfreq; common/LICENSE has the terms of that data.
@@ -90,7 +90,7 @@ class Reader:
         if longer or is_own:
             return longer[:MOST_COMPLETED], is_own or is_foreign
         # A right word that the documents have in another form is no typo: to change it would answer another question.
-        # Nor is one with accents, which documents in English have not.
+        # Nor is one with accents, which documents in English do not have.
         is_form = any(self.spellings.holds(form) or self.is_english(form) for form in find_forms(word))
         if is_form or not (lower.isascii() or self.documents):
             return [], True
@@ -111,7 +111,7 @@ def correct(
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
             as it is written.
         spellings: of the documents.
-        is_english: whether a word in lower case is an English one: who asks for a `padlock` means no `paddock`,
+        is_english: whether a word in lower case is an English one: a question for a `padlock` means no `paddock`,
             whatever the documents are about.
         documents: their languages, beside English.
     """

@@ -1,8 +1,8 @@
 """The words of the documents as they are written: which there are, which are near another one, which begin with it.
 
-A slip of the hand is one edit away from the word (a letter added, dropped or changed, or two neighbours swapped: four
+A typo is mostly one edit away from the word (a letter added, dropped or changed, or two neighbours swapped: four
 fifths of all by Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964), or two in
-a longer word. Of several such words the likelier slip is meant, then the word of more sections.
+a longer word. Of several such words the one of the likelier typo is meant, then the one of more sections.
 """
 
 import re

@@ -69,7 +69,7 @@ class Anchors:
         return {key: cited.name for key, cited in self._documents.items()}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
-        """Where the section is.
+        """Return where the section is now.
 
         Args:
             document_key: of the section's document.
@@ -80,7 +80,7 @@ class Anchors:
         return find_anchor(span, text, now) if state == "stale" else Anchor(span, state)
 
     def look_at(self, document_key: int) -> tuple[CitationState, str]:
-        """`exact`, `stale`, `gone` or `unchecked` for the file as a whole, and its text where it is `stale`."""
+        """Return `exact`, `stale`, `gone` or `unchecked` for the whole file, and its text, empty unless `stale`."""
         if document_key in self._seen:
             return self._seen[document_key]
         known, folder = self._documents[document_key].document, self.folders[document_key]
@@ -97,7 +97,7 @@ class Anchors:
 
 
 def find_anchor(span: Span, text: str, now: str) -> Anchor:
-    """Where a section's lines are in a document that has changed.
+    """Find a section's lines in a document that has changed; `stale` unless they are there exactly once.
 
     Args:
         span: where they were.
@@ -109,7 +109,7 @@ def find_anchor(span: Span, text: str, now: str) -> Anchor:
         return Anchor(span, "exact")
     if not text.strip():
         return Anchor(span, "stale")
-    # The first two places where these lines begin by now: at a third one they would not be cited either.
+    # The first two places where these lines begin now: with more than one, no place can be cited.
     sought, searched = "\n".join(["", *lines, ""]), "\n".join(["", *whole, ""])
     first = searched.find(sought)
     if first < 0 or searched.find(sought, first + 1) >= 0:

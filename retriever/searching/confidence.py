@@ -78,7 +78,7 @@ class Assessment:
 
 
 def assess(signals: Signals) -> Assessment:
-    """Weighs what was found.
+    """Estimate from what was found whether the documents answer the question.
 
     Whatever the words say, the verdict is `none` when the nearest chunk is no nearer than an unrelated question's:
     then the words are found by chance.
@@ -114,7 +114,7 @@ def weigh_reading(reading: Reading) -> float:
 
 
 def coherence(signals: Signals) -> float:
-    """Whether the question's words belong together in the documents, or are any words of theirs; at least 0.
+    """Return how much the question's words belong together in the documents, or are words of theirs; at least 0.
 
     Words that stand side by side say it; so do, for a question in a wording of its own, meaning and words that name the
     same section, a near chunk, and a beginning or an end as questions have. Without vectors the first says it alone.
@@ -134,7 +134,7 @@ def coherence(signals: Signals) -> float:
 
 
 def probability(signals: Signals, model: Coefficients) -> float:
-    """The logistic model; what is missing, and a margin below 0, add nothing."""
+    """Return the probability of the logistic model; what is missing, and a margin below 0, add nothing."""
     evidence = (
         model.intercept
         + model.coverage * signals.coverage
@@ -146,7 +146,7 @@ def probability(signals: Signals, model: Coefficients) -> float:
 
 
 def measure_agreement(semantic: Ranking, keyword: Ranking, sections: int) -> float:
-    """How well each ranking ranks the other's best section, beyond chance, 0 to 1.
+    """Return how well each ranking ranks the other's best section, beyond chance, 0 to 1.
 
     It is the mean of two reciprocal ranks, 0 for a section that the other one does not list, corrected as Cohen's
     kappa is: in a folder of one section the two agree by necessity, and that says nothing.

@@ -19,14 +19,14 @@ _Share = tuple[float, Ranking, int, Ranked]
 
 
 def fuse(rankings: Sequence[Ranking], profile: Profile, limit: int | None = None) -> tuple[Candidate, ...]:
-    """The nodes of the rankings, best first: the first `limit`, or all of them."""
+    """Fuse the rankings by the method of the profile; return the nodes, best first: the first `limit`, or all."""
     if profile.fusion == "rrf":
         return reciprocal_rank_fusion(rankings, profile.rrf_k, limit)
     return score_fusion(weigh_rankings(rankings, profile), limit)
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | None = None) -> tuple[Candidate, ...]:
-    """Adds, over the rankings that hold a node, weight * evidence / (k + rank), with ranks from 1.
+    """Add, over the rankings that hold a node, weight * evidence / (k + rank), with ranks from 1.
 
     Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods",
     SIGIR 2009, with a weight for each ranking, and for each node in it: a rank says nothing of how much was found, and
@@ -51,7 +51,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | N
 
 
 def score_fusion(rankings: Sequence[Ranking], limit: int | None = None) -> tuple[Candidate, ...]:
-    """Adds, over the rankings that hold a node, weight * its score from 0 to 1; semantic and keyword ones are scaled.
+    """Add, over the rankings that hold a node, weight * its score from 0 to 1; semantic and keyword ones are scaled.
 
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 2023: unlike ranks, scores
     keep how far apart two nodes are. A ranking that does not hold a node adds nothing to it.
@@ -98,7 +98,7 @@ def _add_shares(shares: Iterable[_Share], limit: int | None) -> tuple[Candidate,
 
 
 def scale_over_list(ranking: Ranking) -> list[float]:
-    """From 0 for the lowest score in the ranking to 1 for the highest; 1 for all where all are equal.
+    """Scale a ranking's scores from 0 for the lowest to 1 for the highest; 1 for all where all are equal.
 
     Min-max scaling: Lee, "Analyses of Multiple Evidence Combination", SIGIR 1997.
     """
@@ -108,7 +108,7 @@ def scale_over_list(ranking: Ranking) -> list[float]:
 
 
 def weigh_rankings(rankings: Sequence[Ranking], profile: Profile) -> tuple[Ranking, ...]:
-    """The rankings with the weights that the fusion adds them by; one of weight 0 keeps that. Again changes nothing."""
+    """Return the rankings with the weights that the fusion gives them; one of weight 0 keeps it. Idempotent."""
     if profile.fusion == "rrf":
         return tuple(rankings)
     weights = {
@@ -123,7 +123,7 @@ def weigh_rankings(rankings: Sequence[Ranking], profile: Profile) -> tuple[Ranki
 
 
 def rank_by_two_chunks(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """As `best_of_each` for chunk hits, with a share of the score for a node's second chunk.
+    """Do as `best_of_each` for chunk hits, with a share of the score for a node's second chunk.
 
     Two chunks near the question are better evidence than one, which may be near by chance.
     """
@@ -144,7 +144,7 @@ def rank_by_two_chunks(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
 
 
 def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """As `best_of_each` for chunk hits, with a chunk's cosine weighed by its rank: cosine / log2(1 + rank).
+    """Do as `best_of_each` for chunk hits, with a chunk's cosine weighed by its rank: cosine / log2(1 + rank).
 
     The discount is the one of DCG (Järvelin and Kekäläinen, TOIS 2002).
     """
@@ -155,17 +155,17 @@ def rank_by_distance_and_rank(hits: Iterable[Ranked]) -> tuple[Ranked, ...]:
 
 
 def best_of_each(items: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """Of each node the item with the highest score, the first of several; best first, ties by node id."""
+    """Return each node's item with the highest score, the first of several; best first, ties by node id."""
     return tuple(first_of_each(sort_ranked(items)))
 
 
 def sort_ranked(items: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """Best first, ties by node id."""
+    """Sort the items: best first, ties by node id."""
     return tuple(sorted(items, key=lambda item: (-item.score, item.node_id)))
 
 
 def first_of_each(items: Iterable[Ranked]) -> list[Ranked]:
-    """The items, best first, without those of a node that came before."""
+    """Return the first item of each node, in the order of the items."""
     best: dict[str, Ranked] = {}
     for item in items:
         best.setdefault(item.node_id, item)

@@ -211,7 +211,7 @@ def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collecti
 
 
 def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
-    """The section's text within its length: its beginning, or from the passage on where that would not be in it."""
+    """Cut a section's text to `max_chars`: from its beginning, or from the passage where that would be cut off."""
     if len(node.body) <= max_chars or node.span is None:
         return cut(node.body, max_chars)
     # What matched has to be in what is shown, and front matter is no text of the section.
@@ -223,7 +223,7 @@ def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
 
 
 def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:
-    """The chunks of each node, in the order of the text; an empty list for a node that has none."""
+    """Read the chunks of each node, in the order of the text; an empty list for a node that has none."""
     chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in node_ids}
     for chunk in reading.chunks_of_nodes(connection, chunks):
         chunks[chunk.node_id].append(chunk)
@@ -233,7 +233,7 @@ def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, li
 def find_matched_chunk(
     candidate: Candidate | Hit, chunks: Sequence[StoredChunk], words: Collection[str]
 ) -> StoredChunk | None:
-    """The chunk of a section that the semantic search found, if it did; else the one with most of the words, if any."""
+    """Return the section's chunk that semantic search found, else the one with most of the words; None without any."""
     matched = {item.matched for item in candidate.evidence if item.source is Source.SEMANTIC}
     found = [chunk for chunk in chunks if chunk.span in matched] or list(chunks)
     if len(found) < 2:  # tokenizing costs more than everything else here
@@ -247,7 +247,7 @@ def find_matched_chunk(
 def find_question_words(
     question: str, stems: Collection[str], text: str, languages: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """The question's words that a text has, as the question writes them; neighbors in the question are one phrase.
+    """Return the question's words that a text has, as the question writes them; neighbors there are one phrase.
 
     Args:
         question: as it is searched for.
@@ -272,7 +272,7 @@ def find_question_words(
 
 
 def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tuple[str, ...]:
-    """What else speaks for a hit than the question's words in it, as clauses, the largest share first.
+    """List what speaks for a hit besides the question's words in it, as clauses, the largest share first.
 
     Args:
         evidence: of the hit, largest share first.

@@ -33,7 +33,7 @@ MOST_READ, MOST_HOLDING = 500, 60  # sections with its words that an identifier 
 
 
 def rank_names(view: View, question: str, half_typed: str, weight: float) -> Ranking | None:
-    """The sections that the question names; None where it names none, or names are switched off.
+    """Rank the sections that the question names; None where it names none, or names are switched off.
 
     Args:
         view: the index.
@@ -61,7 +61,7 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> Ran
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:
-    """As `find_bearers`, of titles in which words begin as what was typed; the share is that of the whole name.
+    """Do as `find_bearers` for titles in which words begin as typed; the more of a name, the larger its share.
 
     Of several with the same word the shortest one: `comm` may be the beginning of `command`, `comment` and `common`.
     """
@@ -86,7 +86,7 @@ def find_begun(view: View, typed: str) -> dict[str, float]:
 
 
 def find_holding(view: View, question: str, word: str, half_typed: str) -> list[str]:
-    """The sections that hold an identifier letter by letter; where none does, those that hold it as a beginning."""
+    """Return the sections that hold an identifier letter by letter; else, where half typed, those that contain it."""
     ids = find_matching(view, tokenize(question), MOST_READ)
     read = reading.texts_of_nodes(view.connection, ids)
     texts = {node_id: read[node_id] for node_id in ids if node_id in read}
@@ -97,23 +97,23 @@ def find_holding(view: View, question: str, word: str, half_typed: str) -> list[
 
 
 def find_matching(view: View, terms: Sequence[str], limit: int) -> list[str]:
-    """The sections that may be found and hold any of the terms, the best by BM25 first."""
+    """Return the sections that may be found and hold any of the terms, the best by BM25 first."""
     found = [key for key, _ in view.lexical.search(terms, limit)]
     ids = list(dict.fromkeys(node_id for node_id, _ in reading.shown_nodes(view.connection, found).values()))
     return list(compress(ids, view.are_allowed(ids)))
 
 
 def find_code(view: View, word: str) -> dict[str, float]:
-    """As `find_bearers`, of a name of a program; where nothing has it as it is, of the member that it names."""
+    """Do as `find_bearers` for a name of a program; where nothing bears it whole, for the member that it names."""
     return find_bearers(view, spell_code(word)) or find_bearers(view, spell_member(word))
 
 
 def find_bearers(view: View, name: str, term: str = "") -> dict[str, float]:
-    """The sections that may be found and bear a name, the highest headings first, each with its share of it.
+    """Return the sections that may be found and bear a name, the highest headings first, each with its share of it.
 
-    Where none bears it, those that define the term.
-    Who types `plugins` wants the page of that title sooner than a section of another page: of several, one with fewer
-    titles above it has more than an equal share, by the square of their number. None has less.
+    Where none bears it, those that define the term; nothing where more than MOST_NAMESAKES do. For `plugins`, the page
+    of that title is a better hit than a section of another page: of several, one with fewer titles above it has more
+    than an equal share, by the square of their number. None has less.
     """
     found = reading.nodes_named(view.connection, name, term, MOST_ASKED) if name or term else []
     named: dict[str, float] = {}
@@ -126,7 +126,7 @@ def find_bearers(view: View, name: str, term: str = "") -> dict[str, float]:
 
 
 def holds_identifier(text: str, question: str) -> bool:
-    """Whether the text has it letter by letter, and not as a part of a longer word; case does not matter."""
+    """Return whether the text has it letter by letter, and not as a part of a longer word; case does not matter."""
     word = question.strip(_MARKUP)
     begins = r"(?<![^\W_])" if word[:1].isalnum() else ""
     ends = r"(?![^\W_])" if word[-1:].isalnum() else ""

@@ -20,7 +20,7 @@ LINK_DECAY = 0.5  # of a score, over a link: it says less of what stands at its 
 
 
 def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> list[Ranking]:
-    """The rankings and what the tree adds to them: a list of its own, or more of each semantic list.
+    """Return the rankings with what the tree adds to them: a list of its own, or more of each semantic list.
 
     Args:
         view: the index.
@@ -57,7 +57,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
 
 
 def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tuple[Ranked, ...]:
-    """The nodes around the hits, the hits themselves left out; best first, ties by node id. Pure.
+    """Return the nodes around the hits, without the hits themselves; best first, ties by node id. Pure.
 
     A node that several hits bring in has the largest of the scores that they give it. Only nodes with lines of their
     own are neighbors, but the way to one may lead over others.
@@ -93,7 +93,7 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tupl
 
 
 def find_file_roots(hits: Iterable[Ranked], tree: Tree, count: int, decay: float) -> tuple[Ranked, ...]:
-    """The top section of each of the `count` best files, with its best hit's decayed score; hits best first. Pure."""
+    """Return the top section of each of the `count` best files, with its best hit's decayed score; hits best first."""
     best: dict[str, Ranked] = {}
     for hit in hits:
         if len(best) == count:

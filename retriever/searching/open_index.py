@@ -51,7 +51,7 @@ class StoredTree:
         self._links: dict[str, list[str]] = {}  # of each node whose links are loaded
 
     def load(self, document_keys: Iterable[int]) -> None:
-        """Reads the documents that are not there yet."""
+        """Read the documents that are not loaded yet."""
         new = sorted(set(document_keys) - self._sections.keys())
         if new:
             self._add(reading.outlines(self._connection, new))
@@ -69,13 +69,13 @@ class StoredTree:
                 sections.append(node)
 
     def load_nodes(self, node_ids: Iterable[str]) -> None:
-        """Reads the documents of these nodes."""
+        """Read the documents of these nodes."""
         new = [node_id for node_id in node_ids if node_id not in self._nodes]
         if new:
             self._add(reading.outlines_around(self._connection, new))
 
     def load_links(self, node_ids: Iterable[str]) -> None:
-        """Reads the documents of these nodes, and those that they link to: all in two looks."""
+        """Read the documents of these nodes and those that they link to, in two rounds of queries."""
         new = [node_id for node_id in node_ids if node_id not in self._links]
         if not new:
             return
@@ -88,55 +88,55 @@ class StoredTree:
             self._links[source_id].append(target_id)
 
     def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
-        """The nodes with their texts, by their ids; they need not be loaded, and are not kept."""
+        """Read the nodes with their texts, by their ids; they need not be loaded, and are not kept."""
         return {node.id: node for node in reading.nodes(self._connection, node_ids)}
 
     def sections(self, document_key: int) -> Sequence[OutlineNode]:
-        """The nodes of a loaded document that have lines, in document order."""
+        """Return the nodes of a loaded document that have lines, in document order."""
         return self._sections[document_key]
 
     def document_key(self, node_id: str) -> int:
-        """The document that a loaded node belongs to."""
+        """Return the key of the document that a loaded node belongs to."""
         return self._nodes[node_id].document_key
 
     def keys(self, node_ids: Sequence[str]) -> list[int]:
-        """The keys of the nodes, which need not be loaded."""
+        """Return the keys of the nodes, which need not be loaded."""
         keys = reading.keys_of_nodes(self._connection, node_ids)
         return [keys[node_id] for node_id in node_ids]
 
     def node(self, node_id: str) -> OutlineNode:
-        """A loaded node."""
+        """Return a loaded node."""
         return self._nodes[node_id]
 
     def holder(self, node_id: str) -> str:
-        """The node that is shown for a loaded one: itself, where it has text of its own."""
+        """Return the node that is shown for a loaded one: itself, where it has text of its own."""
         return self._nodes[node_id].holder_id or node_id
 
     def parent(self, node_id: str) -> OutlineNode | None:
-        """The node that contains it; None for a file."""
+        """Return the node that contains it; None for a file."""
         parent_id = self._nodes[node_id].parent_id
         return None if parent_id is None else self._nodes[parent_id]
 
     def children(self, node_id: str) -> Sequence[OutlineNode]:
-        """The nodes that it contains, in document order."""
+        """Return the nodes that it contains, in document order."""
         return self._families.get(node_id, ())
 
     def siblings(self, node_id: str, count: int | None = None) -> Sequence[OutlineNode]:
-        """The other children of its parent, nearest first, at most `count`; a file has none."""
+        """Return the other children of its parent, nearest first, at most `count`; a file has none."""
         parent_id = self._nodes[node_id].parent_id
         if parent_id is None:
             return ()
         return nearest_siblings(self._families[parent_id], self._places[node_id], count)
 
     def links(self, node_id: str) -> Sequence[OutlineNode]:
-        """The nodes that it links to, those that it contains first, then in the order of the links."""
+        """Return the nodes that it links to, those that it contains first, then in the order of the links."""
         self.load_links([node_id])
         linked = dict.fromkeys(self._links[node_id])
         below = [child.id for child in self.children(node_id) if child.id in linked]
         return [self._nodes[target] for target in dict.fromkeys([*below, *linked])]
 
     def backlinks(self, node_id: str) -> Sequence[OutlineNode]:
-        """The nodes that link to it, each once, by document and place."""
+        """Return the nodes that link to it, each once, by document and place."""
         sources = reading.link_sources(self._connection, node_id)
         self.load(key for _, key in sources)
         return [self.node(source_id) for source_id, _ in sources]
@@ -163,7 +163,7 @@ class OpenIndex:
 
     @contextmanager
     def view(self) -> Iterator["View"]:
-        """One consistent state, whatever a writer does meanwhile.
+        """Yield one consistent state, whatever a writer does meanwhile.
 
         Raises:
             SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
@@ -181,12 +181,12 @@ class OpenIndex:
             try:
                 yield self._view
             except SnapshotError:
-                # What has failed once is opened anew for the next question, which may find it mended.
+                # What has failed once is opened anew for the next question, which may find it repaired.
                 self._close_view()
                 raise
 
     def _follow(self) -> None:
-        """Opens the database anew when another one is in its place: an index may be moved away and made again."""
+        """Open the database anew when another one is in its place: an index may be moved away and made again."""
         now = self.store.identify()
         if now != self._identity:
             self._close_view()
@@ -195,7 +195,7 @@ class OpenIndex:
             self._connection, self._identity = connection, now
 
     def close(self) -> None:
-        """Closes the files."""
+        """Close the files."""
         self._close_view()
         self._connection.close()
 
@@ -230,7 +230,7 @@ class View:
         return self.state.embedded_share
 
     def within(self, scope: Scope) -> "View":
-        """The part of this state that a scope leaves.
+        """Return the part of this state that a scope leaves.
 
         Raises:
             ScopeError: it names what is not there.
@@ -238,7 +238,7 @@ class View:
         return replace(self, whole=self, part=find_part(self, scope))
 
     def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
-        """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
+        """Return (node key, score) of the sections with words of these weighted texts, best first; UsageError here."""
         raise UsageError("keyword: tsvector needs an index in PostgreSQL; leave keyword at bm25")
 
     @cached_property
@@ -252,13 +252,13 @@ class View:
         return self.whole.fields if self.whole is not None else reading.fields(self.connection)
 
     def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
-        """Which of the nodes may be found."""
+        """Return for each node whether it may be found."""
         if self.part is None:
             return [True] * len(node_ids)
         return self.part.holds(self.tree.keys(node_ids))
 
     def keep_allowed(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
-        """Those of the items that may be found."""
+        """Return the items that may be found."""
         return tuple(compress(items, self.are_allowed([item.node_id for item in items])))
 
     @cached_property
@@ -346,6 +346,6 @@ class View:
         return Snapshot(self.store.folder, self.number, self.state.manifest_hash)
 
     def close(self) -> None:
-        """Lets go of the snapshot, so that a writer may remove it."""
+        """Release the snapshot, so that a writer may remove it."""
         if "_snapshot" in self.__dict__:
             self._snapshot.close()

@@ -39,9 +39,9 @@ class ExpandedQuery:
     follow_up: FollowUp | None = None  # none where the question stands alone
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
-    corrections: tuple[Correction, ...] = ()  # what was mended in it
+    corrections: tuple[Correction, ...] = ()  # the typos that were corrected in it
     half_typed: str = ""  # as it was typed, where its last word may be half typed
-    mends: bool = False  # whether it is still to be mended
+    mends: bool = False  # whether its typos are still to be corrected
 
 
 # A question and its filters
@@ -65,7 +65,7 @@ _BEFORE_CODE = frozenset("=:({[,<>+")  # behind these a quotation mark opens a t
 
 
 def clean_question(question: str, recorder: Recorder) -> str:
-    """The question without what is no text; what is cut is noted.
+    """Return the question with control characters as spaces, trimmed and cut to MAX_QUESTION_CHARS, which is noted.
 
     Raises:
         QuestionError: nothing is left.
@@ -81,7 +81,7 @@ def clean_question(question: str, recorder: Recorder) -> str:
 def read_question(request: AskRequest, recorder: Recorder, *, mends: bool) -> ExpandedQuery:
     """Return what is searched for, and where, by the question's filters and the scope of the request together.
 
-    With `mends`, `mend_question` is to mend its typing mistakes.
+    With `mends`, `mend_question` is to correct its typos.
 
     Raises:
         QuestionError: the question is empty, or has filters alone.
@@ -119,7 +119,7 @@ def split_filters(asked: str) -> tuple[str, Scope]:
 
 
 def mend_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
-    """Return a question with its typing mistakes mended by the words of the documents, where that is still to be done.
+    """Return a question with its typos corrected by the words of the documents, where that is still to be done.
 
     Its filters are not in it any more: a tag is meant as it is written.
     """
@@ -132,7 +132,7 @@ def mend_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
 
 
 def _read_filter(found: re.Match[str]) -> tuple[str, str]:
-    """The field of the scope, and the value."""
+    """Return the field of the scope that a filter sets, and its value; QuestionError for a `-` that has no meaning."""
     value = found["quoted1"] or found["quoted2"] or ""
     if found["name"]:
         value = found["name"] + (found["value1"] or found["value2"])
@@ -155,12 +155,12 @@ PASSAGE_KEYWORD_WEIGHT = 0.5  # in keyword search, where a passage has many word
 
 
 def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
-    """How rare the terms are in the documents, of those that stand there."""
+    """Return how rare each term is in the documents; without the terms that no document holds."""
     return {term: found.rarity for term, found in view.lexical.describe(terms).items() if found.documents}
 
 
 def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tuple[Query, ...]:
-    """The question first, then the texts of its expansion, with the weights that the profile gives them.
+    """Return the question, then the texts of its expansion, with the weights that the profile gives them.
 
     Each of the others weighs at most as much as the question; all of them together more.
     """
@@ -172,7 +172,7 @@ def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tupl
 
 
 def normalize_weights(queries: Sequence[Query]) -> tuple[Query, ...]:
-    """The queries, the question first, with weights that add up to 1 in each search; without those that have none."""
+    """Scale the weights of the queries to a sum of 1 in each search; queries without any weight are left out."""
     semantic = sum(query.semantic_weight for query in queries)
     keyword = sum(query.keyword_weight for query in queries)
     return tuple(
@@ -183,7 +183,7 @@ def normalize_weights(queries: Sequence[Query]) -> tuple[Query, ...]:
 
 
 def average_vectors(vectors: FloatMatrix, weights: Sequence[float]) -> FloatMatrix:
-    """The weighted mean of unit vectors, as a unit vector.
+    """Return the weighted mean of unit vectors, as a unit vector.
 
     Args:
         vectors: (n, d) float32, the question's first.
@@ -198,7 +198,7 @@ def average_vectors(vectors: FloatMatrix, weights: Sequence[float]) -> FloatMatr
 
 
 def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, float]:
-    """How much each word counts: the sum, over its occurrences, of the weights of their texts.
+    """Return how much each word counts: the sum, over its occurrences, of the weights of their texts.
 
     Args:
         texts: the words of each, from `tokenize`, and its weight.
@@ -226,7 +226,7 @@ class EncodedQueries:
         return float(self.known**TRUST_POWER)
 
     def select(self, are_kept: Sequence[bool]) -> "EncodedQueries":
-        """Without the rows of the other queries; the question's is always kept."""
+        """Return the queries without the rows of those that are not kept; the question's has to be kept."""
         return replace(self, vectors=self.vectors[list(are_kept)])
 
 

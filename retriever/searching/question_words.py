@@ -23,7 +23,7 @@ Word = tuple[str, ...]
 # One as it was typed, with them.
 TypedWord = tuple[str, Word]
 
-MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a slip of costs 0.1 ms
+MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a typo of costs 0.1 ms
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key stand in many folders
 MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 
@@ -48,12 +48,12 @@ _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
-    """The words of a question as they were typed, in its order, each with its terms: all together are `tokenize`'s."""
+    """Cut a question into its words as typed, in its order, each with its terms: together they are `tokenize`'s."""
     return tuple((typed, tuple(tokenize(typed, languages))) for typed in question.split())
 
 
 def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
-    """The words of a question, each once, in its order; stop words, single letters and single digits are left out.
+    """Return the words of a question, each once, in its order, without stop words, single letters and single digits.
 
     In a script without spaces each pair of neighbouring characters is a word.
     """
@@ -81,9 +81,9 @@ def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
 
 
 def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], spellings: "Spellings") -> float:
-    """Which share of the question, by the rarity of its words, is words that some section holds, 0 to 1.
+    """Return the share of the question, by the rarity of its words, that is words which some section holds, 0 to 1.
 
-    A slip or another form of a word that a section holds counts as held; so does an identifier of which some section
+    A typo or another form of a word that a section holds counts as held; so does an identifier of which some section
     holds a part of three letters, or of as many as the identifier has (`3.13`).
 
     Args:
@@ -107,7 +107,7 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
 
 
 def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...] = ()) -> float:
-    """Which share of the pairs of words that follow each other stand together in one of these sections, 0 to 1.
+    """Return the share of pairs of successive words that stand together in one of these sections, 0 to 1.
 
     Together: one right after the other, as in the question, but for stop words; in one paragraph, one code block, or
     one title with those above it. In either order, or with a term between them, twice as many random words are together

@@ -56,7 +56,7 @@ class Part:
     """Why there are none, as a sentence; empty where there are some."""
 
     def holds(self, node_keys: Sequence[int]) -> list[bool]:
-        """Which of the nodes are left."""
+        """Return for each node whether it is left."""
         found: list[bool] = np.isin(node_keys, self.node_keys).tolist()
         return found
 
@@ -143,7 +143,7 @@ def list_values(fields: Fields, key: str) -> list[str]:
 
 
 def find_part(view: "View", scope: Scope) -> Part:
-    """The part of an index that meets every field of a scope.
+    """Return the part of an index that meets every field of a scope.
 
     Raises:
         ScopeError: a folder, a tag or a field is not there, or a day is none.
@@ -179,7 +179,7 @@ def leave_nothing(met: str, reason: str) -> Part:
 
 
 def read_filters(view: "View", scope: Scope) -> Iterator[tuple[str, set[int]]]:
-    """(a filter as a question writes it, the keys of the documents that meet it) of what a scope asks of documents."""
+    """Yield (a filter as a question writes it, the keys of the documents that meet it) for each filter on documents."""
     connection, documents = view.connection, view.documents
     everything = {document.key for document in documents}
     if scope.folders:
@@ -202,7 +202,7 @@ def read_filters(view: "View", scope: Scope) -> Iterator[tuple[str, set[int]]]:
 
 
 def find_folder(connection: Connection, term: str, name: str, documents: Sequence[ScopedDocument]) -> set[int]:
-    """The documents in a folder, or the one of a file's name: by a path, by the end of one, by a path on the disk."""
+    """Return the documents in a folder, or of a file name: given as a path, the end of one, or a path on the disk."""
     wanted = name.replace("\\", "/").removeprefix("./").strip("/").casefold()
 
     def find(is_there: Callable[[str], bool]) -> set[int]:
@@ -229,18 +229,18 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
 
 
 def tag_and_above(tag: str) -> tuple[str, ...]:
-    """`area/part` and `area`, case folded."""
+    """Return a tag and those above it, case folded: `area/part` and `area`."""
     parts = fold_tag(tag).split("/")
     return tuple("/".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
 def fold_tag(name: str) -> str:
-    """A tag as it is compared."""
+    """Return a tag in the form in which tags are compared."""
     return name.removeprefix("#").strip("/").casefold()
 
 
 def find_tag(term: str, name: str, fields: Fields) -> set[int]:
-    """The documents with a tag, or one below it; raises where none has it."""
+    """Return the documents with a tag, or one below it; ScopeError where none has it."""
     wanted = fold_tag(name)
     found = {
         key for key, own in fields.items() for field, tag in own if field == "tags" and wanted in tag_and_above(tag)
@@ -252,7 +252,7 @@ def find_tag(term: str, name: str, fields: Fields) -> set[int]:
 
 
 def find_field(condition: str, fields: Fields) -> set[int]:
-    """The documents whose front matter has `status=draft`, or `status`; raises where none has that key, or value."""
+    """Return the documents whose front matter has `status=draft`, or `status`; ScopeError without that key or value."""
     name, sign, given = condition.partition("=")
     key, wanted, term = name.strip().lower(), " ".join(given.split()), f"where:{condition}"
     held = [(document, own.casefold()) for document, pairs in fields.items() for known, own in pairs if known == key]
@@ -273,7 +273,7 @@ def find_field(condition: str, fields: Fields) -> set[int]:
 
 
 def read_days(term: str, given: str) -> tuple[str, str]:
-    """The first and the last day of what `since` and `until` name, as `2024-05-01`."""
+    """Return the first and the last day of what `since` and `until` name, as `2024-05-01`; ScopeError for no day."""
     wanted = given.strip().lower()
     if ago := _AGO.fullmatch({"today": "0d", "yesterday": "1d"}.get(wanted, wanted)):
         with suppress(OverflowError):
@@ -285,7 +285,7 @@ def read_days(term: str, given: str) -> tuple[str, str]:
 
 
 def _parse_day(text: str) -> tuple[str, str] | None:
-    """The first and the last day of a year, a month or a day."""
+    """Return the first and the last day of a year, a month or a day; None for any other text."""
     found = _DAY.fullmatch(text)
     if found is None:
         return None
@@ -301,7 +301,7 @@ def _parse_day(text: str) -> tuple[str, str] | None:
 
 
 def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
-    """The sections that hold a word in any of its forms; of `keys`, those that hold several words word for word."""
+    """Return the sections that hold a word in any of its forms; of several words, those of `keys` with the phrase."""
     terms = tokenize(word)
     if not terms or any(sign.isspace() for sign in word):
         return find_phrase(view, word, keys)
@@ -309,7 +309,7 @@ def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
 
 
 def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
-    """Those of the sections that hold a phrase in their text, title or other names, but for case, markup and breaks."""
+    """Return the sections of `keys` that hold a phrase in text, title or front matter, whatever case and markup."""
     words = _normalize(phrase).split()
     first, *others = map(re.escape, words)
     # Words end where the phrase ends; in a script without spaces nothing says where.

@@ -46,7 +46,7 @@ class SemanticResult:
 
 
 def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query], profile: Profile) -> SemanticResult:
-    """The sections of the chunks nearest to the mean of all texts; the evidence of each is its score beside the best.
+    """Rank the sections of the chunks nearest to the mean of all texts; evidence is a score's share of the best.
 
     Args:
         view: the index.
@@ -116,7 +116,7 @@ class KeywordResult:
 
 
 def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:
-    """The sections that share words with the queries, by BM25 or `ts_rank_cd`, with what of the queries each covers.
+    """Rank the sections that share words with the queries, by BM25 or `ts_rank_cd`, and measure what each covers.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
     several queries, the sum by their weights. Its evidence falls faster: half of a question's words is less than half
@@ -191,7 +191,7 @@ def search_words(
 
 
 def rank_recency(view: View, rankings: Sequence[Ranking]) -> Ranking:
-    """The sections that the rankings hold, by how new they are.
+    """Rank the sections that the rankings hold by how new they are.
 
     The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted
     from the newest of the sections that are compared, not from the clock: the same index gives the same answer on any
@@ -204,7 +204,7 @@ def rank_recency(view: View, rankings: Sequence[Ranking]) -> Ranking:
 
 
 def decay_by_age(dates: Sequence[float | None]) -> list[float]:
-    """For each date 0.5 ** (age / half-life): 1 for the newest, 0.5 for one that is a half-life older; 0 to 1.
+    """Return 0.5 ** (age / half-life) of each date: 1 for the newest, 0.5 for one a half-life older; 0 to 1.
 
     Args:
         dates: seconds, from any moment; None, when the time was too young to be kept, is as new as the newest.
@@ -218,7 +218,7 @@ def decay_by_age(dates: Sequence[float | None]) -> list[float]:
 
 
 def weigh_evidence(items: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
-    """The items, each with its score beside the best one's as its evidence."""
+    """Return the items, each with its score's share of the best one as its evidence."""
     best = max((item.score for item in items), default=0.0)
     if best <= 0:
         return items
@@ -229,7 +229,7 @@ def weigh_evidence(items: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
 
 
 def penalize_boilerplate(items: Iterable[Ranked], shares: Mapping[str, float], most: float) -> tuple[Ranked, ...]:
-    """The items in their new order: sections of link lists and logs lose up to `most` of a score that is above 0.
+    """Lower scores above 0 of sections of link lists and logs by up to the share `most`, and sort the items anew.
 
     Args:
         items: sections.

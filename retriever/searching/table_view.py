@@ -36,7 +36,7 @@ class TableView(View):
         return TableSpellings(self.connection)
 
     def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
-        """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
+        """Return (node key, score) of the sections that hold words of these weighted texts, best first."""
         part = [] if self.part is None else [self.part.node_keys.tolist()]
         query = SEARCH_TSVECTOR % ("AND node_key = ANY(?)" if part else "")
         scores: dict[int, float] = {}
