@@ -52,7 +52,7 @@ def model_folder(name: str) -> Path:
 
 @lru_cache(maxsize=2)
 def _bundled(settings: EncoderSettings) -> Encoder:
-    """The model that comes with the program, once for the whole process: it takes 50 MB; its files do not change."""
+    """Return the bundled model, one for the whole process: it takes 50 MB, and its files do not change."""
     from retriever.embedding.onnx import OnnxEncoder
 
     return OnnxEncoder(settings=settings)
@@ -81,7 +81,7 @@ def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
 
 
 def measure_known_text(encoder: Encoder, text: str, *, in_english: bool = True) -> float:
-    """Which share of a text the encoder knows, 0 to 1 (`Tokens.measure_known`); 1 where its vocabulary is not here."""
+    """Return the share of a text that the encoder knows, 0 to 1 (`Tokens.measure_known`); 1 without its vocabulary."""
     # Asked by name, as for its tokens: to look at a remote one's properties would call its server.
     own: Callable[..., float] | None = getattr(encoder, "measure_known", None)
     return own(text, in_english=in_english) if own else 1.0

@@ -134,7 +134,7 @@ class Tokens:
         return self._tokenizer.token_to_id(word) is not None
 
     def measure_known(self, text: str, *, in_english: bool = True) -> float:
-        """Which share of a text the model knows, 0 to 1: of its pieces, those in a script that it has been taught.
+        """Return the share of a text that the model knows, 0 to 1: of its pieces, those in a script it was taught.
 
         A piece that stands for what is unknown counts as often as it has letters: one stands for a whole line of Thai.
         1 for a text in Latin letters that may be English, and for a model whose pieces are bytes.
@@ -226,7 +226,7 @@ def _content_of(file: Path) -> str:
 
 
 def readable(text: str) -> str:
-    """Half of a surrogate pair is no character and cannot be tokenised (a file name may hold one): U+FFFD instead."""
+    """Return the text with U+FFFD for lone surrogates, which cannot be tokenized (a file name may hold one)."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
@@ -279,7 +279,7 @@ class TokenEncoder(ABC):
         return self._embed(read, are_questions=False)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """As `encode_documents`, but of a longer question the first `max_tokens` tokens are read: see `unread_tokens`.
+        """Do as `encode_documents`, but of a longer question read only `max_tokens` tokens: see `unread_tokens`.
 
         Raises:
             EncoderError: the model cannot be used.
@@ -318,7 +318,7 @@ def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
 
 
 def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix:
-    """As `unit_rows`, for whatever an encoder gave: its callers believe none.
+    """Do as `unit_rows` for the output of any encoder, and check the length of the vectors.
 
     Raises:
         EncoderError: as there, and for vectors of another length than the encoder says.

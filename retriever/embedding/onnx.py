@@ -195,7 +195,7 @@ def usable_cores() -> int:
 
 
 def onnx_errors() -> tuple[type[Exception], ...]:
-    """ONNX Runtime's errors, which have no common base but Exception."""
+    """Return ONNX Runtime's errors, which have no common base but Exception."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return (

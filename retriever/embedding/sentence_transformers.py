@@ -29,7 +29,7 @@ class SentenceTransformersEncoder(TokenEncoder):
     """
 
     def __init__(self, settings: EncoderSettings) -> None:
-        """Finds the model's files; they are loaded when they are first needed.
+        """Find the model's files; they are loaded when they are first needed.
 
         Raises:
             EncoderError: the model is not on this machine.
@@ -90,7 +90,7 @@ class SentenceTransformersEncoder(TokenEncoder):
         return unit_rows(rows, len(texts), self._settings.model)
 
     def _tokenizer_content(self) -> str:
-        """The tokenizer as tokenizer.json would have it, which not every model ships."""
+        """Return the tokenizer as tokenizer.json would have it, which not every model ships."""
         # Chunks are cut by counts of tokens, thousands a second: only a fast tokenizer gives them.
         backend = getattr(self._model.tokenizer, "backend_tokenizer", None)
         if backend is None:
@@ -100,13 +100,13 @@ class SentenceTransformersEncoder(TokenEncoder):
 
 
 def own_prefixes(model: "SentenceTransformer") -> Prefixes:
-    """What the model itself asks for."""
+    """Return the prefixes that the model itself asks for."""
     document = next((model.prompts[name] for name in _DOCUMENT_PROMPTS if model.prompts.get(name)), "")
     return Prefixes(model.prompts.get("query") or "", document)
 
 
 def find_model_folder(name: str, owner: str = "sentence-transformers") -> Path:
-    """The folder of that name, else where the cache of Hugging Face has the model of that name, by default `owner`'s.
+    """Return the folder of that name, else that of the model in Hugging Face's cache, by default `owner`'s.
 
     Raises:
         EncoderError: the model is not on this machine.
@@ -125,7 +125,7 @@ def find_model_folder(name: str, owner: str = "sentence-transformers") -> Path:
 
 
 def _files_sha256(folder: Path) -> str:
-    """Over the names and contents of the folder's files; hidden ones and those that only people read are left out."""
+    """Return the hash of the folder's file names and contents, without hidden files and those for people alone."""
     lines = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)

@@ -59,13 +59,13 @@ class ExactIndex:
         return self._keys
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
-        """The same vectors, of which only those of these rows are found."""
+        """Return an index of the same vectors that finds only those of these rows."""
         part = copy(self)
         part._rows = np.flatnonzero(rows)
         return part
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        """The nearest chunks of each row of `queries`, in their order; `limit` of each, or all if there are fewer.
+        """Return the chunks nearest to each row of `queries`, nearest first; `limit` each, or all if fewer.
 
         Raises:
             EncoderError: a row is no vector of this index.
@@ -94,7 +94,7 @@ class ExactIndex:
 
 
 def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
-    """ValueError for a `limit` below 1; EncoderError for a row of another length, or with an odd number."""
+    """Raise ValueError for a `limit` below 1; EncoderError for a row of another length, or with non-finite numbers."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     if queries.ndim != 2 or queries.shape[1] != dimension:
@@ -215,7 +215,7 @@ class VectorIndex:
         return self._manifest.count
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        """As `ExactIndex.search`; at 100,000 vectors of real text it misses about one in a thousand.
+        """Do as `ExactIndex.search`; at 100,000 vectors of real text it misses about one in a thousand.
 
         Raises:
             SnapshotError: the vectors are damaged.

@@ -149,7 +149,7 @@ class Store(ABC):
 
     @abstractmethod
     def erase(self, connection: Connection) -> bool:
-        """Empty the files where deleted rows still stand; return False where a reader prevents it.
+        """Remove what the files still hold of deleted rows; return False where a reader prevents it.
 
         Args:
             connection: of the one writer, outside of a transaction.

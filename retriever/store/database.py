@@ -72,7 +72,7 @@ class Connection(Protocol):
         """Return many values as the one parameter that stands for `reading.GIVEN`."""
 
     def find_damage(self) -> Iterator[str]:
-        """Say what of the database's own pages and tables is damaged, a clause each; what is in a row is believed."""
+        """Yield what is damaged of the database's own pages and tables, as clauses; values in rows are not checked."""
 
     def close(self) -> None:
         """Let go of the database."""
@@ -143,7 +143,7 @@ def copy_into(source: sqlite3.Connection, path: Path) -> None:
 
 
 def make_schema(connection: sqlite3.Connection) -> None:
-    """Makes the tables of an empty database, all or none."""
+    """Make the tables of an empty database, all or none."""
     numbers = f"PRAGMA application_id = {OWNER};\nPRAGMA user_version = {INDEX_FORMAT};"
     connection.executescript(f"BEGIN IMMEDIATE;\n{read_schema()}\n{numbers}\nCOMMIT;")
 
@@ -179,7 +179,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
-    """Refuses an index that another version made, another program's tables, and an empty database."""
+    """Refuse an index that another version made, another program's tables, and an empty database."""
     if _is_empty(connection):
         raise NoIndexError(f"the index {folder} is empty", hint=CommandHint(f"index FOLDER --index {folder}"))
     (found,) = connection.execute("PRAGMA user_version").fetchone()
@@ -231,14 +231,14 @@ def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[Non
 
 @contextmanager
 def read_transaction(connection: Connection) -> Iterator[None]:
-    """Everything read inside is one state, whatever a writer does meanwhile."""
+    """Let everything read inside see one state, whatever a writer does meanwhile."""
     with transaction(connection, "DEFERRED"):
         yield
 
 
 @contextmanager
 def translate_sqlite_errors(folder: Path) -> Iterator[None]:
-    """sqlite3's exceptions leave as ours, and so do those of what it holds: texts in UTF-8, lists in JSON."""
+    """Turn errors of sqlite3, and of what it holds (texts in UTF-8, lists in JSON), into those of this program."""
     try:
         yield
     except sqlite3.Error as error:
@@ -255,7 +255,7 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
 
 
 def make_damage_error(place: object, what: object) -> IndexDamagedError:
-    """Say that the rows of an index cannot be believed; `place` is its store or its folder."""
+    """Return the error for an index whose rows cannot be relied on; `place` is its store or its folder."""
     repair = CommandHint(f"doctor --repair --index {shlex.quote(str(place))}")
     return IndexDamagedError(f"{place}/{FILE_NAME} is damaged ({what})", hint=repair)
 

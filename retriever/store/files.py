@@ -31,7 +31,7 @@ _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """The OSError of a write below `folder` becomes a StorageError that says what to do about it."""
+    """Turn the OSError of a write below `folder` into a StorageError that says what to do about it."""
     try:
         yield
     except OSError as error:
@@ -45,7 +45,7 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Makes a folder, and those above it that are missing, for this user alone, whatever the umask."""
+    """Make a folder, and those above it that are missing, for this user alone, whatever the umask."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
@@ -53,7 +53,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def find_cache_file(name: str) -> Path | None:
-    """The program's file or folder of this name in the user's cache folder; None for a user without one."""
+    """Return the path of this name in the program's folder of the user's cache; None for a user without one."""
     try:
         folder = user_cache_path("hybrid-retrieve", appauthor=False)
     except RuntimeError:
@@ -62,7 +62,7 @@ def find_cache_file(name: str) -> Path | None:
 
 
 def absolute(path: str | Path) -> Path:
-    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
+    """Return the path without `~`, links and `..`. Raises UsageError when it is no path."""
     try:
         own = Path(path)  # a file may be called `~.md`
         return (own.expanduser() if own.parts[:1] == ("~",) else own).resolve()
@@ -71,12 +71,12 @@ def absolute(path: str | Path) -> Path:
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a folder is there that this user may look at."""
+    """Return whether a folder is there that this user may look at."""
     return os.path.isdir(path)  # noqa: PTH112 - Path's raises where a folder above may not be entered
 
 
 def measure_folder(folder: Path) -> int:
-    """Bytes of all files in it."""
+    """Return the bytes of all files in a folder and below."""
     size = 0
     for place, _, names in os.walk(folder):  # which passes over folders that a writer removes meanwhile: rglob does not
         for name in names:
@@ -105,7 +105,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Brings a file, or the names in a folder, to the disk."""
+    """Write a file, or the names in a folder, through to the disk."""
     if os.name == "nt" and path.is_dir():
         return  # Windows syncs folders by itself
     descriptor = os.open(path, os.O_RDONLY)
@@ -123,7 +123,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Lets go of what is open."""
+        """Release what is open."""
 
     def __enter__(self) -> Self:
         return self
@@ -199,7 +199,7 @@ def _is_file(path: Path) -> bool:
 
 @contextmanager
 def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
-    """Only one process writes to an index, whose folder is made."""
+    """Let only one process write to an index, whose folder is made; IndexLockedError after `wait_s` seconds."""
     from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
 
     lock = FileLock(index / LOCK_NAME, mode=0o600)
@@ -223,7 +223,7 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
 
 
 def share_snapshot(snapshot: Path) -> FileIO:
-    """Marks a snapshot as being read until the file is closed; FileNotFoundError when it is gone."""
+    """Mark a snapshot as being read until the file is closed; FileNotFoundError when it is gone."""
     file = FileIO(open_regular(snapshot / READERS_NAME), "r")
     if not _flock(file, shared=True):
         file.close()
@@ -241,7 +241,7 @@ def is_read(snapshot: Path) -> bool:
 
 
 def _flock(file: FileIO, *, shared: bool) -> bool:
-    """Takes the lock if it is free. Windows has no flock, and does not remove what is open."""
+    """Take the lock if it is free, and return whether it was. Windows has no flock, and does not remove open files."""
     try:
         import fcntl
     except ModuleNotFoundError:

@@ -101,7 +101,7 @@ class PostgresConnection:
         return list(values)
 
     def find_damage(self) -> Iterator[str]:
-        """Say nothing: PostgreSQL looks after its own pages."""
+        """Yield nothing: PostgreSQL checks its own pages."""
         yield from ()
 
     def commit(self) -> None:
@@ -296,7 +296,7 @@ UNREACHABLE = (
 
 @contextmanager
 def translate_errors(address: DatabaseUrl) -> Iterator[None]:
-    """Psycopg's exceptions leave as ours."""
+    """Turn Psycopg's exceptions into those of this program."""
     try:
         yield
     except Exception as error:
@@ -306,7 +306,7 @@ def translate_errors(address: DatabaseUrl) -> Iterator[None]:
 
 
 def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
-    """What is said of an error of psycopg, and what to do."""
+    """Return the error that says what an exception of psycopg means, and what to do."""
     from psycopg import OperationalError
 
     said, state = " ".join(str(error).split()), getattr(error, "sqlstate", None) or ""
@@ -329,6 +329,6 @@ def suggest_init(address: DatabaseUrl) -> CommandHint:
 
 
 def explain_rights(address: DatabaseUrl, said: str) -> StorageError:
-    """Say that a role lacks rights."""
+    """Return the error for a role that lacks rights."""
     hint = "use a role with the rights, or have them granted: docs/guide/team.md"
     return StorageError(f"this role may not do that in {address}: {said}", hint=hint)

@@ -108,7 +108,7 @@ _LINK_TARGETS = (
 
 
 def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
-    """The rows of a query with GIVEN as its last parameter."""
+    """Return the rows of a query with GIVEN as its last parameter."""
     listed = [value if isinstance(value, str) else int(value) for value in values]  # numpy's integers are no JSON
     return connection.execute(query, (*before, connection.pack_list(listed)))
 
@@ -158,12 +158,12 @@ def meta(connection: Connection, key: str) -> str | None:
 
 
 def snapshot_number(connection: Connection) -> int:
-    """The snapshot in force; 0 before the first."""
+    """Return the number of the snapshot in force; 0 before the first."""
     return int(meta(connection, "snapshot") or 0)
 
 
 def manifest_hash(connection: Connection) -> str:
-    """What tells the folder of the snapshot in force from any other; empty before the first."""
+    """Return what tells the folder of the snapshot in force from any other; empty before the first."""
     return meta(connection, "manifest_hash") or ""
 
 
@@ -173,7 +173,7 @@ def index_settings(connection: Connection) -> dict[str, object]:
 
 
 def folders(connection: Connection) -> tuple[StoredFolder, ...]:
-    """The indexed folders, in the order in which they came."""
+    """Return the indexed folders, in the order in which they were added."""
     rows = connection.execute(
         "SELECT folder_key, folders.path, prefix, forgotten.path FROM folders LEFT JOIN forgotten USING (folder_key)"
         " ORDER BY folder_key, forgotten.path"
@@ -185,7 +185,7 @@ def folders(connection: Connection) -> tuple[StoredFolder, ...]:
 
 
 def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
-    """The documents of a folder by path, in the order of the paths."""
+    """Return the documents of a folder by path, in the order of the paths."""
     rows = connection.execute(f"{_DOCUMENTS} WHERE folder_key = ? ORDER BY path", (folder_key,))
     return {row[1]: StoredDocument._make(row) for row in rows}
 
@@ -195,7 +195,7 @@ def document_count(connection: Connection) -> int:
 
 
 def unreadable(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
-    """Files of a folder that could not be read, by path, with what they looked like then."""
+    """Return the files of a folder that could not be read, by path, with what they looked like then."""
     rows = connection.execute(
         "SELECT 0, path, size, mtime_ns, '', ctime_ns, inode FROM skipped"
         " WHERE folder_key = ? AND size IS NOT NULL ORDER BY path",
@@ -205,7 +205,7 @@ def unreadable(connection: Connection, folder_key: int) -> dict[str, StoredDocum
 
 
 def prefixes(connection: Connection) -> dict[int, str]:
-    """Document keys to the prefixes of their nodes' ids, by folder and path."""
+    """Map document keys to the prefixes of their nodes' ids, in the order of folder and path."""
     query = "SELECT document_key, prefix FROM documents JOIN folders USING (folder_key)"
     return dict(connection.execute(f"{query} ORDER BY folder_key, documents.path"))
 
@@ -235,29 +235,29 @@ def chunk_counts(connection: Connection) -> dict[int, int]:
 
 
 def nodes_of_documents(connection: Connection, document_keys: Iterable[int]) -> Iterator[StoredNode]:
-    """All nodes of these documents, document by document, in document order."""
+    """Return all nodes of these documents, document by document, in document order."""
     query = f"{_NODES} WHERE document_key {GIVEN} ORDER BY document_key, node_key"
     return map(_read_node, select(connection, query, document_keys))
 
 
 def outlines(connection: Connection, document_keys: Iterable[int]) -> Iterator[OutlineNode]:
-    """As `nodes_of_documents`, without what is written in them: a seventh of the time."""
+    """Do as `nodes_of_documents`, without the texts: in a seventh of the time."""
     return map(_read_outline, select(connection, _OUTLINES % f"document_key {GIVEN}", document_keys))
 
 
 def outlines_around(connection: Connection, node_ids: Iterable[str]) -> Iterator[OutlineNode]:
-    """As `outlines`, of the documents that these nodes are of; ids that are not there are left out."""
+    """Do as `outlines` for the documents that these nodes are in; ids that are not there are left out."""
     own = f"document_key IN (SELECT document_key FROM nodes WHERE node_id {GIVEN})"
     return map(_read_outline, select(connection, _OUTLINES % own, node_ids))
 
 
 def nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[Node]:
-    """The nodes of these ids, in any order; ids that are not there are left out."""
+    """Return the nodes of these ids, in any order; ids that are not there are left out."""
     return (stored.node for stored in map(_read_node, select(connection, f"{_NODES} WHERE node_id {GIVEN}", node_ids)))
 
 
 def rankable_nodes(connection: Connection, node_keys: Iterable[int] | None = None) -> Iterator[StoredNode]:
-    """The nodes that have lines of their own, by key: all of them, or those of these keys."""
+    """Return the nodes that have lines of their own, by key: all of them, or those of these keys."""
     query = f"{_NODES} WHERE first_line IS NOT NULL"
     if node_keys is None:
         return map(_read_node, connection.execute(f"{query} ORDER BY node_key"))
@@ -265,7 +265,7 @@ def rankable_nodes(connection: Connection, node_keys: Iterable[int] | None = Non
 
 
 def bodies(connection: Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, str]]:
-    """(node key, document key, title, text without front matter) of these nodes, by key: no more than a scan needs."""
+    """Yield (node key, document key, title, text without front matter) of these nodes, by key, as a scan needs."""
     query = f"SELECT node_key, document_key, title, text, front_matter_lines FROM nodes WHERE node_key {GIVEN}"
     for node_key, document_key, title, text, lines in select(connection, f"{query} ORDER BY node_key", node_keys):
         pieces = text.split("\n", lines)
@@ -284,7 +284,7 @@ def count_documents(connection: Connection, node_keys: Iterable[int]) -> int:
 
 
 def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, tuple[str, float]]:
-    """Node keys to the id of the node that a search shows for each, and how much of a list of links or a log it is."""
+    """Map node keys to the id that a search shows, and how much of a list of links or a log the document is, 0 to 1."""
     query = "SELECT node_key, coalesce(holder_id, node_id), boilerplate FROM nodes JOIN documents USING (document_key)"
     return {
         key: (shown, share) for key, shown, share in select(connection, f"{query} WHERE node_key {GIVEN}", node_keys)
@@ -292,7 +292,7 @@ def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, t
 
 
 def nodes_named(connection: Connection, name: str, other: str, limit: int) -> list[tuple[str, int]]:
-    """(id that a search shows, how many titles stand above) of the nodes with a name, the highest headings first.
+    """Return (id that a search shows, how many titles are above) of the nodes with a name, highest headings first.
 
     Without those of which there is nothing to show: empty files. Where none has the name, those with the other one.
     """
@@ -306,7 +306,7 @@ def nodes_named(connection: Connection, name: str, other: str, limit: int) -> li
 
 
 def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[str, str, str]]:
-    """(id that a search shows, name, title) of the nodes whose name has this part, letters alone; shortest first."""
+    """Return (id that a search shows, name, title) of nodes whose name has this part, but terms; shortest first."""
     rows = connection.execute(
         "SELECT coalesce(holder_id, node_id), name, title FROM names JOIN nodes USING (node_key) WHERE name LIKE ?"
         " AND name NOT LIKE ':%' AND (first_line IS NOT NULL OR holder_id IS NOT NULL)"
@@ -317,7 +317,7 @@ def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[st
 
 
 def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
-    """Node ids to title and own text; ids that are not there are left out."""
+    """Map node ids to title and own text; ids that are not there are left out."""
     query = f"SELECT node_id, title || ? || text FROM nodes WHERE node_id {GIVEN}"
     return dict(select(connection, query, node_ids, "\n"))
 
@@ -327,12 +327,12 @@ def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, 
 
 
 def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterable[tuple[str, str, int]]:
-    """(source id, target id, the target's document key) of each working link of these nodes, in their order."""
+    """Return (source id, target id, the target's document key) of each working link of these nodes, in their order."""
     return select(connection, _LINK_TARGETS % GIVEN, node_ids)
 
 
 def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
-    """All chunks of these nodes, in the order of the text."""
+    """Return all chunks of these nodes, in the order of the text."""
     return map(
         read_chunk,
         select(connection, _CHUNKS % f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})", node_ids),
@@ -365,7 +365,7 @@ def read_chunk(row: tuple[Any, ...]) -> StoredChunk:
 
 
 def link_sources(connection: Connection, node_id: str) -> list[tuple[str, int]]:
-    """(node id, document key) of each node that links to this one, each once, by document and place."""
+    """Return (node id, document key) of each node that links to this one, each once, by document and place."""
     rows = connection.execute(
         "SELECT node_id, document_key FROM nodes WHERE node_id <> ?"
         " AND node_key IN (SELECT source_key FROM links WHERE target_id = ?) ORDER BY document_key, node_key",
@@ -375,7 +375,7 @@ def link_sources(connection: Connection, node_id: str) -> list[tuple[str, int]]:
 
 
 def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, str], str]:
-    """(kind, path, anchor) as a document writes its links -> the node that each leads to; broken ones are left out."""
+    """Map (kind, path, anchor), as a document writes its links, to the node it leads to; without broken links."""
     rows = connection.execute(
         "SELECT links.kind, target_path, target_anchor, target_id FROM nodes JOIN links ON source_key = node_key"
         " WHERE document_key = ? AND target_id IS NOT NULL",
@@ -388,20 +388,20 @@ def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, 
 
 
 def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """What was left out, as ids are written, and why."""
+    """Return (id of a file or folder, why it was left out), in the order of folders and paths."""
     query = "SELECT prefix || skipped.path, reason FROM skipped JOIN folders USING (folder_key)"
     return tuple(connection.execute(f"{query} ORDER BY folder_key, skipped.path"))
 
 
 def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """Ids of documents, and what of each is not as it should be."""
+    """Return (id of a document, what of it is not as it should be), in the order of folders and paths."""
     query = "SELECT prefix || documents.path, warnings FROM documents JOIN folders USING (folder_key)"
     rows = connection.execute(f"{query} WHERE warnings <> '[]' ORDER BY folder_key, documents.path")
     return tuple((path, warning) for path, warnings in rows for warning in json.loads(warnings))
 
 
 def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...]:
-    """(id of the document, line, target as written, why) of each link that leads nowhere, by path and line."""
+    """Return (id of the document, line, target as written, why) of each link that leads nowhere, by path and line."""
     rows = connection.execute(
         "SELECT prefix || documents.path, line, target_path, target_anchor, problem FROM links"
         " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) JOIN folders USING (folder_key)"
@@ -414,7 +414,7 @@ def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...
 
 
 def fields(connection: Connection, document_keys: Iterable[int] | None = None) -> dict[int, list[tuple[str, str]]]:
-    """Document keys to (key, value) of their front matter and tags, in its order; of all documents when None.
+    """Map document keys to (key, value) of front matter and tags, in their order; of all documents when None.
 
     Documents without any are left out.
     """
@@ -429,7 +429,7 @@ def fields(connection: Connection, document_keys: Iterable[int] | None = None) -
 
 
 def dates(connection: Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
-    """Node ids to when each one's document was written, in seconds since 1970: as it says itself, or its file's time.
+    """Map node ids to when the document was written, in seconds since 1970: as it says itself, or its file's time.
 
     None: it says nothing, and its file's time could not be trusted when it was read.
     """

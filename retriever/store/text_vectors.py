@@ -22,7 +22,7 @@ class PackedVector(bytes):
 
 
 def pack_vectors(matrix: FloatMatrix) -> Iterator[PackedVector]:
-    """Each row of (n, d), none of zeros, as d whole numbers of a byte."""
+    """Yield each row of (n, d), none of zeros, as d whole numbers of a byte, -127 to 127."""
     whole = np.rint(matrix * (LARGEST / np.abs(matrix).max(axis=1, keepdims=True, initial=0))).astype(np.int8)
     return (PackedVector(row.tobytes()) for row in whole)
 
@@ -43,7 +43,7 @@ def join_vectors(packed: Iterable[bytes], length: int) -> WholeMatrix:
 
 
 def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
-    """(n, d) float32, unit rows; errors as `join_vectors`."""
+    """Return the vectors as (n, d) float32, unit rows; errors as `join_vectors`."""
     matrix = join_vectors(packed, len(packed[0]) if packed else 0).astype(np.float32)
     matrix /= np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, np.newaxis]
     return matrix
@@ -101,17 +101,17 @@ def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix) -> list[Nea
 
 
 def pending_count(connection: Connection) -> int:
-    """How many texts are still to be embedded."""
+    """Return how many texts are still to be embedded."""
     return int(connection.execute("SELECT count(*) FROM pending").fetchone()[0])
 
 
 def pending_texts(connection: Connection, limit: int) -> dict[bytes, str]:
-    """Some of the texts that are still to be embedded, by hash, in the order of the documents."""
+    """Return at most `limit` of the texts still to be embedded, by hash, in the order of the documents."""
     return dict(connection.execute("SELECT text_hash, text FROM pending ORDER BY rowid LIMIT ?", (limit,)))
 
 
 def dimension(connection: Connection, fingerprint: str) -> int | None:
-    """The length of the vectors; None where there is none."""
+    """Return the length of the vectors; None where there is none."""
     row = connection.execute("SELECT vector FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)).fetchone()
     return len(row[0]) if row else None
 
@@ -119,7 +119,7 @@ def dimension(connection: Connection, fingerprint: str) -> int | None:
 def chunk_vectors(
     connection: Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
 ) -> tuple[list[int], list[str], FloatMatrix]:
-    """Keys, node ids and unit vectors (n, d) of the chunks whose vector is there, by key; of all when None."""
+    """Return keys, node ids and unit vectors (n, d) of the chunks that have a vector, by key; all when None."""
     if chunk_keys is None:
         return _as_matrix(connection.execute(_VECTORS % "true", (fingerprint,)))
     return _as_matrix(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))
@@ -128,7 +128,7 @@ def chunk_vectors(
 def vectors_of_nodes(
     connection: Connection, fingerprint: str, node_ids: Iterable[str]
 ) -> tuple[list[int], list[str], FloatMatrix]:
-    """As `chunk_vectors`, of the chunks of these nodes."""
+    """Do as `chunk_vectors` for the chunks of these nodes."""
     of_nodes = f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})"
     return _as_matrix(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
 

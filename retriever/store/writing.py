@@ -24,12 +24,12 @@ NODE_BITS, CHUNK_BITS = 20, 16
 
 
 def text_hash(text: str) -> bytes:
-    """What names a text's vector: 16 bytes."""
+    """Return the 16 bytes that name a text's vector."""
     return blake2b(text.encode("utf-8"), digest_size=16).digest()
 
 
 def set_meta(connection: Connection, key: str, value: str) -> None:
-    """A value that the index keeps about itself; the same once more writes nothing, and waits for no disk."""
+    """Set a value that the index keeps about itself; the same value again writes nothing, and waits for no disk."""
     connection.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
         " WHERE meta.value <> excluded.value",
@@ -43,7 +43,7 @@ def add_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
 
 
 def set_place(connection: Connection, folder: StoredFolder) -> None:
-    """Where a folder is, and its prefix: with another one, the ids of its nodes begin with that."""
+    """Set where a folder is, and its prefix: where that is another one, the ids of its nodes are changed too."""
     (old,) = connection.execute("SELECT prefix FROM folders WHERE folder_key = ?", (folder.key,)).fetchone()
     row = (folder.path, folder.prefix, folder.key)
     connection.execute("UPDATE folders SET path = ?, prefix = ? WHERE folder_key = ?", row)
@@ -72,7 +72,7 @@ def put_document(
     document: "Document",
     names: Mapping[str, Iterable[str]],
 ) -> int:
-    """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
+    """Write a document with its nodes and its links, not yet resolved; return its key (`stat` has none yet)."""
     from pageindex.document import find_holders
 
     share = boilerplate([placed.node for placed in document.nodes])
@@ -114,7 +114,7 @@ NODE_COLUMNS = (
 
 
 def describe_node(node: "Node") -> tuple[object, ...]:
-    """The values of NODE_COLUMNS."""
+    """Return the values of NODE_COLUMNS."""
     first, last = (node.span.first, node.span.last) if node.span else (None, None)
     breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
     place = (node.id, node.kind.value, node.level, node.title, breadcrumb, first, last)
@@ -122,7 +122,7 @@ def describe_node(node: "Node") -> tuple[object, ...]:
 
 
 def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:
-    """Chunks of some nodes, all of each."""
+    """Write the chunks of some nodes, which must be all chunks of each."""
     node_keys = keys_of_nodes(connection, {chunk.node_id for chunk in chunks})
     places, rows = Counter[int](), []
     for chunk in chunks:
@@ -135,7 +135,7 @@ def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:
 
 
 def remove_documents(connection: Connection, document_keys: Sequence[int]) -> None:
-    """The documents with their nodes, links and chunks; vectors stay, for the text may come back."""
+    """Remove documents with their nodes, links and chunks; vectors stay, for the text may come back."""
     # A cluster has chunks by text, where they do not go with their nodes.
     chunks = "DELETE FROM chunks WHERE node_key IN (SELECT node_key FROM nodes WHERE document_key = ?)"
     for statement in (chunks, "DELETE FROM documents WHERE document_key = ?"):
@@ -143,14 +143,14 @@ def remove_documents(connection: Connection, document_keys: Sequence[int]) -> No
 
 
 def remove_folder(connection: Connection, folder_key: int) -> None:
-    """A folder that is no longer in the index, with its documents."""
+    """Remove a folder from the index, with its documents."""
     rows = connection.execute("SELECT document_key FROM documents WHERE folder_key = ?", (folder_key,)).fetchall()
     remove_documents(connection, [key for (key,) in rows])
     connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder_key,))
 
 
 def set_stat(connection: Connection, stats: Iterable[StoredDocument]) -> None:
-    """New times and inodes of documents whose content is what it was."""
+    """Set new times and inodes of documents whose content is unchanged."""
     connection.executemany(
         "UPDATE documents SET mtime_ns = ?, ctime_ns = ?, inode = ? WHERE document_key = ?",
         ((stat.mtime_ns, stat.ctime_ns, stat.inode, stat.key) for stat in stats),
@@ -164,7 +164,7 @@ def set_skipped(
     skipped: Iterable[Skipped],
     same: Collection[str],
 ) -> None:
-    """What of a folder could not be read, in place of what was noted before, but for files that are the `same`."""
+    """Replace the notes on what of a folder could not be read, but keep those of the paths in `same`."""
     rows: dict[str, tuple[object, ...]] = {
         item.path: (folder_key, item.path, item.size, item.mtime_ns, item.ctime_ns, item.inode, reason)
         for item, reason in unreadable
@@ -181,7 +181,7 @@ def set_skipped(
 
 
 def set_link_targets(connection: Connection, folder: StoredFolder) -> None:
-    """Decides anew where the links of a folder's documents lead: any change may have made or broken one."""
+    """Resolve all links of a folder's documents anew: any change may have made or broken one."""
     # 40 ms with what they import, when something has changed.
     from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
 
@@ -210,7 +210,7 @@ def set_link_targets(connection: Connection, folder: StoredFolder) -> None:
 
 
 def put_vectors(connection: Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:
-    """Vectors (n, d) by the hashes of their texts; those that are there already stay as they are."""
+    """Write vectors (n, d) under the hashes of their texts; those that are there already stay as they are."""
     rows = ((fingerprint, key, packed) for key, packed in zip(hashes, pack_vectors(matrix), strict=True))
     connection.executemany(
         "INSERT INTO vectors (fingerprint, text_hash, vector) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows
@@ -218,7 +218,7 @@ def put_vectors(connection: Connection, fingerprint: str, hashes: Sequence[bytes
 
 
 def put_pending(connection: Connection, texts: Mapping[bytes, str]) -> None:
-    """Adds texts that are to be embedded, by hash."""
+    """Add texts that are to be embedded, by hash."""
     connection.executemany("INSERT INTO pending (text_hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING", texts.items())
 
 
@@ -229,7 +229,7 @@ def take_pending(connection: Connection, hashes: Sequence[bytes]) -> set[bytes]:
 
 
 def remove_stale_pending(connection: Connection, fingerprint: str) -> None:
-    """Takes out texts that no chunk has any more, and those that have a vector."""
+    """Remove pending texts that no chunk has any more, and those that have a vector."""
     connection.execute(
         "DELETE FROM pending WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
         " OR EXISTS (SELECT 1 FROM vectors WHERE fingerprint = ? AND vectors.text_hash = pending.text_hash)",
@@ -238,5 +238,5 @@ def remove_stale_pending(connection: Connection, fingerprint: str) -> None:
 
 
 def remove_other_models(connection: Connection, fingerprint: str) -> None:
-    """Removes what other models than this one made of the texts."""
+    """Remove the vectors of all other models."""
     connection.execute("DELETE FROM vectors WHERE fingerprint <> ?", (fingerprint,))
