@@ -84,7 +84,7 @@ class ContextSection:
         return self.text.split("\n")[span.first - self.span.first : span.last - self.span.first + 1]
 
     def quote_chunks(self, count: int) -> "list[Quotation]":
-        """Its first chunks, as one quotation where they touch; the section whole when these are all of them."""
+        """Return its first `count` chunks, joined where they touch; the whole section when these are all."""
         if count >= len(self.chunk_spans) > 0:
             return [Quotation(self, self.span)]
         joined: list[Span] = []

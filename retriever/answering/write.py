@@ -95,7 +95,7 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
 
 
 def max_tokens(sentences: int) -> int:
-    """Of an answer with so many sentences."""
+    """Return how many tokens an answer of this many sentences may have."""
     return 20 + SENTENCE_TOKENS * sentences
 
 

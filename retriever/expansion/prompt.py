@@ -73,7 +73,7 @@ class Grounding:
     terms: tuple[str, ...] = ()  # the words that stand in most titles, the most frequent first
 
     def lines(self) -> Iterator[Mapping[str, object]]:
-        """As data, one object a line; what is empty is left out."""
+        """Yield the grounding as data, one object a line; what is empty is left out."""
         if self.titles:
             yield {"titles_of_the_documents": self.titles}
         if self.terms:
@@ -101,7 +101,7 @@ def count_terms(titles: Iterable[str]) -> tuple[str, ...]:
 
 
 def _as_texts(value: object) -> list[str]:
-    """Models write one text where a list is asked for, and null where there is nothing."""
+    """Return the texts as a list: models write one text where a list is asked for, and null for nothing."""
     listed = value if isinstance(value, list) else [value]
     return [text for text in listed if isinstance(text, str)]
 

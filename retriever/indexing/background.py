@@ -36,7 +36,7 @@ class Background:
     chunks: int  # how many were searched
 
     def z_score(self, cosine: float) -> float:
-        """How far a cosine is above what they find, in deviations; an affine change of all cosines leaves it as is."""
+        """Return how far a cosine is above `best`, in deviations; an affine change of all cosines leaves it as is."""
         return (cosine - self.best) / self.deviation
 
 
@@ -103,7 +103,7 @@ def load_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
 
 
 def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":
-    """The cosines of the questions with (n, d) unit rows."""
+    """Measure the cosines of the questions with (n, d) unit rows."""
     # Sums and maxima, not the median: those of several folders add up to those of all, without their vectors.
     parts = (chunks[start : start + CHUNKS_AT_ONCE] for start in range(0, len(chunks), CHUNKS_AT_ONCE))
     cosines = [(questions @ part.T).astype("float64") for part in parts]
@@ -113,7 +113,7 @@ def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: st
 
 
 def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
-    """The background of all of these, which are of one encoder."""
+    """Return the background of all of these, which are of one encoder; None without chunks or deviation."""
     chunks = sum(part.chunks for part in parts)
     if not chunks:
         return None

@@ -77,7 +77,7 @@ ReadDocument: TypeAlias = tuple[FolderChanges, StoredDocument, DocumentText]
 
 
 def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
-    """The listing of each folder that somebody named, by path; DocumentsError for one without documents."""
+    """List the files of each folder that the caller named, by path; DocumentsError for one without documents."""
     listings = {str(folder): list_documents(folder, settings) for folder in folders}
     for folder, listing in listings.items():
         if not listing.files:
@@ -87,7 +87,7 @@ def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[st
 
 
 def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
-    """The folders of an index, each of several with a prefix: its name, with as much above it as tells it apart.
+    """Return the folders of an index, each of several with a prefix: the end of its path that tells it apart.
 
     One alone has none. A prefix stays when other folders come or go, for it is in the ids of nodes.
     """
@@ -109,7 +109,7 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
 
 
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
-    """The documents of a folder with their sizes and times: milliseconds for thousands of files."""
+    """List the documents of a folder with their sizes and times: milliseconds for thousands of files."""
     try:
         return list_files(folder, CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes))
     except CorpusError as error:
@@ -117,7 +117,7 @@ def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
 
 
 def list_known_folder(folder: StoredFolder, known: Sized, settings: DocumentSettings) -> Listing:
-    """The same of an indexed folder; DocumentsError too where none of its documents is left: a drive is not mounted."""
+    """Do as `list_documents` for an indexed folder; DocumentsError too when it is empty now: a drive is not mounted."""
     listing = list_documents(Path(folder.path), settings)
     if known and not listing.files:
         raise DocumentsError(f"{folder.path} holds no documents any more (is a drive not mounted?)")
@@ -180,7 +180,7 @@ def read_changes(changes: Sequence[FolderChanges], max_file_bytes: int, progress
 
 
 def describe_file(key: int, file: SourceFile, digest: str) -> StoredDocument:
-    """The file as the index keeps it."""
+    """Return the file as the index keeps it."""
     is_young = file.ctime_ns > time.time_ns() - YOUNG_NS
     ctime_ns = UNTRUSTED if is_young else file.ctime_ns
     return StoredDocument(key, file.path, file.size, file.mtime_ns, digest, ctime_ns, file.inode)

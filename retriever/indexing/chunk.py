@@ -23,7 +23,7 @@ class TokenCounter:
     special: int  # the special tokens: what `count` says of an empty text
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text; of a text too long to count, one more than the limit."""
+        """Count the tokens of each text; of a text too long to count, one more than the limit."""
         longest = self.limit * 16  # no prose has more characters a token, so that no count is of more than a page
         counts = iter(self.count([text for text in texts if len(text) <= longest]))
         return [next(counts) - self.special if len(text) <= longest else self.limit + 1 for text in texts]
@@ -52,7 +52,7 @@ class ChunkPlan:
 
 
 def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettings) -> list[tuple[Chunk, ...]]:
-    """The chunks of each node; no two have one id.
+    """Cut each node into chunks; no two have one id.
 
     A node's chunks together hold every character of its body that is not blank, but for the definitions of its links
     (`[label]: target`). The `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the
@@ -88,7 +88,7 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
 
 
 def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
-    """The titles and the blocks of each node, measured; all texts are counted in a few calls."""
+    """Return the titles and the blocks of each node, measured; all texts are counted in a few calls."""
     titles = [" > ".join(filter(None, (*node.breadcrumb, "" if node.is_part else node.title))) for node in nodes]
     title_tokens = tokens.lengths(titles)
     plans: list[ChunkPlan] = []
@@ -118,7 +118,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
 
 
 def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, int]:
-    """The titles in half of a chunk, with "…" for the outermost ones that are left out, and their tokens."""
+    """Return the titles in half of a chunk, with "…" for the outermost ones that are left out, and their tokens."""
     shorter = [" > ".join(["…", *titles[first:]]) for first in range(1, len(titles))]
     length = min(len(titles[-1]), tokens.limit * 16)
     while length:
@@ -131,7 +131,7 @@ def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, in
 
 
 def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[ChunkPiece]]:
-    """Pieces that stand side by side in chunks of up to `target` tokens; without pieces, one chunk, of the heading."""
+    """Put neighboring pieces into chunks of up to `target` tokens; without pieces, one chunk, of the heading."""
     target = min(target, plan.room)
     runs: list[list[ChunkPiece]] = []
     length = 0
@@ -147,7 +147,7 @@ def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[ChunkP
 
 
 def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[ChunkPiece]:
-    """The pieces in order, split until each has room in a chunk; blank ones are left out."""
+    """Yield the pieces in order, split until each has room in a chunk; blank ones are left out."""
     todo = list(reversed(plan.pieces))
     while todo:
         piece = todo.pop()
@@ -169,7 +169,7 @@ def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[ChunkPiece]:
 
 
 def build_chunks(plan: ChunkPlan, runs: Iterable[Sequence[ChunkPiece]]) -> Iterator[Chunk]:
-    """A chunk of each run of pieces; the first begins with the node's heading, and is that alone without pieces."""
+    """Yield a chunk for each run of pieces; the first begins with the node's heading, or is that alone."""
     body = plan.body
     starts = line_starts(body)
     above = body_line(plan.node) - 1
@@ -195,7 +195,7 @@ def body_line(node: Node) -> int:
 
 
 def strip_blank_lines(text: str) -> str:
-    """The text without blank lines at its ends; the indentation of its first line is kept."""
+    """Return the text without blank lines at its ends; the indentation of its first line is kept."""
     first = len(text) - len(text.lstrip())
     return text[text.rfind("\n", 0, first) + 1 :].rstrip()
 
@@ -217,7 +217,7 @@ _PLACES = {
 
 
 def split(text: str, piece: ChunkPiece) -> list[ChunkPiece]:
-    """The piece in two parts or more, not yet measured, at the coarsest places that its kind allows."""
+    """Split a piece into two parts or more, not yet measured, at the coarsest places that its kind allows."""
     # A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
     # has no such place, at a finer one, in the end between two words or inside one.
     inside = text[piece.start : piece.end]

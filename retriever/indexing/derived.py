@@ -3,7 +3,7 @@
 A snapshot is a folder that is derived from index.sqlite and never changed once it is in force:
 
     snapshot-17/lexical/         BM25, always
-    snapshot-17/spellings/       words as they are written, to mend slips by
+    snapshot-17/spellings/       words as they are written, to correct typos by
     snapshot-17/manifest.json    sizes of the files of these two, and how many sections they have
     snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot whose vectors these are
 
@@ -143,12 +143,12 @@ class SearchedText:
 
     @property
     def written(self) -> str:
-        """All of it, to tell words from slips by."""
+        """All of it, to tell words from typos by."""
         return "\n".join((self.text, *map(" ".join, self.properties)))
 
 
 def read_texts(connection: Connection, documents: Sequence[int] | None = None) -> dict[int, SearchedText]:
-    """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
+    """Read what is searched of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
     The front matter is no text: the file's other names, its tags and properties are read with its first node that has
     text.
@@ -176,12 +176,12 @@ def read_texts(connection: Connection, documents: Sequence[int] | None = None) -
 
 
 def find_reader(nodes: Sequence[Stored]) -> Stored:
-    """The node of a document that is searched by its other names and tags: the first with text, else the first."""
+    """Return the node of a document that its other names and tags belong to: the first with text, else the first."""
     return next((node for node in nodes if node.holder_id is None), nodes[0])
 
 
 def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PROGRESS) -> dict[int, list[str]]:
-    """What BM25 reads of each node; a term that no text gives says its language, unless that is English."""
+    """Return what BM25 reads of each node; a term that no text gives says its language, unless that is English."""
     tokens = {}
     progress.start("words", len(texts), "sections")
     for done, (key, item) in enumerate(texts.items(), start=1):
@@ -243,7 +243,7 @@ class Snapshot:
         return self._vectors
 
     def close(self) -> None:
-        """Lets the snapshot be removed once it is out of force."""
+        """Let the snapshot be removed once it is out of force."""
         if self._vectors is not None:
             self._vectors.close()
         self._lock.close()
@@ -254,17 +254,17 @@ def locate_snapshot(index: Path, number: int) -> Path:
 
 
 def read_number(part: Path) -> int:
-    """The number of the snapshot that a folder is in."""
+    """Return the number of the snapshot that a folder is in."""
     return int(part.parent.name.rpartition("-")[2])
 
 
 def hash_manifest(folder: Path) -> str:
-    """The SHA-256 of a snapshot's manifest, which names the snapshot."""
+    """Return the SHA-256 of a snapshot's manifest, which names the snapshot."""
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
 def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
-    """The spellings and the postings of all sections."""
+    """Build the spellings and the postings of all sections."""
     texts = read_texts(connection)
     progress.start("spellings", 1, "steps")
     build_spellings(folder / "spellings", {key: item.written for key, item in texts.items()})
@@ -283,7 +283,7 @@ def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
 
 
 def settle(folder: Path) -> None:
-    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask."""
+    """Write a folder through to the disk, for this user alone: ChromaDB and numpy obey the umask."""
     with writing_to(folder):
         for path in folder.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)

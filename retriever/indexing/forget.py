@@ -81,7 +81,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
 
 
 def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
-    """What was forgotten, each with how to take it back."""
+    """Yield (id of what was forgotten, how to take it back)."""
     for folder in reading.folders(connection):
         for path in folder.forgotten:
             yield Target(folder, path).name, "forgotten, and kept out; `forget --undo` takes it back"
@@ -97,7 +97,7 @@ def open_existing(request: IndexRequest) -> Iterator[Connection]:
 
 
 def find_target(connection: Connection, reference: str) -> Target:
-    """What a reference names: an id with the name of its folder, a path in a folder, or as the current folder sees it.
+    """Find what a reference names: an id with its folder's name, a path in a folder, or one from the current folder.
 
     Raises:
         UsageError: it names nothing that is known, or two places.
@@ -126,7 +126,7 @@ def find_target(connection: Connection, reference: str) -> Target:
 
 
 def list_known(connection: Connection, folder: StoredFolder) -> set[str]:
-    """The paths in a folder that are indexed, could not be read, or are forgotten."""
+    """Return the paths in a folder that are indexed, could not be read, or are forgotten."""
     unreadable, documents = reading.unreadable(connection, folder.key), reading.documents(connection, folder.key)
     return {*documents, *unreadable, *folder.forgotten}
 

@@ -66,13 +66,13 @@ class IndexRequest:
 
 
 def matches_config(connection: Connection, request: IndexRequest) -> bool:
-    """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
+    """Return whether an index was made with the settings of a request: if not, an update makes all of it anew."""
     remembered = request.remembered
     return all(reading.meta(connection, key) == remembered[key] for key in ("index_config", "documents"))
 
 
 def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[StoredFolder, str]]:
-    """The indexed folders that hold a path as the current folder sees it, and the path in each; "" for a whole one."""
+    """Yield each indexed folder that holds a path as the current folder sees it, and the path in it ("" for all)."""
     place = absolute(path)
     for folder in folders:
         if place.is_relative_to(folder.path):
@@ -121,18 +121,18 @@ class FolderAccess:
 
     @classmethod
     def of(cls, store: Store, settings: DocumentSettings) -> "FolderAccess":
-        """As it is now; another process may name a folder meanwhile."""
+        """Return the access as it is now; another process may name a folder meanwhile."""
         options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
         return cls(frozenset(read_named_folders(store)), options)
 
 
 def explain_refusal(folder: str) -> str:
-    """What is said of a folder that nobody named."""
+    """Return the message for a folder that the user has not named."""
     return f"{folder} is not looked at until you name it with --docs"
 
 
 def home_folder() -> Path:
-    """Where this user's indexes are; UsageError without a home folder."""
+    """Return the folder of this user's indexes; UsageError without a home folder."""
     try:
         data = user_data_path("hybrid-retrieve", appauthor=False)
     except RuntimeError:
@@ -143,7 +143,7 @@ def home_folder() -> Path:
 
 
 def is_own(store: Store) -> bool:
-    """Whether an index is in the user's data folder, where nobody else puts one."""
+    """Return whether an index is in the user's data folder, where nobody else puts one."""
     try:
         return store.folder.parent == home_folder()  # a database is in no folder
     except UsageError:
@@ -151,7 +151,7 @@ def is_own(store: Store) -> bool:
 
 
 def named_file(store: Store) -> Path:
-    """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
+    """Return the file beside the indexes, not in them, that holds which folders of an index this user has named."""
     return home_folder().with_name("folders") / f"{sha256(os.fsencode(str(store))).hexdigest()}.json"
 
 
@@ -201,7 +201,7 @@ def forget_named(store: Store) -> None:
 
 
 def trust_settings(store: Store, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an index remembers; it says which files are documents once a folder was named for it."""
+    """Return the settings that an index remembers, those of documents only once a folder was named for it."""
     is_trusted = bool(read_named_folders(store))
     return {key: value for key, value in settings.items() if is_trusted or key != "documents"}
 
@@ -217,7 +217,7 @@ def check_folders(folders: Sequence[Path]) -> None:
 
 
 def holds_home(folder: Path) -> bool:
-    """Whether it is the user's home folder, or one that holds it."""
+    """Return whether it is the user's home folder, or one that holds it."""
     try:
         return Path.home().resolve().is_relative_to(folder)
     except (RuntimeError, OSError):

@@ -100,7 +100,7 @@ def make_report(
     embedded: int,
     started: float,
 ) -> IndexReport:
-    """What a run did that began at this moment of `time.perf_counter()`."""
+    """Report what a run did that began at `started`, a moment of `time.perf_counter()`."""
     counts = reading.counts(connection)
     lost = {(change.folder.path, item.path) for change in changes for item, _ in change.unreadable}
     new = [(change.folder.path, file.path) for change in changes for file in change.new]
@@ -126,7 +126,7 @@ def make_report(
 def find_changes(
     connection: Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
 ) -> list[FolderChanges]:
-    """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew.
+    """Find what changed in the folders of the index and the new ones, whose key is 0; everything, if made anew.
 
     Raises:
         UsageError: a folder holds one that the index has already: its sections would be found twice.
@@ -225,7 +225,7 @@ def write_documents(
 
 
 def parse_file(folder: StoredFolder, path: str, text: DocumentText) -> Document:
-    """The document at this path, with what was noticed when it was read."""
+    """Parse the document at this path, and add the warnings from reading it."""
     document = parse_document(path, text.text, folder.prefix)
     return replace(document, warnings=(*text.warnings, *document.warnings)) if text.warnings else document
 
@@ -258,7 +258,7 @@ TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption lose
 
 
 def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
-    """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one."""
+    """Cut sections into chunks of the encoder's length; without one, of the bundled model's."""
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)

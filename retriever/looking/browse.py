@@ -39,7 +39,7 @@ class Excerpt(Cited):
 
 
 def load_tree(connection: Connection) -> DocumentTree:
-    """Every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
+    """Load every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
     tree = DocumentTree()
     rows = connection.execute(
         "SELECT node_id, parent_id, prefix, documents.path, kind, nodes.title, level, first_line, last_line"
@@ -54,7 +54,7 @@ def load_tree(connection: Connection) -> DocumentTree:
 
 
 def load_tree_at(connection: Connection, reference: str) -> tuple[DocumentTree, str | None]:
-    """The tree, and the id of the node that a reference names: None, for all of it, where that is empty.
+    """Load the tree; return it and the id of the node that a reference names: None, for all of it, if empty.
 
     Raises:
         UnknownReferenceError: there is no such node.
@@ -65,7 +65,7 @@ def load_tree_at(connection: Connection, reference: str) -> tuple[DocumentTree, 
 
 
 def read_nodes(connection: Connection, reference: str, depth: int | None) -> tuple[Node, ...]:
-    """The nodes at and below the one that a reference names, with their texts; raises as `load_tree_at`."""
+    """Read the nodes at and below the one that a reference names, with their texts; raises as `load_tree_at`."""
     tree, top = load_tree_at(connection, reference)
     found = list(tree.walk(top, depth))
     stored = {node.id: node for node in reading.nodes(connection, (node.id for node in found))}
@@ -73,7 +73,7 @@ def read_nodes(connection: Connection, reference: str, depth: int | None) -> tup
 
 
 def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -> Excerpt:
-    """The lines that a reference names; UsageError when there is no such node, path or line.
+    """Read the lines that a reference names; UsageError when there is no such node, path or line.
 
     Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
     absolute, or relative to an indexed folder or to the current one. What else it may be, `references` tells.
@@ -200,7 +200,7 @@ def find_similar(
     same_file: bool = False,
     how: VectorChoice = "exact",
 ) -> SimilarSections:
-    """The sections that are nearest in meaning, as `Retriever.similar` has them; `access` and `how` are of its profile.
+    """Find the sections nearest in meaning, as `Retriever.similar`; `access` and `how` are of its profile.
 
     Raises:
         UsageError: there is no such section or file, it has no text, or the index has no vectors.
@@ -251,7 +251,7 @@ def find_similar(
 
 
 def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int, how: VectorChoice) -> dict[str, float]:
-    """The cosine of each near section's mean with this one, -1 to 1."""
+    """Return the cosine of each near section's mean with this one, -1 to 1."""
     # The nearest chunks may be those that are left out, but these are not more than they have.
     more = len(vectors_of_nodes(view.connection, view.fingerprint, left_out)[1])
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, how)
@@ -271,7 +271,7 @@ def list_below(view: View, node_id: str) -> Iterator[str]:
 
 
 def average(matrix: FloatMatrix) -> FloatMatrix:
-    """(1, d) float32, a unit row: the mean of the rows."""
+    """Return the mean of the rows as (1, d) float32, a unit row."""
     mean = matrix.mean(axis=0, dtype=np.float64, keepdims=True)
     length = float(np.linalg.norm(mean))
     unit: FloatMatrix = (mean / (length or 1.0)).astype(np.float32)

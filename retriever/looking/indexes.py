@@ -187,7 +187,7 @@ def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
         raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
     if similar:
         return similar[0].store
-    if is_asked and known and "/" not in text and not store.folder.exists():  # a name, with a slip perhaps
+    if is_asked and known and "/" not in text and not store.folder.exists():  # a name, with a typo perhaps
         raise NoIndexError(f"there is no index {text}{suggest_among([index.name for index in known], text)}")
     return store
 
@@ -295,7 +295,7 @@ def _list_own() -> list[Store]:
 
 
 def name_index(docs: Sequence[Path]) -> str:
-    """The name of one folder, for people, and a digest of all of them; the same in any order."""
+    """Return the name of the first folder, for people, and a digest of all of them; the same in any order."""
     paths = sorted(map(str, docs))
     readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
     digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]

@@ -33,7 +33,7 @@ NEAR = 0.6  # how alike (difflib) a name is that is asked about
 
 
 def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
-    """The ids that a reference may mean: those of the first list that has any; several are several files of one name.
+    """Yield the ids that a reference may mean: those of the first list that has any; several are files of one name.
 
     It is an id that begins with a folder's name, else a path in any of the folders, else a path as the current folder
     sees it.
@@ -50,7 +50,7 @@ def list_ids(connection: Connection, reference: str) -> Iterator[list[str]]:
 
 
 def find_place(connection: Connection, reference: str) -> tuple[int, str, tuple[int, int] | None]:
-    """The document (its key), the id of the file or section that a reference names, and the lines that it ends in.
+    """Return the key of the document, the id of the file or section that a reference names, and the lines it names.
 
     Raises:
         UnknownReferenceError: there is no such file or section; it says which are called nearly so.
@@ -68,7 +68,7 @@ def find_place(connection: Connection, reference: str) -> tuple[int, str, tuple[
 
 
 def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]:
-    """As `find_place`, without the lines: of them, the section that holds the first.
+    """Do as `find_place`, without the lines: where there are some, the section that holds the first.
 
     Raises:
         UsageError: also where the file has no such line.
@@ -98,7 +98,7 @@ def _is_document(connection: Connection, node_id: str) -> bool:
 
 
 def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
-    """The lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
+    """Return the lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
     first, last = lines
     if not last_line:
         raise UsageError(f"{file.path} is empty")
@@ -109,17 +109,17 @@ def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
 
 
 def find_last_line(stored: Iterable[StoredNode]) -> int:
-    """The last line of a document, of its nodes; 0 of an empty one."""
+    """Return the last line of a document, from its nodes; 0 for an empty one."""
     return max((item.node.span.last for item in stored if item.node.span), default=0)
 
 
 def find_document_holder(stored: Iterable[StoredNode], line: int) -> Node:
-    """The section, or file, that holds a line of a document, of its nodes in their order."""
+    """Return the section, or file, that holds a line of a document, from its nodes in their order."""
     return next(item.node for item in stored if item.node.span and item.node.span.last >= line)
 
 
 def find_node(connection: Connection, tree: Container[str], reference: str) -> str:
-    """The id of the node of a tree that a reference names: a file, a section, or a folder.
+    """Return the id of the node of a tree that a reference names: a file, a section, or a folder.
 
     Raises:
         UnknownReferenceError: there is no such node.
@@ -137,12 +137,12 @@ def find_node(connection: Connection, tree: Container[str], reference: str) -> s
 
 
 def _is_name(reference: str) -> bool:
-    """Whether anything in an index may be called so."""
+    """Return whether anything in an index may be called so."""
     return bool(reference.strip()) and not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference)
 
 
 def find_exactly(connection: Connection, reference: str) -> tuple[int, str] | None:
-    """By id or path, or by a path and the slug of a heading."""
+    """Find a node by id or path, or by a path and the slug of a heading; None where there is none."""
     for ids in list_ids(connection, reference):
         keys = {node_id: key for node_id in ids if (key := reading.document_of_node(connection, node_id)) is not None}
         if keys:
@@ -159,7 +159,7 @@ def find_exactly(connection: Connection, reference: str) -> tuple[int, str] | No
 
 
 def only(reference: str, found: Sequence[str]) -> str:
-    """The one that was found.
+    """Return the one that was found.
 
     Raises:
         UsageError: there are several.
@@ -201,7 +201,7 @@ class SectionName:
 
 
 def document_names(connection: Connection) -> list[DocumentName]:
-    """What each document is called, by folder and path."""
+    """Return what each document is called, by folder and path."""
     rows = connection.execute(
         "SELECT document_key, prefix || documents.path, folders.path, documents.path, title, aliases"
         " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
@@ -213,7 +213,7 @@ def document_names(connection: Connection) -> list[DocumentName]:
 
 
 def section_names(connection: Connection, document_key: int | None = None) -> list[SectionName]:
-    """What the sections of one document are called, or of all; each document's in their order."""
+    """Return what the sections of one document are called, or of all; each document's in their order."""
     query = "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
     if document_key is None:
         rows = connection.execute(f"{query} ORDER BY document_key, node_key")
@@ -296,6 +296,6 @@ def match_heading(heading: str, sections: Sequence[SectionName]) -> list[Section
 
 
 def fold(name: str) -> str:
-    """A name without case, accents and repeated blanks."""
+    """Return a name without case, accents and repeated blanks."""
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(sign))
     return " ".join(plain.split())

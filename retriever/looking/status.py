@@ -40,7 +40,7 @@ class Watch:
         self._freshness = Freshness()
 
     def refresh(self, index: OpenIndex) -> Freshness:
-        """Looks, if the last look is not too young, and indexes what changed when that is little."""
+        """Look at the folders, unless the last look is recent, and index what changed when that is little."""
         if index.store.is_shared:
             return self._freshness
         if time.monotonic() - self._looked < self._profile.refresh_seconds:
@@ -94,7 +94,7 @@ def look_at_folders(view: View, settings: DocumentSettings) -> tuple[list[Folder
 
 
 def describe_state(view: View, freshness: Freshness) -> IndexState:
-    """What is searched, and how fresh it is."""
+    """Describe what is searched, and how fresh it is."""
     counts, named, folders = view.counts, read_named_folders(view.store), view.state.folders
     return IndexState(
         path=str(view.store),
@@ -207,7 +207,7 @@ class _Document:
 
 
 def read_overview(connection: Connection, named: Collection[str] | None = None) -> Overview:
-    """What is in an index.
+    """Read what is in an index.
 
     Args:
         connection: in a snapshot.
@@ -256,7 +256,7 @@ _SUMMARY = "SELECT summary FROM nodes WHERE document_key = ? AND summary NOT IN 
 
 
 def _read_about(connection: Connection, path: str, documents: list[_Document]) -> str:
-    """What the index page of a folder says first."""
+    """Return the summary of a folder's index page; empty without one."""
     pages = {one.stem: one.key for one in reversed(documents) if one.folder == path.removesuffix("/")}
     key = next((pages[name] for name in INDEX_PAGES if name in pages), None)
     row = connection.execute(_SUMMARY, (key,)).fetchone() if key is not None else None
@@ -276,7 +276,7 @@ def _find_best_titles(connection: Connection, documents: list[_Document]) -> tup
 
 
 def write_overview(overview: Overview, about: str = "") -> str:
-    """The overview as lines of Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
+    """Write the overview as Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
 
     Args:
         overview: of an index.

@@ -38,7 +38,7 @@ class OnnxReranker:
         self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`; EncoderError where the model cannot be used."""
+        """Do as `Reranker.score`; EncoderError where the model cannot be used."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         logits = []
         for candidate in candidates:
@@ -63,7 +63,7 @@ class EndpointReranker:
         self.most_tokens: int | None = None  # of a question and a text together; None: nothing was refused yet
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`; RerankerError."""
+        """Do as `Reranker.score`; RerankerError where the server does not answer."""
         texts = [readable(candidate.joined) for candidate in candidates]
         try:
             limits = self._server.limits(min(seconds or self._settings.seconds, self._settings.seconds))

@@ -73,7 +73,7 @@ class LlmReranker:
         self._make_nonce = make_nonce
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`. Those that the model cannot read stay behind the others, in their order."""
+        """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
         billions = self._generator.look_up().billions

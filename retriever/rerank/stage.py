@@ -49,7 +49,7 @@ class Reranker(Protocol):
 
 
 def rank_value(rank: int) -> float:
-    """1 / log2(1 + rank), from rank 1: the discount of DCG (Järvelin and Kekäläinen, TOIS 2002); .2 at 30."""
+    """Return 1 / log2(1 + rank), from rank 1: the discount of DCG (Järvelin and Kekäläinen, TOIS 2002); .2 at 30."""
     return 1.0 / log2(1 + rank)
 
 
@@ -129,7 +129,7 @@ def build_inputs(
 
 
 def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
-    """At most `max_chars` of the section, with the chunk in the middle as far as there is text on both sides."""
+    """Cut `max_chars` of the section, with the chunk in the middle as far as there is text on both sides."""
     # A model reads what matched, and not the beginning of a long section, where it may not stand.
     text, span = node.body, node.body_span
     if chunk is None or span is None:
@@ -173,14 +173,14 @@ def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tup
 
 
 def rescale_unread(candidates: Sequence[Candidate], first_rank: int, blend: float) -> tuple[Candidate, ...]:
-    """Candidates that no reranker read, from a fused rank on: of their score, only that of the fused order is left."""
+    """Rescale candidates that no reranker read, from a fused rank on: only the score of their fused rank is left."""
     return tuple(
         _rescale(candidate, blend * rank_value(rank)) for rank, candidate in enumerate(candidates, start=first_rank)
     )
 
 
 def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None = None) -> Candidate:
-    """With the reranker's evidence; the value of the fused rank is shared as the fused score was."""
+    """Return the candidate with the reranker's evidence; the value of its fused rank is shared as its score was."""
     total = sum(item.share for item in candidate.evidence)
     items = [replace(item, share=fused_value * item.share / total if total else 0.0) for item in candidate.evidence]
     if evidence is not None:

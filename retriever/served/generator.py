@@ -109,7 +109,7 @@ class Generator:
         return max(0, self._prompt_tokens(window, max_tokens) * LEAST_BYTES_PER_TOKEN - size(instructions))
 
     def write_planned(self, plan: Callable[[], Task[Written]]) -> Written:
-        """As `write`, for a task that is planned; once more where its server turns out to read less."""
+        """Do as `write` for a task that is planned; plan once more where its server turns out to read less."""
         try:
             return self.write(plan())
         except TaskTooLongError as error:

@@ -218,7 +218,7 @@ class OllamaServer(ModelServer):
     missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
-        """As `ModelServer.identity`, with the digest of the weights from the server's list of models."""
+        """Do as `ModelServer.identity`, with the digest of the weights from the server's list of models."""
         with self._client(limits) as client:
             return (self.kind, self.model, str(self._find(client).digest))
 
@@ -235,7 +235,7 @@ class OllamaServer(ModelServer):
             return client.embed(self.model, texts, truncate=False).embeddings
 
     def judge(self, instructions: str, material: str, limits: Limits) -> float:
-        """As `ModelServer.judge`; Ollama gives odds since 0.12.11."""
+        """Do as `ModelServer.judge`; Ollama gives odds since 0.12.11."""
         with self._client(limits) as client:
             request = self._make_request(instructions, material, num_predict=1)
             said = client.chat(**request, think=False, logprobs=True, top_logprobs=ODDS)
@@ -254,7 +254,7 @@ class OllamaServer(ModelServer):
         return self._make_info(name, context_length, size or "")
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
-        """As `ModelServer.stream`."""
+        """Do as `ModelServer.stream`."""
         options = {"num_predict": task.max_tokens + self.thought_tokens, "temperature": task.temperature, "seed": 7}
         with self._client(limits) as client:
             stream = client.chat(
@@ -361,7 +361,7 @@ class OpenAIServer(ModelServer):
         return scores
 
     def judge(self, instructions: str, material: str, limits: Limits) -> float:
-        """As `ModelServer.judge`."""
+        """Do as `ModelServer.judge`."""
         messages = make_messages(instructions, material)
         body = {"model": self.model, "messages": messages, "max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
         content = request_json(f"{self.url}/chat/completions", limits, body | UNTHINKING, self.key)
@@ -399,7 +399,7 @@ class OpenAIServer(ModelServer):
         return None
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
-        """As `ModelServer.stream`."""
+        """Do as `ModelServer.stream`."""
         max_tokens = task.max_tokens + self.thought_tokens
         body: dict[str, Any] = {
             "model": self.model,
