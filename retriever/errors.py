@@ -80,7 +80,7 @@ class CommandHint(str):
     lead: str
 
     def __new__(cls, arguments: str, lead: str = "run") -> Self:
-        """A string with the words before it."""
+        """Make a string with the words that come before it."""
         command = super().__new__(cls, arguments)
         command.lead = lead
         return command

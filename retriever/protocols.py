@@ -22,27 +22,27 @@ class Encoder(Protocol):
         """How many tokens of a text are read, special ones included; what follows them would be lost."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The length of each text in tokens, special ones included, without any cut."""
+        """Return the length of each text in tokens, special ones included, without any cut."""
 
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """(n, d) float32, unit rows, in the order of the texts.
+        """Return (n, d) float32, unit rows, in the order of the texts.
 
         Raises:
             EncoderError: the model cannot be loaded or reached, or gave something that is no vector.
         """
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """As `encode_documents`, for questions (some models want another prefix)."""
+        """Do as `encode_documents` for questions (some models want another prefix)."""
 
 
 class Progress(Protocol):
     """Told how far long work has come; its stages: `reading`, `words`, `embedding`, ..."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """A stage of `total` units begins."""
+        """Report that a stage of `total` units begins."""
 
     def advance(self, stage: str, done: int) -> None:
-        """`done` units of it are done by now."""
+        """Report that `done` of its units are done."""
 
     def finish(self, stage: str) -> None:
-        """It is over."""
+        """Report that it is over."""

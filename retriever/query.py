@@ -40,11 +40,11 @@ class Scope:
                 object.__setattr__(self, part.name, as_tuple(getattr(self, part.name)))
 
     def __bool__(self) -> bool:
-        """Whether it leaves anything out."""
+        """Return whether it leaves anything out."""
         return any(getattr(self, part.name) for part in fields(self))
 
     def __add__(self, other: "Scope") -> "Scope":
-        """What both allow; of two days to begin or to end with, `other`'s."""
+        """Return the filters of both; where both name a day to begin or to end with, `other`'s."""
         joined: dict[str, Any] = {}
         for part in fields(self):
             mine, theirs = getattr(self, part.name), getattr(other, part.name)
@@ -102,7 +102,7 @@ class Expansion:
         yield from (("passage", text) for text in self.passages)
 
     def with_texts(self, texts: Iterable[tuple[TextKind, str]]) -> "Expansion":
-        """The same expansion with other texts, given as `texts` gives them."""
+        """Return the same expansion with other texts, given as `texts` gives them."""
         listed = list(texts)
         return replace(
             self,

@@ -145,7 +145,7 @@ class Retriever(Closing):
         return writer.write(answer, plan, pieces, languages, on_sentence)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
-        """The drawn outline of all documents, or below a folder, file or section.
+        """Draw the outline of all documents, or below a folder, file or section.
 
         Args:
             reference: a node id or a path; empty for everything.
@@ -159,17 +159,17 @@ class Retriever(Closing):
             return tree.pretty(top, depth)
 
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
-        """What `tree` draws, as values: parents before their children, in document order."""
+        """Return what `tree` draws, as values: parents before their children, in document order."""
         with self.view() as view:
             return read_nodes(view.connection, self._own(reference), depth)
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
-        """Node ids of folders -> how many files are below each, and how many sections."""
+        """Map ids of folders to how many files are below each, and how many sections with lines of their own."""
         with self.view() as view:
             return load_tree(view.connection).count_folders()
 
     def read(self, reference: str) -> "Excerpt":
-        """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
+        """Read the text of a node id as indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
         Raises:
             UsageError: there is no such node, path or line.
@@ -178,7 +178,7 @@ class Retriever(Closing):
             return read_excerpt(view.connection, self._own(reference), self.access)
 
     def similar(self, reference: str, count: int = 10, *, same_file: bool = False) -> SimilarSections:
-        """The sections that are nearest in meaning to a section, with all below it, or to a file.
+        """Find the sections that are nearest in meaning to a section, with all below it, or to a file.
 
         Args:
             reference: a node id or a path.
@@ -194,7 +194,7 @@ class Retriever(Closing):
             )
 
     def status(self) -> "Status":
-        """What is indexed, which files changed since, and what is not as it should be."""
+        """Return what is indexed, which files changed since, and what is not as it should be."""
         with self.view() as view:
             return read_status(view, self.profile)
 
@@ -205,12 +205,12 @@ class Retriever(Closing):
 
     @contextlib.contextmanager
     def view(self) -> Iterator[View]:
-        """The index in one state, for as long as the block lasts; other threads wait meanwhile."""
+        """Yield the index in one state, for as long as the block lasts; other threads wait meanwhile."""
         with self._use() as index, index.view() as view:
             yield view
 
     def close(self) -> None:
-        """Closes the index; what is asked afterwards is a ClosedError."""
+        """Close the index; any later use raises ClosedError."""
         with self._lock:
             self._is_closed = True
             self._index.close()
@@ -225,7 +225,7 @@ class Retriever(Closing):
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[OpenIndex]:
-        """The open index, by one thread at a time."""
+        """Yield the open index, to one thread at a time."""
         with self._lock:
             if self._is_closed:
                 raise ClosedError(f"the retriever of {self.store} is closed; open another one")

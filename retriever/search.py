@@ -109,7 +109,7 @@ def read_units(
 
 
 def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tuple[View, SearchedScope | None]:
-    """What of the index may be found, and how much that is; a note says why it is nothing."""
+    """Return the part of the index that may be found, and how much that is; note why if it is nothing."""
     scope = expanded.scope
     if not scope:
         return view, None
@@ -128,7 +128,7 @@ def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tupl
 def find_candidates(
     view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    """What all sources find, fused, and the question's words as BM25 reads them."""
+    """Return what all sources find, fused, and the question's words as BM25 reads them."""
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
 
@@ -202,7 +202,7 @@ def look_further(
 def encode_queries(
     view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Query, ...], EncodedQueries | None]:
-    """The texts to search with, the question first, and their vectors; of its expansion, those that are about it."""
+    """Return the texts to search with and their vectors: the question first, then its expansion where it is related."""
     queries = weigh_queries(expanded.question, expanded.expansion, profile)
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
@@ -224,7 +224,7 @@ def encode_queries(
 def gather_signals(
     view: View, encoded: EncodedQueries | None, semantic: SemanticResult | None, keyword: KeywordResult
 ) -> Signals:
-    """What speaks for an answer; by words alone where vectors say nothing, or there is nothing to compare them with."""
+    """Return what speaks for an answer; by words alone where vectors say nothing or have nothing to compare with."""
     margin = agreement = None
     is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
     if is_understood and semantic and semantic.cosine is not None and view.background is not None:

@@ -61,14 +61,14 @@ class SeveralRetrievers(Closing):
         raise UsageError("--context is of one index: name it with --index")
 
     def close(self) -> None:
-        """Closes all retrievers."""
+        """Close all retrievers."""
         with ExitStack() as stack:
             for retriever in self._retrievers.values():
                 stack.callback(retriever.close)
 
 
 def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degradation, ...] = ()) -> Answer:
-    """The answers of several indexes to one question as one answer, by reciprocal rank. Pure.
+    """Fuse the answers of several indexes to one question into one answer, by reciprocal rank. Pure.
 
     An index weighs as much as it is sure of its answer: where all weigh the same, each second hit comes from an index
     that knows nothing of the question. Scores are not compared, as they depend on the index's words and model.
@@ -82,10 +82,10 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         The hits of all, each with the name of its index; the best verdict of them, and the confidence and the trace of
         that.
     """
-    # A word that one of them holds is no slip, and who lacks it knows less of the question.
-    slips = set[Correction].intersection(*(set(answer.corrections) for answer in answers.values()))
+    # A word that one of them holds is no typo, and an index that lacks it knows less of the question.
+    typos = set[Correction].intersection(*(set(answer.corrections) for answer in answers.values()))
     answers = {
-        name: answer if slips >= set(answer.corrections) else replace(answer, confidence=answer.confidence / 2)
+        name: answer if typos >= set(answer.corrections) else replace(answer, confidence=answer.confidence / 2)
         for name, answer in answers.items()
     }
     best = min(answers.values(), key=lambda answer: (VERDICT_ORDER.index(answer.verdict), -answer.confidence))
@@ -95,7 +95,7 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         best,
         hits=fuse_hits(answers, top_k),
         matched_words=tuple(dict.fromkeys(chain.from_iterable(answer.matched_words for answer in answers.values()))),
-        corrections=tuple(item for item in best.corrections if item in slips),
+        corrections=tuple(item for item in best.corrections if item in typos),
         index=sum_states(states),
         scope=replace(
             scopes[0],
@@ -144,7 +144,7 @@ def prefix_references(hit: Hit, index: str) -> Hit:
 
 
 def sum_states(states: Sequence[IndexState]) -> IndexState:
-    """What was searched in all, without a path or a snapshot of its own."""
+    """Sum what was searched in all, without a path or a snapshot of its own."""
     return IndexState(
         path="",
         folders=tuple(dict.fromkeys(chain.from_iterable(state.folders for state in states))),

@@ -16,7 +16,7 @@ def as_tuple(items: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """The text, or its beginning up to a word's end within `max_chars` characters, and an ellipsis."""
+    """Return the text, or its beginning up to a word's end within `max_chars` characters, and an ellipsis."""
     if len(text) <= max_chars:
         return text
     if max_chars < 2:
@@ -27,7 +27,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
-    """At most `max_chars` characters, `start` to `end` in the middle; cut at words, with ellipses."""
+    """Cut a text to `max_chars` characters, `start` to `end` in the middle; at words, with ellipses."""
     if len(text) <= max_chars or start == 0:
         return cut(text, max_chars)
     beside = max(0, max_chars - (end - start))
@@ -39,13 +39,13 @@ def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
 
 
 def find_nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """The known name that is most like another one (difflib's ratio, at least `cutoff`); empty where none is."""
+    """Return the known name most like another one (difflib's ratio, at least `cutoff`); empty where none is."""
     # Its time is the product of the lengths, and the name is from outside.
     return next(iter(get_close_matches(name[:100], list(known), 1, cutoff)), "")
 
 
 def suggest_among(known: Sequence[str], wanted: str, also: Sequence[str] = ()) -> str:
-    """`; did you mean daily? There are: daily, work`: the nearest, of `also` too, and the first of what there is."""
+    """Write `; did you mean daily? There are: daily, work`: the nearest, of `also` too, and the first known ones."""
     listed = [cut(name, MAX_NAME_CHARS) for name in dict.fromkeys(known) if name]
     if not listed:
         return ""

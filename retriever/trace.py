@@ -82,7 +82,7 @@ class Recorder:
 
     @contextmanager
     def stage(self, name: StageName) -> Iterator[Note]:
-        """Times what happens inside; a stage that raises is noted too."""
+        """Time what happens inside; a stage that raises is noted too."""
         note = Note()
         started = time.perf_counter()
         try:
@@ -96,12 +96,12 @@ class Recorder:
             self.degraded.append(degradation)
 
     def copy(self) -> "Recorder":
-        """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
+        """Return one that goes on from here, so that what an attempt notes can be dropped when it fails."""
         stages, rankings, degraded, notes = self.stages[:], self.rankings[:], self.degraded[:], self.notes[:]
         return replace(self, stages=stages, rankings=rankings, degraded=degraded, notes=notes)
 
     def trace(self) -> Trace:
-        """What was collected."""
+        """Return what was collected."""
         return Trace(tuple(self.stages), tuple(self.rankings), self.signals, self.order)
 
 
@@ -122,12 +122,12 @@ class Spent:
         return cls(max(0.0, total - sum(stage.milliseconds for stage in stages)), total)
 
     def __str__(self) -> str:
-        """`0.24 s`."""
+        """Return `0.24 s`."""
         return f"{self.total / 1000:.2f} s"
 
 
 def milliseconds_since(begun: float) -> float:
-    """Since a moment of `time.perf_counter()`."""
+    """Return the milliseconds since a moment of `time.perf_counter()`."""
     return 1000 * (time.perf_counter() - begun)
 
 
@@ -135,10 +135,10 @@ class NoProgress:
     """A progress reporter that does nothing."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """A stage begins."""
+        """Do nothing when a stage begins."""
 
     def advance(self, stage: str, done: int) -> None:
-        """So many units of it are done."""
+        """Do nothing when units are done."""
 
     def finish(self, stage: str) -> None:
-        """It is over."""
+        """Do nothing when it is over."""

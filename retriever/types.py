@@ -75,7 +75,7 @@ class Relation:
     """The other one."""
 
     def __str__(self) -> str:
-        """`parent of guide.md#install`."""
+        """Return `parent of guide.md#install`."""
         return f"{self.kind} of {self.node_id}"
 
 
@@ -336,7 +336,7 @@ class Degradation:
     """Why, as a sentence; what to do about it where something can be done."""
 
     def __str__(self) -> str:
-        """`semantic: the index has no vectors`."""
+        """Return `semantic: the index has no vectors`."""
         return f"{self.stage}: {self.reason}"
 
 
@@ -356,7 +356,7 @@ class Signals:
     coverage: float
     """The share of the question, by the rarity of its words, that one section covers at most, 0 to 1."""
     known: float
-    """The share of the question, likewise, that is words which any section holds, or slips of them, 0 to 1."""
+    """The share of the question, likewise, that is words which any section holds, or typos of them, 0 to 1."""
     together: float
     """The share of its words, pair by pair, that stand side by side in one of the first sections too, 0 to 1."""
     form: QuestionForm

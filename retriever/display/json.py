@@ -46,7 +46,7 @@ TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 @cache
 def list_keys(kind: type) -> tuple[tuple[str, str], ...]:
-    """(key, attribute) of a dataclass's JSON object, in its order."""
+    """Return (key, attribute) of a dataclass's JSON object, in its order."""
     shown = SHOWN.get(kind) or tuple(field.name for field in fields(kind))
     added = ADDED.get(kind, ())
     if kind is not Node and isinstance(getattr(kind, "citation", None), property):
@@ -55,7 +55,7 @@ def list_keys(kind: type) -> tuple[tuple[str, str], ...]:
 
 
 def dump(value: Any, *left_out: str) -> Any:  # noqa: ANN401 - JSON
-    """A value as JSON: of a dataclass an object, without the keys `left_out`."""
+    """Return a value as JSON: for a dataclass an object, without the keys `left_out`."""
     if isinstance(value, Span):
         return {"start_line": value.first, "end_line": value.last}
     if isinstance(value, Degradation):
@@ -86,7 +86,7 @@ def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, An
 
 
 def load(kind: Any, content: Any) -> Any:  # noqa: ANN401 - any type, any JSON
-    """A value of this type from the JSON that `dump` made of one.
+    """Make a value of this type from the JSON that `dump` made of one.
 
     Texts and switches that were left out are empty; what a class computes from its fields is computed again.
 
@@ -129,12 +129,12 @@ def _load_fields(kind: Any, content: Mapping[str, Any]) -> Iterator[tuple[str, A
 
 
 def add_version(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole answer to a program: the object behind the version of its schema."""
+    """Put the version of the schema before an answer to a program."""
     return {"schema_version": SCHEMA_VERSION, **content}
 
 
 def dump_answer(answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False) -> dict[str, Any]:
-    """An answer; with each hit's text if `full`, with the trace and what a model made up to search if `explain`."""
+    """Return an answer as JSON; if `full`, with the hits' texts; if `explain`, with trace and made-up passages."""
     content: dict[str, Any] = dump(answer, *(() if explain else ("trace",)))
     content["hits"] = [dump(hit, *(() if full else ("text", "text_cut"))) for hit in answer.hits]
     if answer.expansion is not None and not explain:  # so that nothing quotes what no document says
@@ -144,19 +144,19 @@ def dump_answer(answer: "Answer", spent: Spent, *, full: bool = False, explain: 
 
 
 def dump_short_answer(short: "ShortAnswer", spent: Spent) -> dict[str, Any]:
-    """The answer as `dump_answer` has it, and its sentences."""
+    """Return the answer as `dump_answer` has it, and its sentences."""
     return dump_answer(short.answer, spent) | {"answer": dump(short, "answer")}
 
 
 def dump_node(node: Node, counts: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """A node of the outline; of a folder also how many documents and sections are in it, from `counts` by its id."""
+    """Return a node of the outline; for a folder also how many documents and sections it has, from `counts` by id."""
     documents, sections = counts.get(node.id, (None, None))
     content: dict[str, Any] = dump(node)
     return content | {"documents": documents, "sections": sections}
 
 
 def sum_timings(answer: "Answer", spent: Spent) -> dict[str, float]:
-    """Milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
+    """Return milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
     by_stage: dict[str, float] = {"opening": spent.opening}
     for stage in answer.trace.stages:
         by_stage[stage.name] = by_stage.get(stage.name, 0.0) + stage.milliseconds

@@ -56,7 +56,7 @@ STAGES = {
 
 
 def explain_corrections(corrections: "Sequence[Correction]") -> str:
-    """`searched for severance (you wrote severence)`; empty where nothing was mended."""
+    """Write `searched for severance (you wrote severence)`; empty where nothing was corrected."""
     each = ", ".join(f"{item.searched} (you wrote {item.wrote})" for item in corrections)
     return f"searched for {each}" if each else ""
 
@@ -97,28 +97,28 @@ def format_fields(hit: "Hit") -> str:
 
 
 def because(words: Sequence[str], reasons: Sequence[str]) -> str:
-    """Why a hit is there, of its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
+    """Write why a hit is there, from its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
     named = ", ".join(f"*{word}*" for word in words)
     return "; ".join(filter(None, (named, *reasons))) or "words of the question"
 
 
 def format_doubt(state: str) -> str:
-    """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
+    """Write a citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
 
 
 def format_section(hit: "Hit") -> str:
-    """`  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
+    """Write `  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
     return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
 
 def pluralize(number: int, noun: str, several: str = "") -> str:
-    """`1 file`, `1,203 files`; `several` where the plural is another word."""
+    """Write `1 file` or `1,203 files`; `several` is the plural where it is another word."""
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def format_size(number: int) -> str:
-    """Bytes for people, in powers of 1000: `22.9 MB`."""
+    """Write bytes for people, in powers of 1000: `22.9 MB`."""
     if number < 1000:
         return f"{number} bytes"
     amount = float(number)
@@ -130,12 +130,12 @@ def format_size(number: int) -> str:
 
 
 def describe_share(share: float) -> str:
-    """`37 % of the text`, rounded down: all of it is 100 %, and nothing else."""
+    """Write `37 % of the text`, rounded down: all of it is 100 %, and nothing else."""
     return f"{math.floor(100 * share)} % of the text"
 
 
 def format_duration(seconds: float) -> str:
-    """A rough time for people: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
+    """Write a rough time: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
     if seconds < 8:
         return "a few seconds"
     if seconds < 100:
@@ -144,7 +144,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """How long ago: `just now`, `5 minutes ago`, `3 days ago`."""
+    """Write how long ago something was: `just now`, `5 minutes ago`, `3 days ago`."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             return f"{pluralize(int(seconds // length), unit)} ago"
@@ -152,7 +152,7 @@ def format_age(seconds: float) -> str:
 
 
 def describe_freshness(state: "IndexState") -> str:
-    """How the index stands to the files on disk: `up to date`, `2 files stale`."""
+    """Say how the index compares with the files on disk: `up to date`, `2 files stale`."""
     words = []
     if state.refreshed_files:
         words.append(f"{pluralize(state.refreshed_files, 'file')} re-indexed first")
@@ -164,7 +164,7 @@ def describe_freshness(state: "IndexState") -> str:
 
 
 def describe_expansion(report: "ExpansionReport | None") -> str:
-    """What was searched with besides the question, or why nothing was; empty where there was no question of it."""
+    """Say what was searched with besides the question, or why nothing was; empty where nothing was tried."""
     if report is None or not (report.used or report.gated or report.dropped):
         return ""
     if report.used:
@@ -175,13 +175,13 @@ def describe_expansion(report: "ExpansionReport | None") -> str:
 
 
 def format_refresh_command(state: "IndexState", index: str | None) -> str:
-    """The command that brings the index up to date; `index` as it was given with --index."""
+    """Write the command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
     return f"{name_program()} {shlex.join(['index', *option, *state.folders])}"
 
 
 def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...] = ()) -> list[tuple[int, int]]:
-    """The (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
+    """Return (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
     places: list[tuple[int, int]] = []
     for word in _WORD.finditer(text):
         found = [term for term in tokenize(word[0], languages) if term in stems]
@@ -278,17 +278,17 @@ _LINE = _Replacements(unchanged="")
 
 
 def sanitize(text: str) -> str:
-    """The text with every character replaced that would move the cursor, reorder or hide text; newline and tab stay."""
+    """Replace all characters that would move the cursor, reorder or hide text; newline and tab stay."""
     return text.translate(_TEXT)
 
 
 def sanitize_line(text: str) -> str:
-    r"""As `sanitize`, for what stands in one line, such as a file's name: newline and tab show as `\x0a` and `\x09`."""
+    r"""Do as `sanitize` for what has one line, such as a file's name: newline and tab become `\x0a` and `\x09`."""
     return text.translate(_LINE)
 
 
 def code(text: str) -> str:
-    """A Markdown code span of one line that holds exactly that text, sanitized; nothing in it can end the span."""
+    """Write a Markdown code span of one line with exactly that text, sanitized; nothing in it can end the span."""
     line = sanitize_line(text)
     marks = fence(line, 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -296,12 +296,12 @@ def code(text: str) -> str:
 
 
 def fence(text: str, least: int = 3) -> str:
-    """The backticks to put before and after a Markdown code block with that text: more than any row in it."""
+    """Return the backticks around a Markdown code block with that text: more than any row in it, at least `least`."""
     return "`" * max(least, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
 
 
 def open_templates(folder: Path) -> "Environment":
-    """The HTML templates of a folder. Every value in them is sanitized and escaped, unless it is `Markup`."""
+    """Open the HTML templates of a folder. Every value in them is sanitized and escaped, unless it is `Markup`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # 60 ms: pages and reports alone need it
 
     def sanitize_value(value: object) -> object:

@@ -304,12 +304,12 @@ class Pages:
         return read_picture(folders, given.name, retriever.access)
 
     def failure(self, message: str, status: int, near: Sequence[str], query: bytes) -> str:
-        """Say what went wrong, and what to do."""
+        """Make the page that says what went wrong, and what to do."""
         visit = Visit.repeat(query)
         return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
 
     def waiting(self, query: bytes) -> str:
-        """Say how far the first reading of the documents is: the page that was wanted takes its place by itself."""
+        """Make the page that shows how far the first indexing is; the page that was asked for replaces it by itself."""
         return self._render("waiting.html", Visit.repeat(query), title="Reading", last=self._library.progress)
 
     def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
