@@ -28,11 +28,11 @@ class Cost:
     """The most memory that it held at a time, if it was a process."""
 
     def times(self, factor: float) -> "Cost":
-        """So many times as long."""
+        """Return `factor` times the wall and CPU time."""
         return Cost(self.wall * factor, self.cpu * factor)
 
     def plus(self, other: "Cost") -> "Cost":
-        """One after the other."""
+        """Return the wall and CPU time of both, one after the other."""
         return Cost(self.wall + other.wall, self.cpu + other.cpu)
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Cost:
 
 
 def run(*command: str) -> Cost:
-    """A process, from its start to its end.
+    """Measure a process, from its start to its end.
 
     Raises:
         ClickException: it failed; the message is what it said.
@@ -56,14 +56,14 @@ def run(*command: str) -> Cost:
 
 
 def timed(action: Callable[[], Result]) -> tuple[Result, Cost]:
-    """What it gives, and what it takes in this process."""
+    """Return what an action returns, and what it costs in this process."""
     cpu, wall = process_time(), perf_counter()
     result = action()
     return result, Cost(perf_counter() - wall, process_time() - cpu)
 
 
 def in_turn(actions: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, Cost]:
-    """One of each after the other, so often: what disturbs one disturbs all. The first round, unmeasured, warms up."""
+    """Run all in turn, `rounds` times after a warm-up, so that what disturbs one disturbs all; return medians."""
     costs: dict[str, list[Cost]] = {name: [] for name in actions}
     for number in range(rounds + 1):
         for name, action in actions.items():
@@ -74,22 +74,22 @@ def in_turn(actions: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str,
 
 
 def typical(costs: Sequence[Cost]) -> Cost:
-    """The median of each number."""
+    """Return the median of each number."""
     return Cost(*(median(getattr(cost, name) for cost in costs) for name in Cost.__slots__))
 
 
 def print_head() -> None:
-    """The first two lines of the table."""
+    """Print the first two lines of the table."""
     print("| what | wall | CPU | target | its wall | its CPU | ratio, wall | ratio, CPU |")
     print("|---|---|---|---|---|---|---|---|")
 
 
 def print_row(name: str, ours: Cost, target: str, allowed: Cost) -> None:
-    """A line of the table: what something takes, and what it may; a ratio of at most 1 meets the target."""
+    """Print a line of the table: what something takes, and may take; a ratio of at most 1 meets the target."""
     ratios = f"{ours.wall / allowed.wall:.2f} | {ours.cpu / allowed.cpu:.2f}"
     print(f"| {name} | {ours} | {target} | {allowed} | {ratios} |", flush=True)
 
 
 def print_memory(name: str, ours: Cost, megabytes: float) -> None:
-    """The same for the most memory that it held."""
+    """Print the same for the most memory that it held."""
     print(f"| {name}: memory | {ours.megabytes:.0f} MB | | {megabytes} MB | | | {ours.megabytes / megabytes:.2f} | |")

@@ -39,13 +39,13 @@ Vectors = dict[str, FloatMatrix]
 
 
 def documents_of(folder: Path) -> Iterator[Document]:
-    """The folder's documents, as indexing parses them, by path."""
+    """Yield the folder's documents, as indexing parses them, by path."""
     for file in list_files(folder).files:
         yield parse_document(file.path, read_document(file).text)
 
 
 def texts_of(folder: Path, encoder: OnnxEncoder) -> Iterator[str]:
-    """The different texts that indexing the folder embeds, in the order of its documents."""
+    """Yield the different texts that indexing the folder embeds, in the order of its documents."""
     seen: set[bytes] = set()  # not the texts: of a million sections they are gigabytes
     for document in documents_of(folder):
         nodes = [placed.node for placed in document.nodes]
@@ -57,12 +57,12 @@ def texts_of(folder: Path, encoder: OnnxEncoder) -> Iterator[str]:
 
 
 def sections_of(folder: Path) -> int:
-    """How many nodes of the folder have lines of their own."""
+    """Return how many nodes of the folder have lines of their own."""
     return sum(placed.node.span is not None for document in documents_of(folder) for placed in document.nodes)
 
 
 def write_editions(folder: Path, target: Path, count: int) -> None:
-    """Writes `count` editions of a folder's documents below `target`; the first is the folder as it is."""
+    """Write `count` editions of a folder's documents below `target`; the first is the folder as it is."""
     for document in documents_of(folder):
         for edition in range(count):
             path = target / f"edition-{edition}" / document.path
@@ -72,7 +72,7 @@ def write_editions(folder: Path, target: Path, count: int) -> None:
 
 
 def fill_vectors(index: Path, texts: Iterable[str], originals: Vectors, fingerprint: str) -> None:
-    """Puts a vector for each text into an index that is not made yet: indexing then finds all of them known.
+    """Put a vector for each text into an index that is not made yet: indexing then finds all of them known.
 
     Args:
         index: the index's folder.
@@ -103,7 +103,7 @@ def _in_edition(document: Document, edition: int) -> str:
 
 
 def _turned(vector: FloatMatrix, text: str) -> FloatMatrix:
-    """The vector, turned by what the text alone decides; an original stays as it is."""
+    """Return the vector, turned by what the text alone decides; an original stays as it is."""
     if not _EDITION.search(text):
         return vector
     direction = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(len(vector)).astype(np.float32)

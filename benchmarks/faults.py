@@ -53,7 +53,7 @@ class Plan:
 
 
 def kills(plan: Plan) -> Iterator[Trial]:
-    """Kills each scenario in turn, once in each part of the time that it takes."""
+    """Kill each scenario in turn, once in each part of the time that it takes."""
     chance = random.Random(plan.seed)
     for scenario, rounds in plan.shares:
         stage = staged(scenario, plan.place)
@@ -63,7 +63,7 @@ def kills(plan: Plan) -> Iterator[Trial]:
 
 
 def readers(plan: Plan) -> Iterator[Trial]:
-    """Four readers and a writer, for as many seconds as there are trials, at most 60."""
+    """Run four readers and a writer, for as many seconds as there are trials, at most 60."""
     seconds = min(plan.trials, 60)
     asked, wrong = between_states(plan.place / f"readers-{plan.seed}", seconds)
     yield f"4 readers and a writer, {seconds} s", f"{asked:,} answers", wrong

@@ -35,13 +35,13 @@ QUESTIONS = Path(__file__).with_suffix(".jsonl")
 
 
 def read_questions(name: str) -> list[tuple[str, str, tuple[str, ...]]]:
-    """(kind, question, beginnings of right node ids) of a set."""
+    """Return (kind, question, beginnings of right node ids) of a set."""
     rows = map(json.loads, QUESTIONS.read_text(encoding="utf-8").splitlines())
     return [(row["kind"], row["question"], tuple(row["gold"])) for row in rows if row["set"] == name]
 
 
 def draw_titles(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Titles that one section alone bears, and those of pages that sections bear as well.
+    """Yield titles that one section alone bears, and those of pages that sections bear as well.
 
     Right is that section, or the one below it that holds its text; of a page, whatever stands in it.
     """
@@ -57,7 +57,7 @@ def draw_titles(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...
 
 
 def draw_halves(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Words of titles, cut to 60 % as while they are typed; right is each section with a form of it in its title."""
+    """Yield words of titles, cut to 60 % as while typed; right is each section with a form of it in its title."""
     titled: dict[str, set[str]] = {}
     words: set[str] = set()
     for node in retriever.nodes():
@@ -71,7 +71,7 @@ def draw_halves(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...
 
 
 def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Names of programs that one section alone bears and whose title is longer, by themselves and in a question."""
+    """Yield names of programs, each in one section's longer title alone: by themselves and in a question."""
     nodes = [node for node in retriever.nodes() if node.kind.value == "section"]
     bearers: dict[str, list[tuple[str, str]]] = {}
     for node in nodes:
@@ -91,7 +91,7 @@ def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]
 
 
 def measure(name: str, folder: str, index: str) -> None:
-    """Prints a row for each kind of question and each setting."""
+    """Print a row for each kind of question and each setting."""
     with open_retriever([folder], index) as retriever:
         questions = [*read_questions(name), *draw_titles(retriever), *draw_halves(retriever), *draw_names(retriever)]
     for setting, values in SETTINGS.items():
@@ -102,7 +102,7 @@ def measure(name: str, folder: str, index: str) -> None:
 
 
 def score(retriever: Retriever, asked: Sequence[tuple[str, tuple[str, ...]]]) -> str:
-    """How often a right section is first, and among five; of the hits, how many have no text."""
+    """Return how often a right section is first, and among five; of the hits, how many have no text."""
     first = five = silent = shown = 0
     for question, gold in asked:
         hits = retriever.search(question).hits
@@ -116,7 +116,7 @@ def score(retriever: Retriever, asked: Sequence[tuple[str, tuple[str, ...]]]) ->
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     if not arguments:
         raise SystemExit(__doc__)
     print(

@@ -54,7 +54,7 @@ def main(folder: Path, questions: Path | None, editions: str) -> None:
 
 
 def embed(folder: Path, encoder: OnnxEncoder) -> Vectors:
-    """The texts of the folder as it is, with their vectors."""
+    """Return the texts of the folder as it is, with their vectors."""
     texts = list(texts_of(folder, encoder))
     return dict(zip(texts, encoder.encode_documents(texts), strict=True))
 
@@ -62,7 +62,7 @@ def embed(folder: Path, encoder: OnnxEncoder) -> Vectors:
 def measure_size(
     place: Path, folder: Path, editions: int, asked: Sequence[str], originals: Vectors, encoder: OnnxEncoder
 ) -> dict[str, float]:
-    """What each command and each stage takes with so many editions, by the name of its row."""
+    """Measure what each command and stage takes with this many editions, by the name of its row."""
     docs, index = place / "docs", place / "index"
     write_editions(folder, docs, editions)
     fill_vectors(index, texts_of(docs, encoder), originals, encoder.fingerprint)
@@ -107,17 +107,17 @@ def measure_size(
 
 
 def read_stage(number: int, answer: Answer, _: Cost) -> float:
-    """The milliseconds of one stage, counted from 0."""
+    """Return the milliseconds of one stage, counted from 0."""
     return answer.trace.stages[number].milliseconds
 
 
 def best(rounds: Sequence[Sequence[tuple[Answer, Cost]]], read: Callable[[Answer, Cost], float]) -> float:
-    """The median over the questions of the best time that each had in any round."""
+    """Return the median over the questions of the best time that each had in any round."""
     return median(min(read(*searched) for searched in of_question) for of_question in zip(*rounds, strict=True))
 
 
 def print_table(columns: Sequence[dict[str, float]]) -> None:
-    """A row for each name, and by which power of the sections it grows."""
+    """Print a row for each name, and by which power of the sections it grows."""
     print(f"| what {'| ' * len(columns)}| grows by |\n|{'---|' * (len(columns) + 2)}")
     more = math.log(columns[-1]["sections"] / columns[0]["sections"]) if len(columns) > 1 else 0.0
     for name in columns[0]:

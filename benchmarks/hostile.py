@@ -55,24 +55,24 @@ class Case:
 
 
 def read(text: str) -> object:
-    """Bytes to tree: front matter, blocks, sections, links, summaries."""
+    """Turn a text into a tree: front matter, blocks, sections, links, summaries."""
     return parse_document("a.md", text)
 
 
 def chunk(text: str) -> object:
-    """Tree to chunks, with the bundled model's tokenizer."""
+    """Turn a text into a tree and that into chunks, with the bundled model's tokenizer."""
     nodes: list[Node] = [placed.node for placed in parse_document("a.md", text).nodes]
     return chunk_nodes(nodes, bundled_counter(), ChunkSettings())
 
 
 def ignore(text: str) -> object:
-    """A .gitignore and a long name."""
+    """Match a long name against a .gitignore."""
     spec, _ = read_ignore_file(text)
     return IgnoreRules().below("", spec).ignores("a" * 250 + ".md")
 
 
 def show(text: str) -> object:
-    """What is shown of a text: its units, its marks, its signs."""
+    """Make what is shown of a text: its units, its marks, its signs."""
     return split_text(text, 1), find_highlights(text, WORDS), sanitize(text)
 
 
@@ -254,7 +254,7 @@ class Timing:
 
 
 def timed(case: Case, scale: float) -> Timing:
-    """The least of three runs at both sizes; one run where it takes long."""
+    """Return the least of three runs at both sizes; of one run where it takes long."""
     work = STAGES[case.stage]
     small, large = (case.text(max(1, int(case.size * scale)) * factor) for factor in (1, RATIO))
     first, second = _least(work, small), _least(work, large)
@@ -273,7 +273,7 @@ def _least(work: Callable[[str], object], text: str) -> float:
 
 
 def rows(only: str, scale: float) -> Iterator[tuple[Case, Timing]]:
-    """Each case whose description holds the word, with its times."""
+    """Yield each case whose description holds the word, with its times."""
     for case in CASES:
         if only in f"{case.stage} {case.what}":
             yield case, timed(case, scale)

@@ -34,7 +34,7 @@ MEASURES = ("hit@5", "nDCG@10")
 
 
 def read_set(notes: Path, language: str, folder: str) -> QuestionSet:
-    """The questions of a language; `folder` is put before the names of their files."""
+    """Read the questions of a language; `folder` is put before the names of their files."""
     questions = read_questions(notes / f"{language}.jsonl")
     moved = tuple(
         replace(item, gold=tuple(replace(gold, file=f"{folder}{gold.file}") for gold in item.gold))
@@ -44,7 +44,7 @@ def read_set(notes: Path, language: str, folder: str) -> QuestionSet:
 
 
 def measure(notes: Path, language: str, docs: Path, index: str) -> str:
-    """A row: each system's measures, then what becomes of the verdict."""
+    """Return a row: each system's measures, then how the verdicts are distributed."""
     questions = read_set(notes, language, "" if docs != notes else f"{language}/")
     asked = EvaluationInput(questions, (str(docs),), index)
     runs = [ask_all(system, asked) for system in SYSTEMS]
@@ -71,7 +71,7 @@ def measure(notes: Path, language: str, docs: Path, index: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     together = "--together" in arguments
     notes = next((Path(item) for item in arguments if Path(item).is_dir()), NOTES)
     every = sorted(file.stem for file in notes.glob("*.jsonl") if "." not in file.stem)

@@ -44,11 +44,11 @@ class Benchmark:
 
     @classmethod
     def named(cls, argument: str) -> "Benchmark":
-        """That of an argument QUESTIONS:DOCS."""
+        """Return the benchmark of an argument QUESTIONS:DOCS."""
         return cls(*map(Path, argument.rsplit(":", 1)))
 
     def read_expansions(self) -> dict[str, Expansion]:
-        """What a language model wrote for each question, by its id; empty where nothing is recorded."""
+        """Read what a language model wrote for each question, by its id; empty where nothing is recorded."""
         path = self.questions.with_suffix(".expansions.jsonl")
         rows = map(json.loads, path.read_text(encoding="utf-8").splitlines() if path.is_file() else ())
         return {
@@ -58,7 +58,7 @@ class Benchmark:
 
 
 def measured(benchmark: Benchmark, index: str) -> Summary:
-    """Every system on one set."""
+    """Measure every system on one set."""
     questions = read_questions(benchmark.questions)
     plain = EvaluationInput(questions, (str(benchmark.docs),), index)
     runs = [ask_all(system, plain) for system in SYSTEMS]
@@ -68,7 +68,7 @@ def measured(benchmark: Benchmark, index: str) -> Summary:
 
 
 def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:
-    """The mean over the sets of each headline measure, for the systems that every set has."""
+    """Yield the mean over the sets of each headline measure, for the systems that every set has."""
     names = [system.system for system in summaries[0].systems]
     measures = HEADLINES
     yield " " * 20 + "".join(f"{name:>22}" for name in measures)
@@ -89,12 +89,12 @@ def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
 
 
 def estimate_text(value: Estimate) -> str:
-    """`0.617 [0.562, 0.671]`."""
+    """Write an estimate as `0.617 [0.562, 0.671]`."""
     return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the tables."""
+    """Print the tables."""
     benchmarks = [Benchmark.named(argument) for argument in arguments]
     if not benchmarks:
         raise SystemExit(__doc__)

@@ -46,17 +46,17 @@ Means = dict[str, dict[str, float]]
 
 
 def perfect(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
-    """Right sections first."""
+    """Put right sections first."""
     return sorted(pool, key=lambda node_id: node_id not in right)
 
 
 def last(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
-    """Right sections last."""
+    """Put right sections last."""
     return sorted(pool, key=lambda node_id: node_id in right)
 
 
 def shuffled(key: str, pool: Sequence[str], _: Judgements) -> Sequence[str]:
-    """In any order, always the same one."""
+    """Shuffle the sections, always in the same order."""
     return Random(key).sample(pool, len(pool))
 
 
@@ -73,7 +73,7 @@ class Scripted:
     """The same, best first."""
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """By rank."""
+        """Score the candidates by their rank in the script."""
         assert len(candidates) == len(self.pool), "the same question gives the same candidates"
         ranks = {node_id: rank for rank, node_id in enumerate(self.order, start=1)}
         return RerankOutput(tuple(rank_value(ranks[node_id]) for node_id in self.pool), "scripted", "scripted")
@@ -93,7 +93,7 @@ class Questions:
 
     @classmethod
     def of(cls, benchmark: Benchmark, index: str) -> "Questions":
-        """Indexes the documents."""
+        """Index the documents, and read the questions."""
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
         recorded = benchmark.read_expansions()
         with open_retriever([benchmark.docs], index) as retriever:
@@ -102,7 +102,7 @@ class Questions:
         return cls(benchmark.docs, index, questions, right, recorded)
 
     def open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
-        """With as many hits as there are candidates, or more."""
+        """Open a retriever with as many hits as there are candidates, or more."""
         with open_retriever([self.docs], self.index, profile, settings=settings) as retriever:
             depth = max(DEPTH, retriever.profile.candidate_cap)
         return open_retriever([self.docs], self.index, profile, settings=merge(settings, {**ONCE, "top_k": depth}))
@@ -124,7 +124,7 @@ class Way:
     """`own`, `of others`, or not at all."""
 
     def found(self, asked: Questions, script: "Script | None" = None) -> dict[str, list[str]]:
-        """Node ids by question id, best first: as the pipeline puts them, or as the script has them reranked."""
+        """Return node ids by question id, best first: as the pipeline puts them, or as the script reranks them."""
         recorded = {"": {}, "own": asked.expansions, "of others": asked.of_others if self.expanded else {}}
         kind = {
             "rerank": {
@@ -157,7 +157,7 @@ class Script:
 
 
 def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Every row with its rankings, on one set."""
+    """Yield every row with its rankings, on one set."""
     for profile in PROFILES:
         way = Way(profile)
         pools = way.found(asked)
@@ -178,13 +178,13 @@ def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
 
 
 def means(asked: Questions, rankings: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """The measures over the questions of a set."""
+    """Return the measures, averaged over the questions of a set."""
     values = [measure_ranking(ranking, asked.right[key]) for key, ranking in rankings.items()]
     return {name: mean(one[name] for one in values) for name in MEASURES}
 
 
 def rows(sets: Sequence[Means]) -> Iterator[str]:
-    """The table: means over the sets, of what every set has."""
+    """Yield the table: means over the sets, of what every set has."""
     yield f"| | {' | '.join(MEASURES)} |"
     yield f"|---|{'---|' * len(MEASURES)}"
     for name in sets[0]:
@@ -194,7 +194,7 @@ def rows(sets: Sequence[Means]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     if not arguments:
         raise SystemExit(__doc__)
     sets = []

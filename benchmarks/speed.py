@@ -94,7 +94,7 @@ def main(folder: Path, questions: Path | None, program: Path | None, quick: bool
 
 
 def measure_indexing(scene: Scene) -> Vectors:
-    """The command on all documents, between the two halves of their texts by the encoder alone: these are returned."""
+    """Measure `index` on all documents between two halves of their texts by the encoder alone; return these."""
     texts = list(texts_of(scene.docs, scene.encoder))
     tokens = sum(scene.encoder.count_tokens(texts))
     scene.encoder.encode_documents(texts[:1])  # loads the model
@@ -116,7 +116,7 @@ def measure_indexing(scene: Scene) -> Vectors:
 
 
 def measure_commands(scene: Scene, question: str, rounds: int) -> None:
-    """Each command as a process of its own, in turn."""
+    """Measure each command as a process of its own, in turn."""
     ask = (*PROGRAM, "--index", str(scene.index), question)
     again = (*PROGRAM, "index", str(scene.docs), "--index", str(scene.index))
     bare = bare_ask(scene, question)
@@ -148,7 +148,7 @@ def measure_commands(scene: Scene, question: str, rounds: int) -> None:
 
 
 def compare_commands(scene: Scene, program: Path, question: str, rounds: int) -> None:
-    """The commands that a person waits for, in turn with those of another version, which has an index of its own."""
+    """Compare the commands that a person waits for with those of another version, with an index of its own, in turn."""
     edits = count(1)
     actions: dict[str, Callable[[], Cost]] = {"python": partial(run, sys.executable, "-c", "pass")}
     for version, path in (("ours", Path(PROGRAM[1])), ("theirs", program)):
@@ -184,13 +184,13 @@ def compare_commands(scene: Scene, program: Path, question: str, rounds: int) ->
 
 
 def ask_changed(scene: Scene, ask: Sequence[str], edits: Iterator[int]) -> Cost:
-    """A question whose answer waits for a file to be indexed again."""
+    """Measure a question whose answer waits for a file to be indexed again."""
     edit(scene.docs, next(edits))
     return run(*ask)
 
 
 def count_modules(program: Path, words: Sequence[str]) -> int:
-    """How many modules a command line of that version has imported when it ends."""
+    """Return how many modules a command line of that version has imported when it ends."""
     code = (
         f"import sys; sys.path.insert(0, {str(program.parent)!r}); import hybrid_retrieve\n"
         f"hybrid_retrieve.main({list(words)!r}); print(len(sys.modules), file=sys.stderr)"
@@ -200,7 +200,7 @@ def count_modules(program: Path, words: Sequence[str]) -> int:
 
 
 def measure_searches(scene: Scene, originals: Vectors, editions: int, asked: Sequence[str]) -> None:
-    """Questions that are new to an open retriever, each beside the bare parts of its search."""
+    """Measure questions that are new to an open retriever, each beside the bare parts of its search."""
     docs, index = scene.place / "many", scene.place / "many-index"
     write_editions(scene.docs, docs, editions)
     fill_vectors(index, texts_of(docs, scene.encoder), originals, scene.encoder.fingerprint)
@@ -236,30 +236,30 @@ class Parts:
         self._encoder = scene.encoder
 
     def search(self, question: str) -> None:
-        """Embeds the question, and asks each index for as many as the default profile."""
+        """Embed the question, and ask each index for as many as the default profile."""
         profile = Profile()
         self._vectors.search(self._encoder.encode_queries([question]), profile.vector_top_n)
         self._lexical.search(tokenize(question), profile.keyword_top_n)
 
     def close(self) -> None:
-        """Lets go of the files."""
+        """Close the files."""
         self._vectors.close()
 
 
 def bare_ask(scene: Scene, question: str) -> tuple[str, ...]:
-    """The command line of benchmarks/bare_ask.py, with vectors of its own: opening them writes."""
+    """Return the command line of benchmarks/bare_ask.py, with vectors of its own: opening them writes."""
     copy = shutil.copytree(scene.chroma, scene.place / "bare")
     script = str(ROOT / "benchmarks" / "bare_ask.py")
     return sys.executable, script, str(copy), scene.encoder.fingerprint, str(BUNDLED_MODEL), question
 
 
 def read_questions(path: Path) -> tuple[str, ...]:
-    """The questions of a JSONL file."""
+    """Read the questions of a JSONL file."""
     return tuple(json.loads(line)["question"] for line in path.read_text(encoding="utf-8").splitlines())
 
 
 def copied(folder: Path, target: Path) -> Path:
-    """A copy whose files are so old that their times are trusted."""
+    """Return a copy whose files are so old that their times are trusted."""
     shutil.copytree(folder, target)
     for file in target.rglob("*"):
         os.utime(file, ns=(LONG_AGO_NS, LONG_AGO_NS))
@@ -267,7 +267,7 @@ def copied(folder: Path, target: Path) -> Path:
 
 
 def edit(docs: Path, number: int) -> None:
-    """Adds a sentence that is new to the middle one of the documents, long ago."""
+    """Add a sentence that is new to the middle one of the documents, long ago."""
     files = sorted(docs.rglob("*.md"))
     file = files[len(files) // 2]
     with file.open("a", encoding="utf-8") as end:
@@ -276,7 +276,7 @@ def edit(docs: Path, number: int) -> None:
 
 
 def stat_all(folder: Path) -> int:
-    """Looks at the size and time of every file; how many there are."""
+    """Look at the size and time of every file; return how many there are."""
     looked, pending = 0, [str(folder)]
     while pending:
         with os.scandir(pending.pop()) as entries:
@@ -290,7 +290,7 @@ def stat_all(folder: Path) -> int:
 
 
 def print_stages(opened: Answer, answers: Sequence[Answer]) -> None:
-    """The median time of each stage of the searches, and what the first one paid for a look at the folders."""
+    """Print the median time of each stage of the searches, and what the first one paid for a look at the folders."""
     print("\n| stage of a warm search | ms |\n|---|---|")
     print(f"| refresh, when the last look is a second old | {opened.trace.stages[0].milliseconds:.1f} |")
     for place, stage in list(enumerate(opened.trace.stages))[1:]:

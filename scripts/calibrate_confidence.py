@@ -104,7 +104,7 @@ class Asked:
 
 
 def ask(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callable[[Hit], bool]) -> Asked:
-    """One question to the documents."""
+    """Ask the documents one question."""
     answer = retriever.search(row["question"])
     right = any(is_right(hit) for hit in answer.hits[:FIRST])
     style = row.get("style", row["kind"])
@@ -112,7 +112,7 @@ def ask(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callable
 
 
 def ask_all(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
-    """All kinds of questions to one set of documents."""
+    """Ask one set of documents all kinds of questions."""
     (other,) = set(SETS) - {name}
     results = [ask(retriever, row, "answerable", holds(row["gold"])) for row in read_rows(evaluation, name)]
     for kind, folder, file in (
@@ -125,7 +125,7 @@ def ask_all(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
 
 
 def ask_made(retriever: Retriever) -> list[Asked]:
-    """The kinds of questions that a program makes of the documents themselves."""
+    """Ask the kinds of questions that a program makes of the documents themselves."""
     headings = [{"question": title, "kind": "title"} for title in draw_titles(retriever)]
     results = [ask(retriever, row, "title", is_titled(row["question"])) for row in headings]
     made = [{"question": question, "kind": kind} for kind, question in make_questions(retriever)]
@@ -133,7 +133,7 @@ def ask_made(retriever: Retriever) -> list[Asked]:
 
 
 def make_questions(retriever: Retriever) -> list[tuple[str, str]]:
-    """(kind, question): what a machine makes of the documents' words, numbers and headings, always the same."""
+    """Return (kind, question) made of the documents' words, numbers and headings, always the same."""
     draw = random.Random(SEED)
     sections = [node for node in retriever.nodes() if node.span]
     texts = [node.text for node in sections]
@@ -167,30 +167,30 @@ def make_questions(retriever: Retriever) -> list[tuple[str, str]]:
 
 
 def read_rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The lines of a file of questions."""
+    """Read the lines of a file of questions."""
     return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def holds(gold: Sequence[dict[str, Any]]) -> Callable[[Hit], bool]:
-    """Whether a hit's own lines overlap lines that answer."""
+    """Return a test of whether a hit's own lines overlap lines that answer."""
     places = [(item["file"], Span(item["start_line"], item["end_line"])) for item in gold]
     return lambda hit: any(hit.file == file and hit.span.overlap(span) for file, span in places)
 
 
 def is_titled(title: str) -> Callable[[Hit], bool]:
-    """Whether a hit has this title."""
+    """Return a test of whether a hit has this title."""
     return lambda hit: hit.title == title
 
 
 def draw_titles(retriever: Retriever) -> list[str]:
-    """Headings of the documents, drawn with a seed; those of the release notes are version numbers."""
+    """Return headings of the documents, drawn with a seed; without the release notes', which are version numbers."""
     known = {node.title for node in retriever.nodes() if node.span and not node.path.startswith("release-notes")}
     told = sorted(title for title in known if len(title) > 3)
     return random.Random(SEED).sample(told, min(TITLES, len(told)))
 
 
 def build_features(items: Sequence[Asked]) -> Floats:
-    """(n, 4): coverage, known, ln(1 + margin), agreement; (n, 2), the first two, where there are no vectors.
+    """Return (n, 4): coverage, known, ln(1 + margin), agreement; without vectors (n, 2), the first two.
 
     A question in a language that the model does not know has no margin even where there are vectors.
     """
@@ -203,17 +203,17 @@ def build_features(items: Sequence[Asked]) -> Floats:
 
 
 def is_right(items: Sequence[Asked]) -> Flags:
-    """(n,): what the model is to foretell."""
+    """Return (n,): whether a right section is among the first hits, which the model is to predict."""
     return np.array([item.is_right for item in items])
 
 
 def is_of_kind(items: Sequence[Asked], kind: str) -> Flags:
-    """(n,): whether a question is of this kind."""
+    """Return (n,): whether a question is of this kind."""
     return np.array([item.kind == kind for item in items])
 
 
 def fit(values: Floats, wanted: Flags) -> Floats:
-    """(1 + d,): intercept and coefficients of ridge logistic regression, by Newton's method.
+    """Return (1 + d,): intercept and coefficients of ridge logistic regression, by Newton's method.
 
     Args:
         values: (n, d).
@@ -233,26 +233,26 @@ def fit(values: Floats, wanted: Flags) -> Floats:
 
 
 def probabilities(values: Floats, model: Floats) -> Floats:
-    """(n,): what the model says."""
+    """Return (n,): the model's probabilities."""
     result: Floats = 1 / (1 + np.exp(-(model[0] + values @ model[1:])))
     return result
 
 
 def auroc(scores: Floats, positive: Flags, negative: Flags) -> float:
-    """How often a positive one is above a negative one; half of a tie."""
+    """Return how often a positive one is above a negative one, 0 to 1; half of a tie."""
     difference = scores[positive][:, np.newaxis] - scores[negative][np.newaxis]
     return float(((difference > 0) + 0.5 * (difference == 0)).mean())
 
 
 def calibration_error(scores: Floats, wanted: Flags) -> float:
-    """The expected calibration error over ten equal bins of the score."""
+    """Return the expected calibration error over ten equal bins of the score."""
     places = np.minimum((scores * BINS).astype(int), BINS - 1)
     parts = [places == place for place in range(BINS) if (places == place).any()]
     return float(sum(part.mean() * abs(scores[part].mean() - wanted[part].mean()) for part in parts))
 
 
 def measure_model(items: Sequence[Asked], model: Floats) -> dict[str, float]:
-    """What a model is worth on these questions: AUROC of the one kind against the other, and its calibration error."""
+    """Measure a model on these questions: AUROC of one kind against another, and its calibration error."""
     scores, found = probabilities(build_features(items), model), is_right(items)
     answerable, miss = is_of_kind(items, "answerable"), is_of_kind(items, "near miss")
     free = np.array([item.style == "paraphrase" for item in items])
@@ -271,7 +271,7 @@ def measure_model(items: Sequence[Asked], model: Floats) -> dict[str, float]:
 
 
 def show_model(results: dict[str, list[Asked]]) -> None:
-    """The coefficients of both sets, and how the model of each does on the other."""
+    """Print the coefficients fitted to both sets, and how the model of each does on the other."""
     first, second = SETS
     results = {name: [item for item in items if item.kind in FITTED] for name, items in results.items()}
     both = [*results[first], *results[second]]
@@ -288,7 +288,7 @@ def show_model(results: dict[str, list[Asked]]) -> None:
 
 
 def find_missed_targets(items: Sequence[Asked]) -> list[str]:
-    """A line for each target that the verdicts miss."""
+    """Return a line for each target that the verdicts miss."""
     missed = []
     for kind, verdict, least, most in TARGETS:
         verdicts = [
@@ -301,7 +301,7 @@ def find_missed_targets(items: Sequence[Asked]) -> list[str]:
 
 
 def show_verdicts(results: Sequence[Asked], documents: str) -> None:
-    """How often each verdict falls, by the coefficients and thresholds as they are now in confidence.py."""
+    """Print how often each verdict falls, by the coefficients and thresholds as they are now in confidence.py."""
     print(f"\n  | {documents} | questions | answered | weak | none |\n  |---|---|---|---|---|")
     groups = {
         kind: [item for item in results if item.kind == kind] for kind in dict.fromkeys(item.kind for item in results)

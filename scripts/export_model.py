@@ -149,7 +149,7 @@ def export(model: str, folder: Path, documents: Path, sha256: str | None = None)
 
 
 def is_reranker(source: Path) -> bool:
-    """Whether a folder's model reads two texts and gives one number."""
+    """Return whether a folder's model reads two texts and gives one number."""
     try:
         config = json.loads((source / "config.json").read_text(encoding="utf-8"))
         architectures, labels = config.get("architectures") or [], config.get("id2label", {"0": ""})
@@ -159,7 +159,7 @@ def is_reranker(source: Path) -> bool:
 
 
 def export_reranker(model: str, folder: Path, documents: Path, sha256: str | None = None) -> PairAgreement:
-    """As `export`, for a cross-encoder."""
+    """Do as `export` for a cross-encoder."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     source = find_model_folder(model, owner="cross-encoder")
@@ -186,7 +186,7 @@ def export_reranker(model: str, folder: Path, documents: Path, sha256: str | Non
 
 
 def checked_weights(source: Path, expected: str | None) -> str:
-    """The SHA-256 of the source's weights, which is the expected one if there is one."""
+    """Return the SHA-256 of the source's weights, which is the expected one if there is one."""
     path = next((source / name for name in WEIGHTS if (source / name).is_file()), None)
     if path is None:
         raise click.ClickException(f"{source} holds none of {', '.join(WEIGHTS)}")
@@ -197,7 +197,7 @@ def checked_weights(source: Path, expected: str | None) -> str:
 
 
 def load_original(source: Path) -> "SentenceTransformer":
-    """The model on the CPU, if it is made of a transformer, a pooling that the encoder knows, and no more."""
+    """Load the model on the CPU, if it is made of a transformer, a pooling that the encoder knows, and no more."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(source), device="cpu", local_files_only=True, trust_remote_code=False)
@@ -212,7 +212,7 @@ def load_original(source: Path) -> "SentenceTransformer":
 
 
 def transformer_of(model: "SentenceTransformer") -> "torch.nn.Module":
-    """The part that is exported: token numbers to one vector for each token."""
+    """Return the part that is exported: token numbers to one vector for each token."""
     transformer: torch.nn.Module = model[0].auto_model
     return transformer
 
@@ -263,7 +263,7 @@ def write_files(folder: Path, transformer: "torch.nn.Module", tokenizer: str) ->
 
 
 def write_quantised(transformer: "torch.nn.Module", path: Path) -> None:
-    """The transformer as ONNX, its weights int8 for each channel: for the whole tensor they lose much more."""
+    """Write the transformer as ONNX, its weights int8 for each channel: for the whole tensor they lose much more."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with TemporaryDirectory() as place:
@@ -273,7 +273,7 @@ def write_quantised(transformer: "torch.nn.Module", path: Path) -> None:
 
 
 def write_float32(transformer: "torch.nn.Module", path: Path) -> None:
-    """The transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out.
+    """Write the transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out.
 
     Of a model that classifies, the output is `logits` (n, classes).
     """
@@ -360,7 +360,7 @@ def compare_pairs(
 
 
 def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
-    """Up to `SAMPLE` different chunks, evenly from all of the folder's Markdown."""
+    """Return up to `SAMPLE` different chunks, evenly from all of the folder's Markdown."""
     texts: dict[str, None] = {}
     for path in sorted(documents.rglob("*.md")):
         document = parse_document(path.name, path.read_text(encoding="utf-8", errors="replace"))
@@ -374,7 +374,7 @@ def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
 
 
 def readme(model: str, weights: str, card: ModelCard, made_of: str, agreement: Agreement | PairAgreement) -> str:
-    """What the folder is and where it comes from; `made_of` says it of the model in a line."""
+    """Write what the folder is and where it comes from; `made_of` says it of the model in a line."""
     name = Path(model).name if Path(model).is_dir() else model
     return f"""# {name}, int8 ONNX
 

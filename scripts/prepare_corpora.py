@@ -61,13 +61,13 @@ def main(sources: Path, repositories: Path) -> None:
 
 
 def find_repository(repositories: Path, name: str) -> Path | None:
-    """The git directory of the clone of `OWNER/NAME`; None without one."""
+    """Return the git directory of the clone of `OWNER/NAME`; None without one."""
     clone = repositories / name.replace("/", "+")
     return next((path for path in (clone / ".git", clone / "repo", clone) if (path / "HEAD").is_file()), None)
 
 
 def read_files(repository: Path, origin: Mapping[str, Any]) -> Files:
-    """The text files of `paths` without those of `without` (git's pathspecs below `root`) at the commit."""
+    """Read the text files of `paths` without those of `without` (git's pathspecs below `root`) at the commit."""
     tree = f"{origin['commit']}:{origin.get('root', '')}"
     specs = [*origin.get("paths", ["."]), *(f":(exclude){path}" for path in origin.get("without", []))]
     command = ["git", f"--git-dir={repository}", "archive", "--format=tar", tree, "--", *specs]
@@ -88,17 +88,17 @@ def read_files(repository: Path, origin: Mapping[str, Any]) -> Files:
 
 
 def keep(files: Files) -> Files:
-    """The Markdown files as they are."""
+    """Return the Markdown files as they are."""
     return {path: text for path, text in files.items() if path.endswith(".md")}
 
 
 def prepare_cli(files: Files) -> Files:
-    """Command-line pages, without those of Windows that are about PowerShell."""
+    """Return command-line pages, without those of Windows that are about PowerShell."""
     return {path: text for path, text in files.items() if not ("/windows/" in path and "PowerShell" in text)}
 
 
 def prepare_api(files: Files) -> Files:
-    """MDX to Markdown: the front matter's title as a heading; imports, comments and JSX tags dropped."""
+    """Turn MDX into Markdown: the front matter's title as a heading; imports, comments and JSX tags dropped."""
     made: Files = {}
     for path, text in files.items():
         title, _, body = split_front_matter(text)
@@ -114,7 +114,7 @@ def prepare_api(files: Files) -> Files:
 
 
 def prepare_config(files: Files) -> Files:
-    """Hugo pages: title and summary of the front matter, shortcodes as their text, link definitions dropped."""
+    """Turn Hugo pages into Markdown: title and summary of the front matter, shortcodes as text, no definitions."""
     made: Files = {}
     for path, text in files.items():
         title, summary, body = split_front_matter(text)
@@ -130,12 +130,12 @@ def prepare_config(files: Files) -> Files:
 
 
 def describe_option(shortcode: re.Match[str]) -> str:
-    """Shortcode with `type="string" required="yes"` -> `Type: string. Required: yes.`; for `re.sub`."""
+    """Turn a shortcode with `type="string" required="yes"` into `Type: string. Required: yes.`; for `re.sub`."""
     return " ".join(f"{key.capitalize()}: {value}." for key, value in re.findall(r'(\w+)="([^"]*)"', shortcode[1]))
 
 
 def prepare_guides(files: Files) -> Files:
-    """MkDocs pages: front matter, HTML, button links, icon codes and lone images stripped; a title for each."""
+    """Strip MkDocs pages of front matter, HTML, button links, icons and lone images; give each a title."""
     made: Files = {}
     for path, text in keep(files).items():
         title, _, body = split_front_matter(text)
@@ -152,7 +152,7 @@ def prepare_guides(files: Files) -> Files:
 
 
 def prepare_proposals(files: Files) -> Files:
-    """reStructuredText: underlined titles to `#` by the order of their adornments; of the header only the title."""
+    """Turn reStructuredText's underlined titles into `#`, by the order of adornments; keep only the header's title."""
     made: Files = {}
     for path, text in files.items():
         number, title = (re.search(rf"^{field}: *(.*(?:\n +.*)*)", text, flags=re.M) for field in ("PEP", "Title"))
@@ -180,7 +180,7 @@ def prepare_proposals(files: Files) -> Files:
 
 
 def prepare_games(files: Files) -> Files:
-    """Every second spell and treasure; of the rest, a file for each level-2 heading, below the title."""
+    """Return every second spell and treasure; of the rest, a file for each level-2 heading, below the title."""
     made: Files = {}
     for folder in ("Spells/", "Treasure/"):
         made |= {path: files[path] for path in sorted(path for path in files if path.startswith(folder))[::2]}
@@ -194,7 +194,7 @@ def prepare_games(files: Files) -> Files:
 
 
 def prepare_lsr(files: Files) -> Files:
-    """R Markdown: front matter, heading attributes, chunk options and chunks that only include images removed."""
+    """Strip R Markdown of front matter, heading attributes, chunk options and chunks that only include images."""
     made: Files = {}
     for path, text in files.items():
         body = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
@@ -210,7 +210,7 @@ def prepare_lsr(files: Files) -> Files:
 
 
 def prepare_diy(files: Files) -> Files:
-    """A book with `** Title [page]`: a file for 25 printed pages, a level-2 heading for each title."""
+    """Cut a book with `** Title [page]` into files of 25 printed pages, with a level-2 heading for each title."""
     [text] = files.values()
     body = re.sub(r"\[Illustration.*?\]", "", text.split("\n\nCONTENTS\n\nA\n", 1)[0], flags=re.S)
     made: Files = {}
@@ -228,7 +228,7 @@ def prepare_diy(files: Files) -> Files:
 
 
 def prepare_household(files: Files) -> Files:
-    """Two old books, a file for each chapter; see the two functions below."""
+    """Cut two old books into a file for each chapter; see the two functions below."""
     made: Files = {}
     for path, text in files.items():
         text = re.sub(r"\[Illustration.*?\]|\[Page \d+\]", "", text, flags=re.S)
@@ -238,7 +238,7 @@ def prepare_household(files: Files) -> Files:
 
 
 def split_etiquette(text: str) -> Iterator[tuple[str, str]]:
-    """(path, Markdown) of each chapter of Emily Post's book: `=HEADING=` to a level-2 heading."""
+    """Yield (path, Markdown) of each chapter of Emily Post's book: `=HEADING=` to a level-2 heading."""
     for chapter in re.split(r"\nCHAPTER [IVXL]+\n", text.split("=ETIQUETTE=", 1)[1].split("=INDEX=", 1)[0])[1:]:
         title, body = chapter.strip().split("\n\n", 1)
         title = string.capwords(title)
@@ -247,7 +247,7 @@ def split_etiquette(text: str) -> Iterator[tuple[str, str]]:
 
 
 def split_beeton(text: str) -> Iterator[tuple[str, str]]:
-    """(path, Markdown) of the chapters of Isabella Beeton's book that are not about cookery."""
+    """Yield (path, Markdown) of the chapters of Isabella Beeton's book that are not about cookery."""
     # The title is below the first forty chapters' numbers, and above those of the last four.
     chapters = re.finditer(
         r"\n(?:([A-Z][A-Z ,.&]+)\n+)?CHAPTER ([IVXL]+)\.\n+(?:([A-Z][A-Z ,.&]+)\n\n)?(.*?)"
@@ -274,7 +274,7 @@ def split_beeton(text: str) -> Iterator[tuple[str, str]]:
 
 
 def prepare_dccode(files: Files) -> Files:
-    """A law's XML: a file for each chapter, a heading for each part and section; no annotations, nothing repealed."""
+    """Turn a law's XML into files by chapter, with headings by part and section; no annotations, nothing repealed."""
     made: Files = {}
     for path, text in files.items():
         if path.endswith("/index.xml"):
@@ -290,18 +290,18 @@ def prepare_dccode(files: Files) -> Files:
 
 
 def heading(element: ElementTree.Element) -> str:
-    """The heading of a container or section on one line, without its full stop."""
+    """Return the heading of a container or section on one line, without its full stop."""
     return read_line(element.find("heading", LAW)).removesuffix(".")
 
 
 def name_container(container: ElementTree.Element) -> str:
-    """`Chapter 3. Adoption`."""
+    """Return the name of a container: `Chapter 3. Adoption`."""
     prefix, number = (container.findtext(tag, "", LAW) for tag in ("prefix", "num"))
     return f"{prefix} {number}. {heading(container)}"
 
 
 def read_container(container: ElementTree.Element, files: Files, title: str, level: int) -> Iterator[str]:
-    """The blocks of a chapter or part of it: its sections, and its parts with theirs below."""
+    """Yield the blocks of a chapter or part of it: its sections, and its parts with theirs below."""
     for child in container:
         if child.tag.endswith("}container"):
             inner = list(read_container(child, files, title, level + 1))
@@ -319,7 +319,7 @@ def read_container(container: ElementTree.Element, files: Files, title: str, lev
 
 
 def read_paragraphs(element: ElementTree.Element) -> Iterator[str]:
-    """The text of a section, a block for each of its paragraphs, `(a)` before it."""
+    """Yield the text of a section, a block for each of its paragraphs, `(a)` before it."""
     number = ""
     for child in element:
         tag = child.tag.rpartition("}")[2]
@@ -342,7 +342,7 @@ def read_paragraphs(element: ElementTree.Element) -> Iterator[str]:
 
 
 def prepare_nursing(files: Files) -> Files:
-    """Textbooks in CNXML: a folder for each book, a file for each module, numbered in the order of the book."""
+    """Turn textbooks in CNXML into a folder for each book, a file for each module, numbered in the book's order."""
     made: Files = {}
     for path, text in files.items():
         if path.startswith("collections/"):
@@ -358,7 +358,7 @@ def prepare_nursing(files: Files) -> Files:
 
 
 def read_module(element: ElementTree.Element, level: int) -> Iterator[str]:
-    """The blocks of a module or of a part of it: headings, text, lists, rows of tables, captions; no exercises."""
+    """Yield the blocks of a module or part: headings, text, lists, rows of tables, captions; no exercises."""
     for child in element:
         tag = child.tag.rpartition("}")[2]
         if tag in {"section", "note"} and child.get("class") not in NOT_READ:
@@ -375,12 +375,12 @@ def read_module(element: ElementTree.Element, level: int) -> Iterator[str]:
 
 
 def read_line(element: ElementTree.Element | None) -> str:
-    """The text of an element on one line; empty without one."""
+    """Return the text of an element on one line; empty without one."""
     return "" if element is None else " ".join("".join(element.itertext()).split())
 
 
 def split_front_matter(text: str) -> tuple[str, str, str]:
-    """The front matter's title and summary, each empty without one, and the text below."""
+    """Return the front matter's title and summary, each empty without one, and the text below."""
     found = re.match(r"---\n(.*?)\n---\n", text, flags=re.S)
     if not found:
         return "", "", text
@@ -389,7 +389,7 @@ def split_front_matter(text: str) -> tuple[str, str, str]:
 
 
 def slug(title: str) -> str:
-    """A title as a file's name."""
+    """Return a title as a file's name."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 

@@ -103,7 +103,7 @@ class Data:
     """All chunks."""
 
     def of_corpus(self) -> dict[str, list[int]]:
-        """The sections of each corpus."""
+        """Map each corpus to the places of its sections."""
         found = defaultdict(list)
         for place, section in enumerate(self.sections):
             found[section.corpus].append(place)
@@ -179,7 +179,7 @@ def main(
 
 
 def keep_settings(path: Path, settings: Settings) -> None:
-    """A run goes on with the settings that it began with."""
+    """Write the settings of a new run; refuse to go on with a run that was begun with others."""
     now = json.loads(json.dumps(asdict(settings)))
     if path.exists() and (before := json.loads(path.read_text())) != now:
         other = ", ".join(name for name in now if before.get(name) != now[name])
@@ -190,7 +190,7 @@ def keep_settings(path: Path, settings: Settings) -> None:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, object]]:
-    """The objects of a JSONL file, gzip or not.
+    """Yield the objects of a JSONL file, gzip or not.
 
     Raises:
         click.ClickException: a line is not a JSON object; it is named.
@@ -208,7 +208,7 @@ def read_lines(path: Path) -> Iterator[dict[str, object]]:
 
 
 def read_questions(folder: Path) -> dict[str, list[str]]:
-    """Section -> its questions, without the unanswerable ones.
+    """Map each section to its questions, without the unanswerable ones.
 
     Raises:
         click.ClickException: a line lacks its section, style or question.
@@ -226,7 +226,7 @@ def read_questions(folder: Path) -> dict[str, list[str]]:
 
 
 def read_data(folders: Sequence[Path], questions: Path, settings: Settings) -> Data:
-    """The sections with questions, and beside them others of their corpora."""
+    """Read the sections with questions, and beside them others of their corpora."""
     asked = read_questions(questions)
     wanted = {name: text for name, text in asked.items() if name.split("/", 1)[0] not in settings.held_out}
     chunks = defaultdict(list)
@@ -278,7 +278,7 @@ class Model(torch.nn.Module):  # type: ignore[misc] # its types come with the ex
         )
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """(n, t) token numbers, and which are of the text -> unit mean vectors (n, d)."""
+        """Map token numbers (n, t), and which of them are of the text, to unit mean vectors (n, d)."""
         hidden = self.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
         weights = mask.unsqueeze(-1).to(hidden.dtype)
         mean = (hidden * weights).sum(1) / weights.sum(1)
@@ -335,7 +335,7 @@ class Trainer:
         return max(self.step / self.settings.steps, self.seconds / 60 / self.settings.minutes)
 
     def train(self) -> None:
-        """All steps that are left."""
+        """Do all steps that are left."""
         self.model.train()
         tokens = 0
         sums: dict[str, float] = defaultdict(float)
@@ -361,7 +361,7 @@ class Trainer:
         self.save()
 
     def report(self, losses: dict[str, float], speed: float) -> None:
-        """A line on the terminal and in curve.jsonl."""
+        """Write a line to the terminal and to curve.jsonl."""
         row = {"step": self.step, "minutes": round(self.seconds / 60, 2), "tokens_per_second": round(speed)}
         row |= {name: round(value, 4) for name, value in losses.items()}
         with (self.run / "curve.jsonl").open("a") as curve:
@@ -369,7 +369,7 @@ class Trainer:
         print(json.dumps(row), flush=True)
 
     def learn(self, step: Step) -> tuple[dict[str, float], int]:
-        """One change of the weights; the losses, and how many tokens were read."""
+        """Change the weights once; return the losses, and how many tokens were read."""
         share = self.progress
         warm = self.settings.warm_up
         factor = share / warm if share < warm else (1 - share) / (1 - warm)
@@ -388,7 +388,7 @@ class Trainer:
         return {name: float(value.detach()) for name, value in losses.items()}, questions.count + chunks.count
 
     def losses(self, step: Step, questions: "Encoded", chunks: "Encoded") -> dict[str, Tensor]:
-        """Of the mean vectors, and of what has to stay."""
+        """Return the loss of the mean vectors, and that of what has to stay."""
         settings = self.settings
         answer = torch.tensor(step.answer, device=self.device)
         owner = torch.tensor(step.owner, device=self.device)
@@ -399,7 +399,7 @@ class Trainer:
         return {"mean": mean, "keep": keep}
 
     def encode(self, texts: Sequence[str]) -> "Encoded":
-        """The texts by length, some at a time, so that little is padding."""
+        """Encode the texts by length, some at a time, so that little is padding."""
         ids = [row[: CHUNK_TOKENS - 1] + row[-1:] if len(row) > CHUNK_TOKENS else row for row in self.tokens.ids(texts)]
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
         means = []
@@ -419,7 +419,7 @@ class Trainer:
     # What a step is made of.
 
     def next_step(self) -> Step:
-        """Sections of one corpus with all their questions, and as many that the model finds wrongly."""
+        """Return sections of one corpus with all their questions, and as many that the model finds wrongly."""
         count = self.settings.sections
         if not any(len(rest) >= count // 2 for rest in self.queue.values()):
             self.queue = {}
@@ -511,13 +511,13 @@ class Encoded:
 
 
 def best_of(similarities: Tensor, owner: Tensor) -> Tensor:
-    """(q, chunks) -> (q, sections): a section is as near as the nearest of its chunks."""
+    """Map (q, chunks) to (q, sections): a section is as near as the nearest of its chunks."""
     best = similarities.new_full((len(similarities), int(owner.max()) + 1), -torch.inf)
     return best.scatter_reduce(1, owner.expand_as(similarities), similarities, "amax")
 
 
 def write_model(folder: Path, model: Model, settings: Settings) -> None:
-    """The model folder; of a text as many tokens are read as the base reads."""
+    """Write the model folder; it reads as many tokens of a text as the base reads."""
     base = Path(settings.base)
     limit = json.loads((base / "sentence_bert_config.json").read_text())["max_seq_length"]
     tokenizer = (base / "tokenizer.json").read_text(encoding="utf-8")
@@ -525,7 +525,7 @@ def write_model(folder: Path, model: Model, settings: Settings) -> None:
 
 
 def export(trainer: Trainer, share: float) -> None:
-    """The model with this share of the tuned weights, the rest the base's (WiSE-FT: Wortsman et al., CVPR 2022)."""
+    """Write the model with this share of the tuned weights, else the base's (WiSE-FT: Wortsman et al., CVPR 2022)."""
     settings = trainer.settings
     mixed = Model(settings.base, 0.0)
     tuned = trainer.model.state_dict()
@@ -542,7 +542,7 @@ def export(trainer: Trainer, share: float) -> None:
 
 
 def compare(model: Model, quantised: OnnxEncoder, tokens: Tokens, texts: Sequence[str]) -> Agreement:
-    """How near the int8 model's mean vectors are to the float32 model's."""
+    """Return how near the int8 model's mean vectors are to the float32 model's."""
     cosines = []
     for text in texts:
         piece = tokens.cut(text, quantised.max_tokens)

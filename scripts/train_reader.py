@@ -68,7 +68,7 @@ class Model(torch.nn.Module):  # type: ignore[misc] # its types come with the ex
         self.head = torch.nn.Sequential(torch.nn.Linear(size, size), torch.nn.Tanh(), torch.nn.Linear(size, 1))
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
-        """(n, t) three times -> (n,) logits."""
+        """Map token numbers, mask and types, each (n, t), to (n,) logits."""
         hidden = self.bert(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
         weights = mask.unsqueeze(-1).to(hidden.dtype)
         logits: Tensor = self.head((hidden * weights).sum(1) / weights.sum(1))[:, 0]
@@ -95,7 +95,7 @@ class Reader:
         return reader
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
-        """(n,) for questions and texts; those of about one length are read together."""
+        """Return (n,) logits of questions and texts; those of about one length are read together."""
         read = self.tokenizer.encode_batch([(question[:MAX_QUESTION], text) for question, text in pairs])
         groups = defaultdict(list)
         for place, one in enumerate(read):
@@ -241,7 +241,7 @@ def draw_texts(example: Example, chance: random.Random) -> tuple[list[str], list
 
 
 def answer_loss(right: Tensor, wrong: Tensor) -> Tensor:
-    """Cross-entropy of an example's logits beside a zero; each that answers against all that do not."""
+    """Return the cross-entropy of an example's logits beside a zero; each that answers against all that do not."""
     none = torch.cat([wrong, wrong.new_zeros(1)])
     if not len(right):
         return none.logsumexp(0)  # the zero is right
@@ -252,7 +252,7 @@ def answer_loss(right: Tensor, wrong: Tensor) -> Tensor:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--examples", required=True, type=click.Path(exists=True, path_type=Path))
 def measure(folder: Path, examples: Path) -> None:
-    """Say how often the right unit of its section comes first in the held-out documentations, and near misses known.
+    """Print how often the right unit of its section comes first in the held-out documentations, and near misses known.
 
     It asks the exported model in FOLDER.
     """

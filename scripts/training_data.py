@@ -60,7 +60,7 @@ def main(data: Path, sources: Path, others: int) -> None:
 
 
 def read_nodes(folder: Path, pattern: str) -> Iterator[Node]:
-    """The nodes of all documents, in the order of their paths; files that are no UTF-8 are passed over."""
+    """Yield the nodes of all documents, in the order of their paths; files that are not UTF-8 are skipped."""
     for path in sorted(folder.glob(pattern)):
         try:
             text = path.read_text(encoding="utf-8")
