@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 def prepare_streams() -> None:
-    """Makes both streams take any character, and exist."""
+    """Make both streams take any character, and exist."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller: `>&-`
@@ -64,19 +64,19 @@ def prepare_streams() -> None:
 
 
 def abandon_output() -> None:
-    """After a failed write: what is still buffered goes nowhere, so that the interpreter's own flush cannot fail."""
+    """Drop what is still buffered after a failed write, so that the interpreter's own flush cannot fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def terminal_columns() -> int:
-    """The width to print for: COLUMNS, else the terminal's, else 80."""
+    """Return the width to print for: COLUMNS, else the terminal's, else 80."""
     return shutil.get_terminal_size().columns
 
 
 def shorten_path(folder: str, file: str) -> str:
-    """The file's path as an editor started here opens it: relative or absolute, whichever is shorter."""
+    """Return the file's path as an editor started here opens it: relative or absolute, whichever is shorter."""
     absolute = os.path.normpath(f"{folder}/{file}")
     try:
         relative = os.path.relpath(absolute)
@@ -86,7 +86,7 @@ def shorten_path(folder: str, file: str) -> str:
 
 
 def shorten_citation(place: "Cited", lines: "Span") -> str:
-    """The lines of a file as an editor opens them, and as `read` takes them."""
+    """Return the lines of a file as an editor opens them, and as `read` takes them."""
     if place.cited_as not in ("", place.file) and not getattr(place, "index", ""):
         return f"{place.cited_as}:{lines}"
     return f"{shorten_path(place.folder, place.file)}:{lines}"
@@ -109,7 +109,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def format_json(content: dict[str, Any]) -> str:
-    """The object as text that this standard output can hold."""
+    """Return the object as JSON text that this standard output can hold."""
     is_unicode = (sys.stdout.encoding or "ascii").lower().startswith("utf")
     return json.dumps(content, ensure_ascii=not is_unicode, allow_nan=False)
 
@@ -136,14 +136,14 @@ class Console:
             sys.stderr.write(f"{click.style(line, dim=True) if dims else line}\n")
 
     def note_skipped(self, files: tuple[tuple[str, str], ...]) -> None:
-        """Names files that were left out, (path, reason) each."""
+        """Name files that were left out, (path, reason) each."""
         for path, reason in files[:MAX_NAMED]:
             self.note(f"skipped {path}: {reason}")
         if len(files) > MAX_NAMED:
             self.note(f"skipped {len(files) - MAX_NAMED:,} more files; `status` names them all")
 
     def follow_logging(self) -> None:
-        """Sends what libraries log to standard error: warnings, with -v our own stages' reports as well."""
+        """Send what libraries log to standard error: warnings, with -v our own stages' reports as well."""
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_SanitizingFormatter("%(message)s"))
         logging.basicConfig(level=logging.ERROR if self.quiet else logging.WARNING, handlers=[handler], force=True)
@@ -154,7 +154,7 @@ class Console:
 
     @contextmanager
     def show_progress(self) -> "Iterator[Progress | None]":
-        """What a long operation reports to: bars on a terminal, which are gone afterwards, else lines."""
+        """Yield what a long operation reports to: bars on a terminal, which disappear afterwards, else lines."""
         if self.quiet:
             yield None
         elif not sys.stderr.isatty():
@@ -322,7 +322,7 @@ class Printer:
 
 
 def note_pending(answer: "Answer", index: str | None, console: Console) -> None:
-    """Say how the rest is embedded, of an index that is not finished."""
+    """Say how to embed the rest of an index that is not finished."""
     for state in answer.indexes or (answer.index,):
         if state.embedded_share < 1:
             refresh = format_refresh_command(state, state.path if answer.indexes else index)

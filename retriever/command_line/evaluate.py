@@ -175,7 +175,7 @@ def format_interval(value: Estimate | None) -> str:
 
 
 def format_share(value: float | None, digits: int = 3) -> str:
-    """`.617`, `1.00`; a dash for none."""
+    """Write a share as `.617`, `1.00`; a dash for none."""
     if value is None:
         return NONE
     # Without the zero, as the tables of the field have it: seven columns fit a terminal.
@@ -184,7 +184,7 @@ def format_share(value: float | None, digits: int = 3) -> str:
 
 
 def show_table(page: Page, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as their longest cell, the first one left, the others right; rows are never broken."""
+    """Print columns as wide as their longest cell, the first one left, the others right; rows are never broken."""
     cells = [[sanitize_line(str(cell)) for cell in row] for row in (titles, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for number, row in enumerate(cells):

@@ -105,7 +105,7 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
 
 
 def describe_run(report: "IndexReport", *, is_first: bool) -> str:
-    """What is watched (the first run), or what changed, and how long it took."""
+    """Describe what is watched (the first run), or what changed, and how long it took."""
     if is_first:
         folders = ", ".join(report.folders)
         return f"indexed {pluralize(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
@@ -152,7 +152,7 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
 
 
 def print_index(item: "ListedIndex") -> None:
-    """The line of an index, and its folders below it."""
+    """Print the line of an index, and its folders below it."""
     facts = [pluralize(item.documents, "file")]
     if item.updated:
         facts += [format_size(item.size_bytes), f"indexed {format_age(time.time() - item.updated)}"]

@@ -179,7 +179,7 @@ PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
 
 
 def complete_condition(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Properties of the documents, `status=draft`, those of most documents first."""
+    """Complete a property of the documents, `status=draft`; those of most documents come first."""
     from retriever.searching.scope import list_choices, read_documents  # numpy: 40 ms
     from retriever.store import reading
 
@@ -252,7 +252,7 @@ SCOPE_OPTIONS = {
 
 
 def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-    """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
+    """Add --in, --tag, --since, --until and --where, which become the parameter `scope`."""
     for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
         is_repeated = name not in ("since", "until")
         complete = complete_condition if name == "where" else None
@@ -360,7 +360,7 @@ class Command(WithHelp):
 def command(
     *examples: str, settings: Sequence[str] | None = None, epilog: str = "", name: str = ""
 ) -> Callable[[Callable[..., ExitCode]], Command]:
-    """A command with examples, the flags of some settings (empty: of all) and -q and -v."""
+    """Make a command with examples, the flags of some settings (empty: of all) and -q and -v."""
 
     def decorate(function: Callable[..., ExitCode]) -> Command:
         made = click.command(name or None, Command, examples=examples, epilog=epilog)(function)
@@ -382,7 +382,7 @@ def command(
 
 
 def join_question(words: tuple[str, ...], example: str) -> str:
-    """The question's arguments as one text, quotes or not; QuestionError, with an `example`, when there is none."""
+    """Join the question's arguments to one text; QuestionError, with an `example`, when it is empty."""
     question = " ".join(words)
     if not question.strip():
         raise QuestionError(f"the question is empty: write it in quotes, as in: {name_program()} {example}")

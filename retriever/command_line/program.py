@@ -51,7 +51,7 @@ class Program(WithHelp, click.Group):
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Names the default command where none is named; without any argument, shows the help."""
+        """Name the default command where none is named; without any argument, show the help."""
         if args in ([], ["help"]):
             args = ["--help"]
         if args[0] not in {*COMMANDS, *(flag for option in self.get_params(ctx) for flag in option.opts)}:
@@ -66,7 +66,7 @@ class Program(WithHelp, click.Group):
         return command.shell_complete(click.Context(command, parent=ctx, info_name=DEFAULT_COMMAND), incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands by what they are for, then the options."""
+        """Write the commands by what they are for, then the options."""
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()], col_max=COMMAND_COLUMN)
@@ -91,7 +91,7 @@ def command_line() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line in a process that does nothing else, and returns its exit status."""
+    """Run one command line in a process that does nothing else, and return its exit status."""
     gc.set_threshold(BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # nothing is collected at the end, when all memory goes back at once: 7 % of an ask
     prepare_streams()
@@ -110,7 +110,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def report_error(error: Exception | KeyboardInterrupt) -> int:
-    """Says on standard error what ended a command line, and returns the exit status; called while it is handled."""
+    """Say on standard error what ended a command line, and return the exit status; called while it is handled."""
     match error:
         case BrokenPipeError():  # the reader has what it wants, as in `| head`
             abandon_output()

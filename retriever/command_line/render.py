@@ -64,14 +64,14 @@ class Page:
 
     @classmethod
     def on(cls, stream: TextIO) -> "Page":
-        """A page on that stream; colours and links on a terminal alone."""
+        """Return a page on that stream; colours and links on a terminal alone."""
         width = max(MIN_WIDTH, terminal_columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
         return cls(console, min(width, MAX_WIDTH), stream.isatty() and os.environ.get("TERM") != "dumb")
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
-        """Prose; elsewhere than on a terminal it stays one line, so that tools find what stands in it."""
+        """Print prose; elsewhere than on a terminal it stays one line, so that tools find what is in it."""
         rows = text.wrap(self.console, self.width - indent) if self.console.is_terminal else [text]
         for row in rows:
             self.line(row, indent)
@@ -84,13 +84,13 @@ class Page:
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
     def cite(self, place: "Cited", lines: Span) -> Text:
-        """Lines of a file; on a terminal they open in the editor of HYBRID_RETRIEVE_EDITOR, where that is set."""
+        """Cite lines of a file; on a terminal they open in the editor of HYBRID_RETRIEVE_EDITOR, where that is set."""
         text = Text(sanitize_line(shorten_citation(place, lines)), CITED)
         address = make_editor_link(f"{place.folder}/{place.file}", lines.first) if self.has_links else ""
         return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\") if address else text
 
     def quotation(self, text: Text, indent: int = 0) -> None:
-        """Lines of a document as they stand there, behind a bar."""
+        """Print lines of a document unchanged, behind a bar."""
         for row in text.split("\n"):
             self.line(Text.assemble((BAR, QUIET), row), indent)
 
@@ -99,7 +99,7 @@ class Page:
 
 
 def show_answer(page: Page, answer: "Answer", *, full: bool, headline: bool = True) -> None:
-    """Every hit, best first."""
+    """Print every hit, best first."""
     stems = frozenset(answer.matched_words)
     if headline and answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
@@ -111,7 +111,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, headline: bool = Tr
 
 
 def show_similar(page: Page, found: "SimilarSections") -> None:
-    """The sections that are near in meaning to another one, nearest first: how near, the titles above, what it says."""
+    """Print the sections near in meaning to another one, nearest first: how near, titles above, what it says."""
     for item in found.sections:
         same = "  same file" if item.same_file else ""
         marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
@@ -123,7 +123,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
 
 
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
-    """The citation, the titles above the section, its text or the part that matched, and why it is there."""
+    """Print the citation, the titles above the section, its text or the part that matched, and why it is a hit."""
     cited = page.cite(hit, hit.passage)
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
@@ -184,7 +184,7 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
 
 
 def mark_words(text: str, stems: frozenset[str]) -> Text:
-    """The text, which is sanitized, with the question's words marked."""
+    """Return the text, which is sanitized, with the question's words marked."""
     result = Text(text)
     for start, end in find_highlights(text, stems):
         result.stylize(MATCHED, start, end)

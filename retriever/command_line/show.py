@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Retriever]":
-    """The open retriever that a reference is of, where none is named: by an index's name in it, or a path.
+    """Yield the open retriever that a reference is of, where none is named: by an index's name in it, or a path.
 
     Raises:
         UsageError: the reference is a path in the index, and in the current folder that of another document.
@@ -205,7 +205,7 @@ def profiles(console: Console, name: str | None) -> ExitCode:
 
 
 def format_profile(name: str, profile: Profile) -> str:
-    """The settings as a profile file, each below its meaning, its flag and its variable."""
+    """Write the settings as a profile file, each below its meaning, its flag and its variable."""
     lines = [f"# Profile {name}: every setting and its value."]
     for section, items in groupby(list_settings(), key=lambda item: item.path[:-1]):
         indent = "  " * len(section)

@@ -33,7 +33,7 @@ class GivenSettings:
     layers: tuple[Layer, ...]  # the lowest first
 
     def profile(self) -> Profile:
-        """The profile that the layers make over the defaults. Raises ProfileError with every mistake of every layer."""
+        """Return the profile of the layers over the defaults. Raises ProfileError with every mistake of every layer."""
         return self._profile
 
     @cached_property
@@ -42,7 +42,7 @@ class GivenSettings:
         return validate(self.layers) if any(layer for _, layer in self.layers) else Profile()
 
     def for_index(self) -> dict[str, Any]:
-        """The settings that decide what is in an index, which remembers them."""
+        """Return the settings that decide what is in an index, which remembers them."""
         return {key: value for key, value in merge_layers(self.layers).items() if key in INDEX_SECTIONS}
 
 
@@ -56,7 +56,7 @@ def collect_settings(
     index_settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> GivenSettings:
-    """The layers of a profile, by its name in configs/ or its file; ProfileError when one of them cannot be read."""
+    """Collect the layers of a profile, by its name in configs/ or its file; ProfileError if one cannot be read."""
     variables = environment_layers(os.environ if environment is None else environment)
     given = (profile_layer(name), *variables, ("settings", flags or {}))
     return GivenSettings((("index", index_settings or {}), *switch_on(given), *given))
@@ -83,12 +83,12 @@ def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
 def load_profile(
     name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Profile:
-    """The profile of that name or file under the environment's and the given settings; ProfileError."""
+    """Load the profile of a name or file, with the environment's and the given settings over it; ProfileError."""
     return collect_settings(name, flags, environment=environment).profile()
 
 
 def profile_layer(name: str) -> Layer:
-    """The settings of a profile file. Raises ProfileError when no such profile, or not YAML, or not a mapping."""
+    """Read the settings of a profile file. Raises ProfileError when no such profile, or not YAML, or not a mapping."""
     path = Path(name)
     if name in profile_names():
         path = profile_folder() / f"{name}.yaml"
@@ -112,7 +112,7 @@ def profile_layer(name: str) -> Layer:
 
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
-    """One layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
+    """Return a layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
     given = sorted(name for name in environment if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS)
     if not given:
         return []
@@ -135,13 +135,13 @@ def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
 
 
 def profile_names() -> tuple[str, ...]:
-    """The profiles that come with the program, the default first."""
+    """Return the names of the profiles that come with the program, the default first."""
     names = sorted(path.stem for path in profile_folder().glob("*.yaml"))
     return tuple(sorted(names, key=lambda name: name != DEFAULT_PROFILE))
 
 
 def profile_summary(name: str) -> str:
-    """What a profile that comes with the program is for: the comment at the top of its file, as one line."""
+    """Return what a bundled profile is for: the comment at the top of its file, as one line."""
     lines = (profile_folder() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     comment = []
     for line in lines:
@@ -153,14 +153,14 @@ def profile_summary(name: str) -> str:
 
 @cache
 def profile_folder() -> Path:
-    """`configs/` of a checkout, or the copy inside an installed package."""
+    """Return `configs/` of a checkout, or the copy inside an installed package."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "configs"
     return installed if installed.is_dir() else package.parent / "configs"
 
 
 def validate(layers: Sequence[Layer]) -> Profile:
-    """The layers as one profile; each mistake is blamed on the last layer that set the key."""
+    """Turn the layers into one profile; each mistake is blamed on the last layer that set the key."""
     from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
 
     content = merge_layers(layers)
@@ -183,7 +183,7 @@ def validate(layers: Sequence[Layer]) -> Profile:
 
 
 def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
-    """A mistake for each key of a layer that is no setting."""
+    """Yield a mistake for each key of a layer that is no setting."""
     known = {item.key: item for item in list_settings()}
     sections = {item.path[0] for item in list_settings() if len(item.path) > 1}
     for key, value in layer.items():
@@ -194,7 +194,7 @@ def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Whether the layer sets the key, or what is above it."""
+    """Return whether the layer sets the key, or what is above it."""
     head, *rest = path
     if head not in layer:
         return False
@@ -202,6 +202,6 @@ def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 
 def suggest(name: str, known: Mapping[str, object]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or where all are listed."""
+    """Write the end of a message about an unknown name: the nearest known one, or where all are listed."""
     near = find_nearest(name, known)
     return f"; did you mean {near}?" if near else "; `profiles balanced` lists them all"

@@ -19,7 +19,7 @@ LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most thes
 
 
 def setting(default: Any, help: str, short_flag: str = "") -> Any:  # noqa: ANN401 - as dataclasses.field, which takes the field's own type
-    """A dataclass field with its default, one sentence of help, and a shorter flag beside its own."""
+    """Return a dataclass field with its default, one sentence of help, and a shorter flag beside its own."""
     return field(default=default, metadata={"help": help, "short_flag": short_flag})
 
 
@@ -318,7 +318,7 @@ class Setting:
 
 
 def list_settings(kind: type = Profile, above: tuple[str, ...] = ()) -> Iterator[Setting]:
-    """Every leaf of the profile, in the order of declaration."""
+    """Yield every leaf of the profile, in the order of declaration."""
     for item in dataclasses.fields(kind):
         path = (*above, item.name)
         if dataclasses.is_dataclass(item.type) and isinstance(item.type, type):
@@ -328,13 +328,13 @@ def list_settings(kind: type = Profile, above: tuple[str, ...] = ()) -> Iterator
 
 
 def nest(path: tuple[str, ...], value: object) -> dict[str, Any]:
-    """`("encoder", "kind")`, `"onnx"` -> `{"encoder": {"kind": "onnx"}}`."""
+    """Nest a value below its path: `("encoder", "kind")`, `"onnx"` -> `{"encoder": {"kind": "onnx"}}`."""
     head, *rest = path
     return {head: nest(tuple(rest), value) if rest else value}
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both layers in one; where they meet, `above` wins, section by section."""
+    """Merge two layers; where they meet, `above` wins, section by section."""
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
