@@ -66,7 +66,7 @@ def draw_halves(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...
             titled.setdefault(stem_word(word, "english"), set()).add(node.id)
     drawn = sorted(words - STOP_WORDS["english"])
     for word in Random(7).sample(drawn, min(HALVES, len(drawn))):
-        right = titled[stem_word(word, "english")]  # who types `upgr` takes `Upgrades` as well
+        right = titled[stem_word(word, "english")]  # for `upgr`, `Upgrades` is right as well
         yield "word of a title, cut to 60 %", word[: round(0.6 * len(word))], tuple(sorted(right))
 
 

@@ -86,14 +86,14 @@ def read_lines(file: Path, start: int, end: int) -> str:
 
 
 def says(sentence: str, gold: str) -> bool:
-    """Return whether most words of one of two texts stand in the other."""
+    """Return whether one of two texts has most words of the other."""
     one, other = (set(_WORD.findall(text.lower())) for text in (sentence, gold))
     shorter = min(len(one), len(other))
     return shorter > 0 and len(one & other) >= MOST_WORDS * shorter
 
 
 def print_table(judged: Sequence[dict[str, Any]]) -> None:
-    """Print the shares by kind; then what the questions without an answer were told."""
+    """Print the shares by kind; then the answers to the questions without an answer."""
     kinds = defaultdict(list)
     for item in judged:
         if item["kind"] != "none":

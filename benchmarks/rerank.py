@@ -65,7 +65,7 @@ ORDERS: dict[str, Order] = {"perfect": perfect, "shuffled": shuffled, "last": la
 
 @dataclass
 class Scripted:
-    """A reranker that is told what it is shown, and what to say of it."""
+    """A reranker that is given the candidates it will be shown, and the order to put them in."""
 
     pool: Sequence[str] = ()
     """Node ids in the order in which they are shown."""

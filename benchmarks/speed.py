@@ -211,7 +211,7 @@ def measure_searches(scene: Scene, originals: Vectors, editions: int, asked: Seq
     with open_retriever(index=index) as retriever, closing(Parts(index, scene)) as parts:
         opened = retriever.search(OPENING)
         for question in asked:
-            parts.search(question)  # the first run of a length is slower, whoever asks for it
+            parts.search(question)  # the first run of a length is slower in any case
             answer, cost = timed(lambda: retriever.search(question))  # noqa: B023 - called at once
             answers.append(answer)
             searched.append(cost)

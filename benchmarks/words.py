@@ -1,4 +1,4 @@
-r"""Words of a question that the documents lack: everyday ones of five languages must stay, slips must be mended.
+r"""Words of a question that the documents lack: everyday ones of five languages must stay, typos must be corrected.
 
     uv run python benchmarks/words.py fastapi:../shared/eval/corpora/fastapi rustbook:../shared/eval/corpora/rustbook
 
@@ -34,7 +34,7 @@ def count_changed(words: Sequence[str], spellings: Spellings, documents: tuple[s
 
 
 def count_mended(slips: Sequence[tuple[str, str]], spellings: Spellings, documents: tuple[str, ...]) -> tuple[int, int]:
-    """Return how many slips become what was meant, and of how many the documents hold that."""
+    """Return how many typos become what was meant, and of how many the documents hold that."""
     held = [(wrote, meant) for wrote, meant in slips if spellings.holds(meant.lower())]
     found = [(correct(wrote, spellings, is_english_word, documents).text, meant) for wrote, meant in held]
     return sum(remove_accents(text) == remove_accents(meant.lower()) for text, meant in found), len(held)

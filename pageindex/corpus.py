@@ -36,7 +36,7 @@ Seen = tuple[int, int, int, int]
 
 
 def identify(status: os.stat_result) -> Seen:
-    """Return what tells one state of a file from another."""
+    """Return the values by which one state of a file differs from another."""
     # ctime is when a file last changed, and nobody can set it. Windows has the time of creation there and no inode in
     # listings: mtime and 0 stand for these.
     if os.name == "nt":
@@ -363,7 +363,7 @@ def has_documents(root: Path, *, seconds: float) -> bool:
 
 
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
-    """Return the document at a path that somebody else names, under the rules of `list_files`.
+    """Return the document at a path that another program or person gives, under the rules of `list_files`.
 
     Raises UnreadableDocumentError, with the reason, when `list_files` would not list it; IgnorePatternError when one of
     `options.ignore` is no pattern.

@@ -48,7 +48,7 @@ MAX_TAG_CHARS = 100
 def find_links(texts: Iterable[InlineText], references: References) -> tuple[tuple[Link, ...], tuple[str, ...]]:
     """Return the links to other documents and to headings of this one, and the tags, in the order of `texts`.
 
-    Tags are read as Obsidian does, and stand without `#`; in code, links, attributes and blocks of HTML are none.
+    Tags are read as Obsidian does, and returned without `#`; code, links, attributes and blocks of HTML have none.
     """
     links, tags = [], []
     for text in texts:

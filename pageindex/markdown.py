@@ -261,7 +261,7 @@ def _block_parser() -> MarkdownIt:
 
 
 class _InlineReader(StateInline):
-    """An inline parser's state that notes where a token begins: markdown-it tells the lines of blocks alone."""
+    """An inline parser's state that notes where a token begins: markdown-it gives the lines of blocks alone."""
 
     above = 0  # how many lines of the text come before this piece
 

@@ -1,4 +1,4 @@
-"""The headings of a document as nested sections: who contains whom, which lines are whose, what each is called.
+"""The headings of a document as nested sections: which contains which, the lines of each, what each is called.
 
 A long text below one heading is divided into parts. Novels, transcripts and word lists have few headings, and a section
 is the unit of ranking, of citation and of what is given to read: without parts such a text is one hit, and at most one
@@ -75,10 +75,10 @@ def github_slug(title: str) -> str:
     return "".join(kept).replace(" ", "-")
 
 
-MAX_SECTION_CHARS = 20_000  # ten pages; what is written with headings hardly ever has so much below one
+MAX_SECTION_CHARS = 20_000  # ten pages; a text with headings hardly ever has as much below one
 PART_CHARS = 3_000  # a page and a half, about as much as is asked for in one question
 MAX_TITLE_CHARS = 60
-TITLE_WITHIN_CHARS = 500  # a title is read from so many: Markdown that nobody wrote makes reading more of it slow
+TITLE_WITHIN_CHARS = 500  # that a title is read from: generated Markdown makes reading more of it slow
 
 _ITEM = re.compile(r"[-*+] |\d{1,9}[.)] ")
 

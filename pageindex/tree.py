@@ -129,7 +129,7 @@ class DocumentTree:
         return tuple(self._along(self._graph.pred, node_id, _LINKS))
 
     def walk(self, node_id: str | None = None, depth: int | None = None) -> Iterator[Node]:
-        """Return a node and what it contains, parents first, in document order; all roots without an id.
+        """Yield a node and what it contains, parents first, in document order; all roots without an id.
 
         `depth` is how many levels below the start are visited; None is all of them.
         """

@@ -57,7 +57,7 @@ def open_retriever(
     """
     from retriever.retriever import Retriever  # 100 ms that `index` does not spend
 
-    # Without folders nothing is indexed: whoever asks an index gets what is there.
+    # Without folders nothing is indexed: the answer comes from what is there.
     request = index_request(docs, index, profile, settings, encoder)
     if request.docs:
         from retriever.indexing.update import update_index

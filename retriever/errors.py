@@ -50,7 +50,7 @@ _CHECKOUT = Path(__file__).parents[1]
 
 
 def name_program() -> str:
-    """Return what stands before a command's name.
+    """Return the words before a command's name.
 
     `hybrid-retrieve`, `uv run hybrid_retrieve.py` or `python -m retriever`; a path where the name alone is not found.
     """
@@ -219,7 +219,7 @@ class SnapshotError(RetrieverError):
 
 
 class EncoderError(RetrieverError):
-    """The embedding model cannot be loaded, reached or believed."""
+    """The embedding model cannot be loaded or reached, or gives unusable answers."""
 
 
 class LanguageModelError(RetrieverError):
@@ -251,7 +251,7 @@ class TaskTooLongError(LanguageModelError):
 
 
 class RerankerError(RetrieverError):
-    """The cross-encoder cannot be loaded, reached or believed."""
+    """The cross-encoder cannot be loaded or reached, or gives unusable answers."""
 
 
 class OutOfTimeError(RetrieverError):

@@ -158,7 +158,7 @@ def find_candidates(
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     if profile.fusion == "blended":
         direct.append(rank_recency(view, direct))
-    # An answer often stands beside what matched: above it, below it, next to it.
+    # An answer is often near what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile)
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"

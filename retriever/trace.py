@@ -77,7 +77,7 @@ class Recorder:
     signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
     expansion: ExpansionReport | None = None
     deadline: Deadline = field(default_factory=Deadline)
-    notes: list[str] = field(default_factory=list)  # what else was done that people are told
+    notes: list[str] = field(default_factory=list)  # what else was done that people should know
     order: tuple[str, ...] = ()  # the candidates in their last order
 
     @contextmanager

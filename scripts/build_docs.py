@@ -23,7 +23,7 @@ from retriever.settings.schema import list_settings
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGE = DOCS / "reference" / "cli.md"
-COMMON = 6  # commands: the options that so many share are shown once, above those of each command
+COMMON = 6  # commands: options that this many share are shown once, above those of each command
 HEAD = """\
 # Command line
 

@@ -1,4 +1,4 @@
-"""Fit the weights by which a section's units are chosen: prints what stands in retriever/searching/passage.py.
+"""Fit the weights by which a section's units are chosen; print those for retriever/searching/passage.py.
 
     uv run scripts/calibrate_passages.py DATA...
 

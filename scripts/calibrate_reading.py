@@ -23,7 +23,7 @@ from retriever.searching.passage import ScoredUnits, as_sentence, score_units
 from scripts.calibrate_passages import Example, as_matrix, choose, fit, read_questions
 from scripts.reader_data import HELD_OUT
 
-READ = 6  # units of a section: more than the search reads, so that there is more to tell apart
+READ = 6  # units of a section: more than the search reads, so that there is more to compare
 NAMES = ("words and shape", "logit", "interaction")
 STEPS, RATE = 4_000, 0.05
 

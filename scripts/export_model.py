@@ -78,7 +78,7 @@ class PairAgreement:
     pairs: int
     """How many were compared."""
     correlation: float
-    """Pearson's, of the logits: it tells of the order."""
+    """Pearson's, of the logits: it measures the order."""
     difference: float
     """The mean absolute difference of the scores, 0 to 1."""
 

@@ -31,7 +31,7 @@ CODES = {
 
 
 def list_common(language: str) -> list[str]:
-    """Return the words of a language; English ones, which stand in all lists, are left out."""
+    """Return the words of a language; English ones, which are in all lists, are left out."""
     code = CODES[language]
     words = [word for word in top_n_list(code, MOST_FREQUENT) if word.isalpha() and len(word) > 2]
     own = [word for word in words if zipf_frequency(word, code) >= zipf_frequency(word, "en")]

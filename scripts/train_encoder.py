@@ -50,11 +50,11 @@ from scripts.export_model import Agreement, write_folder
 QUESTIONS = Path(__file__).parent / "training" / "questions"
 CORPORA = Path(__file__).parent / "training" / "corpora.yaml"
 CHUNK_TOKENS = 160
-"""Of a chunk are read at most so many: almost none is longer, and a step is as slow as its longest text."""
+"""The most tokens read of a chunk: almost none is longer, and a step is as slow as its longest text."""
 OTHERS = 150
-"""So many sections without a question join those with one, in each corpus, to be found wrongly."""
+"""How many sections without a question join those with one, in each corpus, to be found wrongly."""
 COMPARED = 600
-"""The int8 model is compared with its float32 one on so many chunks."""
+"""The chunks on which the int8 model is compared with its float32 one."""
 RANKS = slice(3, 43)
 """Sections at these places of the model's own ranking are hard negatives: the first few often are an answer as well."""
 
@@ -80,7 +80,7 @@ class Settings:
     held_out: tuple[str, ...] = ()
     """Corpora whose questions are not learned."""
     limit: int = 0
-    """Sections are drawn until they have so many questions, and the others' are not learned; 0 learns all."""
+    """Sections are drawn until they have this many questions, and the others' are not learned; 0 learns all."""
 
 
 @dataclass(slots=True)

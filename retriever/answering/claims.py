@@ -191,7 +191,7 @@ def read_quantities(text: str) -> list[Quantity]:
 
 
 def _compare_quantities(claim: str, nearest: str, cited: str) -> str:
-    """Return the first number, bound or rate of a claim that does not stand in what it cites."""
+    """Return the first number, bound or rate of a claim that is not in what it cites."""
     near, all_there = read_quantities(nearest), read_quantities(cited)
     stated = read_quantities(claim)
     for quantity in stated:
@@ -289,7 +289,7 @@ def _compare_sides(said: Clause, there: Clause) -> str:
 
 
 def _is_verb(clause: Clause, pivot: str) -> bool:
-    """Return whether a term is a verb, as far as can be seen by what stands around it."""
+    """Return whether a term is a verb, judged by the words around it."""
     place = clause.stems.index(pivot)
     word, last = clause.words[place], clause.words[place - 1] if place else ""
     follows = clause.words[place + 1] if place + 1 < len(clause.words) else ""
@@ -299,7 +299,7 @@ def _is_verb(clause: Clause, pivot: str) -> bool:
 
 
 def _find_roles(clause: Clause, pivot: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return who does what a verb says, as far as that is seen, and what else stands there."""
+    """Return who does what a verb says, as far as that is seen, and what else is said."""
     place = clause.stems.index(pivot)
     left = [stem for stem in clause.stems[:place] if stem]
     right = [stem for stem in clause.stems[place + 1 :] if stem]
@@ -330,7 +330,7 @@ def _find_unsupported(said: Clause, whole: Clause, before: Clause) -> str:
     new = {stem: word for word, stem in zip(said.words, said.stems, strict=True) if stem and stem not in known}
     new = {stem: word for stem, word in new.items() if word not in _LIGHT and not _NEGATION.fullmatch(word)}
     new = {stem: word for stem, word in new.items() if not {word, word.removesuffix("s")} & _FACTORS.keys()}
-    # What stands in both is no other word for the new one.
+    # A word of both is no other word for the new one.
     there = sorted({w for w, stem in zip(whole.words, whole.stems, strict=True) if stem and stem not in said.terms})
     for word in new.values():
         if any(word in side for group in _GROUPS if frozenset().union(*group).intersection(there) for side in group):

@@ -244,7 +244,7 @@ def load_token_counter() -> TokenCount:
 
 
 def build_context(sections: Sequence[ContextSection], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
-    """Build the context of these sections, hits first, within `max_tokens`; UsageError when so few hold nothing."""
+    """Build the context of these sections, hits first, within `max_tokens`; UsageError when nothing fits."""
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
     first: dict[str, ContextSection] = {}  # each text is quoted, and named, once

@@ -17,7 +17,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence
-LEAST_QUOTED = 3  # words: fewer stand in any text; of a script without spaces, as many characters
+LEAST_QUOTED = 3  # words: any text holds shorter ones; of a script without spaces, as many characters
 MAX_EXTRACTED = 3
 LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
 REPEATED = 0.7  # of the terms of the shorter one of two sentences
@@ -90,7 +90,7 @@ def check_sentence(
 
 
 def disarm_citations(text: str) -> str:
-    """Return a sentence in which nothing looks like a citation of ours, whoever wrote it.
+    """Return a sentence in which nothing looks like one of our citations, whoever wrote it.
 
     A document may say `[docs/other.md:3-5]`, in a link's text for instance: nobody should take that for the lines that
     this sentence rests on.
@@ -104,7 +104,7 @@ def disarm_citations(text: str) -> str:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Return where the words of a quote stand in a text one after another, as (start, end), whatever is between them.
+    """Return where a text has the words of a quote one after another, as (start, end), whatever is between them.
 
     None where they do not, or are too few to say anything.
     """

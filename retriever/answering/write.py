@@ -270,7 +270,7 @@ class AnswerWriter:
         return self._settings.seconds if left is None else min(self._settings.seconds, left)
 
     def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
-        # Whoever has not asked for a model, and runs none, misses nothing.
+        # A user who has not asked for a model, and runs none, misses nothing.
         is_missed = self._is_asked_for or not isinstance(error, NoGeneratorError)
         self._note = f"{but or 'quoted'}: {error}" if is_missed else "quoted from the documents"
         if is_missed:

@@ -95,7 +95,7 @@ def ask(
         printer.show(retriever.search(request))
         console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
 
-    # Programs, and what stands behind a pipe, get one answer.
+    # Programs, and the reader of a pipe, get one answer.
     is_person = sys.stdout.isatty() and not (as_json or context or opening.several is not None)
     asked: AbstractContextManager[Retriever | SeveralRetrievers | ServerClient]
     if server:

@@ -100,7 +100,7 @@ def print_line(text: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print lines as they stand, with one end of line."""
+    """Print lines unchanged, with one end of line."""
     sys.stdout.write(f"{sanitize(text).rstrip(chr(10))}\n")
 
 
@@ -170,7 +170,7 @@ class _SanitizingFormatter(logging.Formatter):
 
 
 class LoggedStages:
-    """A log line for each stage, and of one that takes long how far it is: whoever reads a pipe may be waiting, too."""
+    """A log line for each stage, and for a long one how far it is: the reader of a pipe may be waiting, too."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -187,7 +187,7 @@ class LoggedStages:
         if done and seconds >= self._next_note[stage]:
             left = format_duration(seconds * (total - done) / done)
             self._console.note(f"{STAGES.get(stage, stage)}: {done:,} of {total:,} {unit}, {left} left")
-            self._next_note[stage] = 2 * seconds  # a long night is told in a few lines
+            self._next_note[stage] = 2 * seconds  # a long night takes only a few lines
 
     def finish(self, stage: str) -> None:
         begun, total, unit = self._begun.pop(stage)

@@ -113,7 +113,7 @@ def compare_with_baseline(summary: Summary, baseline: Mapping[str, PerQuestion],
         console.note(f"{change.first}: {change.measure} {found.mean:+.3f} since the baseline (p = {found.p:.4f})")
         if found.is_fall:
             falls.append(f"{change.first}: {change.measure} fell by {-found.mean:.3f} (p = {found.p:.4f})")
-    if falls:  # all in one message: whoever reads it in a log wants to run this once
+    if falls:  # all in one message, so that one run in a log is enough
         raise RetrieverError("\n".join(falls))
 
 

@@ -186,7 +186,7 @@ def complete_condition(context: click.Context, _: click.Parameter, incomplete: s
     try:
         with find_index(next(iter(context.params.get("indexes") or ()), None)).read() as connection:
             offered = list_choices(read_documents(connection), reading.fields(connection)).properties
-    except RetrieverError:  # an error message would disturb the person who types
+    except RetrieverError:  # an error message would disturb the typing
         return []
     return [CompletionItem(text) for text in offered if text.startswith(incomplete) and PLAIN_WORD.fullmatch(text)]
 
@@ -296,10 +296,10 @@ class Opening:
         return self.docs, self.index, self.profile, self.settings
 
     def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Retriever":
-        """Return the open retriever; a person at a terminal whose folder has no index is asked whether to make one.
+        """Return the open retriever; ask a person at a terminal whose folder has no index whether to make one.
 
         Args:
-            console: is told how far indexing is, where it is needed.
+            console: shows how far indexing is, where it is needed.
             on_words: as in `open_retriever`.
         """
 

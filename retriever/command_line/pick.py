@@ -110,7 +110,7 @@ class Picker:
         return hits[self._chosen] if self._chosen < len(hits) else None
 
     async def _follow(self) -> None:
-        """Search for what stands there, whenever it has changed."""
+        """Search for what is typed, whenever it has changed."""
         while True:
             await self._typed.wait()
             self._typed.clear()

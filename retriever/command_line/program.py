@@ -1,4 +1,4 @@
-"""The program: its commands, imported when they are needed; how errors are told; the exit status."""
+"""The program: its commands, imported when they are needed; how errors are reported; the exit status."""
 
 import atexit
 import errno

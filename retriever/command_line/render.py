@@ -144,14 +144,14 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
 
 
 def show_rows(page: Page, rows: list[str], stems: frozenset[str], indent: int) -> None:
-    """Print lines as they stand, each cut where the terminal ends."""
+    """Print lines unchanged, each cut where the terminal ends."""
     width = page.width - indent - len(BAR) if page.console.is_terminal else max(map(len, rows))
     text = "\n".join(row if len(row) <= width else f"{row[: width - 1]}\u2026" for row in rows)
     page.quotation(mark_words(sanitize(text), stems), indent)
 
 
 def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
-    """Return lines of a passage that holds a table, code or a drawing, as they stand; none of one that is prose.
+    """Return lines of a passage that holds a table, code or a drawing, unchanged; none of one that is prose.
 
     They are those around the most words of the question; of a table its header as well.
     """
@@ -209,7 +209,7 @@ def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) 
     cited = page.cite(sentence, sentence.span).append(format_doubt(sentence.citation_state), QUIET)
     quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
     rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
-    if rows and not rows[0].lstrip().startswith("|"):  # a row of a table is told as a sentence, with its headers
+    if rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers
         show_rows(page, rows, stems, 0)
         page.line(cited)
     else:

@@ -41,7 +41,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
         store = store or (find_holder(path) if is_here else None)
         opening = replace(opening, index=str(store)) if store else opening
     with opening.open(console) as retriever:
-        # A node id is written with `#`; who types a bare path may mean the file that a shell would open.
+        # A node id is written with `#`; a bare path may mean the file that a shell would open.
         if is_here and "#" not in reference:
             with retriever.view() as view:
                 refuse_two_files(view.connection, path)
@@ -86,7 +86,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     if as_json:
         print_json(dump(excerpt))
         return ExitCode.OK
-    # On standard error: what is piped on is the text as it stands in the file.
+    # On standard error: what is piped on is the text as it is in the file.
     titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
     state = CITATION_STATES[excerpt.citation_state]
     place = f"{shorten_citation(excerpt, excerpt.span)}{f', {state}' if state else ''}"

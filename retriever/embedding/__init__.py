@@ -18,8 +18,8 @@ BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
 def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Encoder | None:
     """Return the encoder that the settings ask for; None for the kind `none`.
 
-    `dimension` is the length of the vectors that an index has of it: a server need not be asked for it. Where it gives
-    others by now, what is encoded is an EncoderError.
+    `dimension` is the length of the vectors that an index has of it: a server need not be asked for it. Where it now
+    gives others, encoding raises EncoderError.
 
     Nothing is downloaded and no server is asked yet: models are loaded, and servers reached, by the first call that
     needs them, `fingerprint` and `dimension` included; those then raise EncoderError.

@@ -136,7 +136,7 @@ class Tokens:
     def measure_known(self, text: str, *, in_english: bool = True) -> float:
         """Return the share of a text that the model knows, 0 to 1: of its pieces, those in a script it was taught.
 
-        A piece that stands for what is unknown counts as often as it has letters: one stands for a whole line of Thai.
+        A piece for what is unknown counts as often as it has letters: one may be a whole line of Thai.
         1 for a text in Latin letters that may be English, and for a model whose pieces are bytes.
 
         Args:
@@ -182,7 +182,7 @@ class Tokens:
 
     @cached_property
     def _unknown_piece(self) -> str | None:
-        """Return what stands for a piece that is not in the vocabulary."""
+        """Return the piece for what is not in the vocabulary."""
         unknown: str | None = getattr(self._tokenizer.model, "unk_token", None)
         return unknown or "<unk>"
 
@@ -288,7 +288,7 @@ class TokenEncoder(ABC):
         return self._embed(read, are_questions=True)
 
 
-# What any model's answer must be before it is believed: one finite vector for each text, made a unit vector.
+# What any model's answer must be before it is used: one finite vector for each text, made a unit vector.
 
 
 def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:

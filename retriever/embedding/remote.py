@@ -1,4 +1,4 @@
-"""Embedding models on a server: batches, tries, and what is believed of an answer."""
+"""Embedding models on a server: batches, tries, and how an answer is checked."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -82,7 +82,7 @@ class RemoteEncoder(TokenEncoder):
 
     @cached_property
     def dimension(self) -> int:
-        """Return the length of a vector, which only a vector tells: of the index, or of a text that is sent for it.
+        """Return the length of a vector: the index's, or that of a text that is sent to find it.
 
         Raises:
             EncoderError: as `encode_documents`.

@@ -85,7 +85,7 @@ class SentenceTransformersEncoder(TokenEncoder):
     def _embed(self, texts: Sequence[CutText], *, are_questions: bool) -> FloatMatrix:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
-        # The prefix stands in the text already.
+        # The prefix is in the text already.
         rows: npt.ArrayLike = self._model.encode([text.text for text in texts], prompt="", show_progress_bar=False)
         return unit_rows(rows, len(texts), self._settings.model)
 

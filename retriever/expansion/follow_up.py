@@ -18,7 +18,7 @@ from retriever.served.task import Task, fence_lines, json_line
 MAX_TURNS = 5  # the last ones
 MAX_SAID_CHARS = 300  # of each question: a small model on a processor reads 60 tokens a second
 MAX_WORDS = 12  # of a question that refers to something; a longer one says what it is about
-MAX_BEFORE = 2  # words that tell something, before the one that refers: behind more of them, it refers to these
+MAX_BEFORE = 2  # telling words before the one that refers: behind more of them, it refers to these
 MAX_ELLIPTIC_WORDS = 5  # of one that has no sentence: `on Windows?`, `how often?`
 MAX_CARRIED = 6  # words of the questions before that join
 # Of a question's words, those at least so rare beside the rarest: hit@1 is .725 with 0, .775 with .25 to .5, and
@@ -112,7 +112,7 @@ def find_fault(written: str, question: str, earlier: Sequence[str], languages: t
         return f"it brings in words that nobody said: {', '.join(invented[:3])}"
     if lost:
         return f"it lost {lost[0]}"
-    # `when` and `what` make two questions, which `tokenize` would not tell apart.
+    # `when` and `what` make two questions, which `tokenize` would not distinguish.
     again, *before = (re.findall(r"\w+", text.casefold()) for text in (written, *earlier))
     return "it repeats an earlier question" if again in before else ""
 

@@ -67,10 +67,10 @@ PLANS = ((99, 99), (99, 1), (99, 0), (2, 0), (1, 0))
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """What the model is told of the documents of an index: it writes a likely answer in their words, not in its own."""
+    """What the model gets of the documents of an index: it writes a likely answer in their words, not in its own."""
 
     titles: tuple[str, ...] = ()  # of the documents with most sections, the largest first
-    terms: tuple[str, ...] = ()  # the words that stand in most titles, the most frequent first
+    terms: tuple[str, ...] = ()  # the words of most titles, the most frequent first
 
     def lines(self) -> Iterator[Mapping[str, object]]:
         """Yield the grounding as data, one object a line; what is empty is left out."""

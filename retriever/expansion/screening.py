@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 MAX_ENTITIES = 5
-QUESTION_MAX_WORDS = 2  # questions proper of so few words are not expanded: `how does caching work?` is
+QUESTION_MAX_WORDS = 2  # proper questions of no more words are not expanded: `how does caching work?` is
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _WORD = re.compile(r"[^\s,;`\"“”]{1,200}")
@@ -60,7 +60,7 @@ def find_exact_names(text: str) -> tuple[str, ...]:
 
 
 def count_rare_names(question: str, view: View) -> dict[str, int]:
-    """Return the exact names that a few sections hold, and how many do; the product's own name, say, tells nothing."""
+    """Return the exact names that a few sections hold, and how many do; the product's own name says nothing."""
     counts = {}
     for name in find_exact_names(question):
         tokens = tokenize(name)
@@ -75,7 +75,7 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
     if reason := reason_too_short(question, settings):
         return reason
     for name, count in names.items():
-        if count <= 5:  # BM25 puts so few among its first hits; other words would only lead away from them
+        if count <= 5:  # BM25 has all of them among its first hits; other words would only lead away from them
             return f"{count} sections hold {name}"
     tokens = tokenize(question)
     ranking = view.lexical.search(tokens, 2) if tokens else ()

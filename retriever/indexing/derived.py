@@ -101,7 +101,7 @@ class Derived(ABC):
         return
 
     def remove_old(self, current: int) -> None:
-        """Remove states that nobody uses any more."""
+        """Remove states that no reader uses any more."""
         return
 
     def list_old(self, current: int) -> list[str]:
@@ -370,7 +370,7 @@ class DerivedFiles(Derived):
         progress.finish("ordering")
 
     def remove_old(self, current: int) -> None:
-        """Remove every snapshot but the current one, unless somebody reads it: the next writer tries again."""
+        """Remove every snapshot but the current one, unless it is being read: the next writer tries again."""
         for older in list_snapshots(self._folder):
             if older != locate_snapshot(self._folder, current) and not is_read(older):
                 shutil.rmtree(older, ignore_errors=True)

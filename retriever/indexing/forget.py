@@ -89,7 +89,7 @@ def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def open_existing(request: IndexRequest) -> Iterator[Connection]:
-    """Be the one writer of an index that is there."""
+    """Yield the connection of the one writer of an index that exists."""
     if not request.store.exists():
         raise NoIndexError(f"there is no index in {request.store}, so there is nothing to forget")
     with request.store.write(request.wait_s) as connection:

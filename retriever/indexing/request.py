@@ -49,7 +49,7 @@ class IndexRequest:
     @property
     def index_config(self) -> str:
         """What decides how documents become nodes, chunks and vectors; another one makes every document anew."""
-        chosen = self.profile.encoder  # what is behind its name tells the fingerprint
+        chosen = self.profile.encoder  # the fingerprint says what is behind its name
         model: object = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
         if self.encoder:
             model = self.encoder.fingerprint

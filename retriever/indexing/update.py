@@ -308,7 +308,7 @@ BATCH = f"CAST(place / {TEXTS_AT_ONCE} AS integer)"
 
 
 def work(request: IndexRequest, *, once: bool) -> Iterator[int]:
-    """Embed texts that are pending, beside any number of others who do, until the caller asks for no more.
+    """Embed pending texts, beside any number of other workers, until the caller asks for no more.
 
     Args:
         request: of the index's settings.
@@ -421,7 +421,7 @@ def wait_for_changes(folders: Sequence[Path], index: str) -> Iterator[bool]:
 
 
 def read_inode(folder: Path) -> int:
-    """Tell a folder from another one under its name; 0 where there is none."""
+    """Return the number that distinguishes a folder from another one under its name; 0 where there is none."""
     try:
         return folder.stat().st_ino
     except OSError:

@@ -55,7 +55,7 @@ KeyRanking: TypeAlias = tuple[tuple[int, float], ...]
 class PostingList(NamedTuple):
     """The nodes that hold a term."""
 
-    rows: npt.NDArray[np.integer]  # (p,) ascending: where their keys stand in an array that comes with it
+    rows: npt.NDArray[np.integer]  # (p,) ascending: the places of their keys in an array that comes with it
     weights: FloatArray  # (p,): what the term adds to the score of each
 
 

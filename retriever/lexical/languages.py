@@ -84,7 +84,7 @@ def detect_question(question: str, languages: Sequence[str], *, is_english: bool
 
 
 def mark_language(name: str) -> str:
-    """Return the term that stands in the index for the language of a node's document; no text gives such a term."""
+    """Return the index's term for the language of a node's document; no text gives such a term."""
     return f"={name}"
 
 

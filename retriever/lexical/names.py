@@ -65,7 +65,7 @@ def spell_member(word: str) -> str:
 
 
 def find_codes(question: str) -> list[str]:
-    """Return the names of programs among the words of a question, as they stand there, each once."""
+    """Return the names of programs among the words of a question, as it writes them, each once."""
     return [*dict.fromkeys(found[0] for found in _CODE_AMONG.finditer(question))]
 
 
@@ -83,7 +83,7 @@ def is_identifier(text: str) -> bool:
 
 
 def list_names(title: str) -> set[str]:
-    """Return what a heading is called: as it stands, without its number, and what references are looked up by.
+    """Return what a heading is called: as it is written, without its number, and what references are looked up by.
 
     >>> sorted(list_names("Class: net.Server"))
     ['Class: net.Server', 'net.Server']

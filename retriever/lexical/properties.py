@@ -36,7 +36,7 @@ _DAYS = tuple(
 
 
 def mark_property(term: str) -> str:
-    """Return the term that stands in the index for a word of a property; no text gives such a term."""
+    """Return the index's term for a word of a property; no text gives such a term."""
     return f"&{term}"
 
 

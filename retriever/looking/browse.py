@@ -76,7 +76,7 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
     """Read the lines that a reference names; UsageError when there is no such node, path or line.
 
     Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
-    absolute, or relative to an indexed folder or to the current one. What else it may be, `references` tells.
+    absolute, or relative to an indexed folder or to the current one. `references` describes what else it may be.
     """
     key, node_id, lines = find_place(connection, reference)
     stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first

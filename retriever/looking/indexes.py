@@ -318,7 +318,7 @@ def list_indexes() -> tuple[ListedIndex, ...]:
         except (RetrieverError, sqlite3.Error) as error:
             found.append(ListedIndex("", str(store), named.get(store, ()), trouble=str(error)))
 
-    # By its folder's name, with the one above where that tells it from others; one that was placed by its path.
+    # By its folder's name, with the one above where that distinguishes it; one that was placed by its path.
     def name(index: ListedIndex, length: int) -> str:
         if not is_own(index.store):
             return index.path

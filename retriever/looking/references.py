@@ -271,7 +271,7 @@ def match_documents(name: str, documents: Sequence[DocumentName]) -> list[Docume
         lambda document: wanted in map(fold, document.aliases),
         lambda document: fold(document.title) == wanted,
     )
-    # The first way that finds any decides: who writes a path does not mean a title.
+    # The first way that finds any decides: a path is not meant as a title.
     found = (list(filter(way, documents)) for way in ways)
     return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
 

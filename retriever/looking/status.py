@@ -27,7 +27,7 @@ class Freshness:
     refreshed: int = 0  # files that were indexed anew because of it
     stale: int = 0  # files that changed and were not
     unseen: int = 0  # folders that could not be looked at
-    degraded: tuple[Degradation, ...] = ()  # what stood in the way
+    degraded: tuple[Degradation, ...] = ()  # what could not be done, and why
 
 
 class Watch:
@@ -147,7 +147,7 @@ def read_status(view: View, profile: Profile) -> Status:
 
 # What an index is about, in a few lines: its folders, what their index pages say of them, and its best known titles.
 #
-# Agents are told this before they ask, and a person sees it on the page without a question. It is read from the rows
+# Agents get this before they ask, and a person sees it on the page without a question. It is read from the rows
 # alone, so that nothing else has to be opened for it. Titles and lines come from documents: they are quoted, cut and
 # sanitized, and shown only of folders that this user has named for the index.
 
@@ -226,7 +226,7 @@ def read_overview(connection: Connection, named: Collection[str] | None = None) 
                 inside.setdefault(f"{top}/", []).append(document)
         # The largest say what it is about; in order of their names they are found again.
         largest = sorted(inside.keys() - {""}, key=lambda path: (-len(inside[path]), path))[:MAX_BELOW]
-        # Two folders of one name are told apart as they are in citations.
+        # Two folders of one name are distinguished as they are in citations.
         name = folder.prefix or PurePath(folder.path).name or "/"
         whole, *below = (
             FolderOverview(

@@ -120,7 +120,7 @@ class EndpointReranker:
 
 
 def check_rerank_server(settings: RerankSettings, chars: int) -> str:
-    """Return what is seen of a server that is asked about texts of so many characters; RerankerError."""
+    """Ask a server to rank texts of this many characters and return what that shows; RerankerError."""
     reranker = EndpointReranker(settings)
     text = "The boats come in at night, one behind the other, and are drawn up on the sand. " * (chars // 75)
     reranker.score("when do the boats come in?", [RerankInput("", "a hat"), RerankInput("", text[:chars])])

@@ -137,7 +137,7 @@ def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
     lines = text.split("\n")
     before = chunk.span.first - span.first
     line_start = sum(len(line) + 1 for line in lines[:before])
-    # One line may hold many chunks; a table's later chunks begin with its header, which does not stand there.
+    # One line may hold many chunks; a table's later chunks begin with its header, which is not there.
     found = text.find(chunk.text, line_start)
     if found >= 0:
         return cut_around(text, found, found + len(chunk.text), max_chars)

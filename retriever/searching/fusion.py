@@ -14,7 +14,7 @@ MIN_COSINE = 0.25  # a lower one does not count in blended
 SECOND_SHARE = 0.3  # of a section's score, what its second chunk says; nDCG@10 with 0, .3 and .5: .688, .701, .693
 NO_SECOND = 0.7  # of the best chunk's cosine: what counts for a second one that was not found
 
-# What a node gets from one ranking, the ranking, the rank in it, and what stands there.
+# What a node gets from one ranking, the ranking, the rank in it, and the item of that rank.
 _Share = tuple[float, Ranking, int, Ranked]
 
 

@@ -169,7 +169,7 @@ def put_successors_first(
 
 
 def find_successor(field: tuple[str, str]) -> str:
-    """Return the name of the page that stands in the place of one with this property; empty where it names none.
+    """Return the name of the page that replaces one with this property; empty where it names none.
 
     By file name, path, title or link, and behind `superseded by` in a status.
 

@@ -218,7 +218,7 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
 
 
 def asks_for(term: str, asked: Asked) -> bool:
-    """Return whether all words of a term or key stand in the question."""
+    """Return whether the question has all words of a term or key."""
     words = tokenize(term, asked.languages)
     return bool(words) and all(word in asked.rarity for word in words)
 
@@ -305,7 +305,7 @@ def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, a
 
 
 def find_near(units: Sequence[Unit], scores: Sequence[float], best: int) -> int | None:
-    """Return the place of the next best block of prose or code, if it stands beside the best and is nearly as good."""
+    """Return the place of the next best block of prose or code, if it is next to the best and nearly as good."""
     own = units[best]
     others = [place for place, unit in enumerate(units) if unit.kind in _WIDENED and not unit.span.overlap(own.span)]
     if own.kind not in _WIDENED or not others:

@@ -24,7 +24,7 @@ Word = tuple[str, ...]
 TypedWord = tuple[str, Word]
 
 MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a typo of costs 0.1 ms
-PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key stand in many folders
+PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key are in many folders
 MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 
 PUNCTUATION = "?!.,:;()\"'¿«»„“”"
@@ -107,7 +107,7 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], sp
 
 
 def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...] = ()) -> float:
-    """Return the share of pairs of successive words that stand together in one of these sections, 0 to 1.
+    """Return the share of pairs of successive words that one of these sections has together, 0 to 1.
 
     Together: one right after the other, as in the question, but for stop words; in one paragraph, one code block, or
     one title with those above it. In either order, or with a term between them, twice as many random words are together

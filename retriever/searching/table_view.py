@@ -10,7 +10,7 @@ from retriever.store.text_vectors import NEAR_TEXTS, NearText, near_texts
 from retriever.types import FloatMatrix
 
 EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
-CANDIDATES_FACTOR = 4  # so many times more are taken from the graph than are left by their exact cosines
+CANDIDATES_FACTOR = 4  # times as many are taken from the graph as are left by their exact cosines
 
 # Its own queries want all words at once, and would find nothing for most questions. The column says the language that
 # its words were cut by.
@@ -58,7 +58,7 @@ class TableView(View):
             among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
             of_part = [self.part.node_keys.tolist()]
         candidates = f"SELECT * FROM vectors WHERE fingerprint = ? AND {among}"
-        # All vectors, unless the graph is asked: who asks for the exact ones, or for a part, gets every one compared.
+        # All vectors, unless the graph is asked: an exact search, or one of a part, compares every one.
         parameters = [query, self.fingerprint, *of_part]
         if not is_exact:
             self.connection.execute(f"SET LOCAL hnsw.ef_search = {EF_SEARCH}")

@@ -51,7 +51,7 @@ def is_this_machine(url: str) -> bool:
 
 
 def find_key(name: str, url: str) -> str:
-    """Return the key for a server, which the environment variable of that name holds; empty where there is none.
+    """Return the key for a server, from the environment variable of that name; empty where there is none.
 
     Raises:
         ValueError: it cannot be sent, or would travel to another machine unencrypted. No message has the key.

@@ -122,7 +122,7 @@ class ModelServer(ABC):
     kind: ClassVar[str]  # as settings name it
     program: ClassVar[str]  # what is called busy, missing or failing in a message
     start: ClassVar[str]  # what to do where nothing answers
-    may_think: ClassVar[bool]  # whether some servers of this kind have no way to tell a model not to think
+    may_think: ClassVar[bool]  # whether some servers of this kind cannot keep a model from thinking
     missing: ClassVar[str]  # that there is no such model, and what to do, of `section`, `model` and `url`
 
     section: str  # of the settings that name it, for messages: `llm`, `encoder` or `rerank`
@@ -132,7 +132,7 @@ class ModelServer(ABC):
     llm: LlmSettings = field(default_factory=LlmSettings)  # how a language model is asked
 
     def limits(self, seconds: float | None = None) -> Limits:
-        """Return the limits of a request that may take so many seconds from now, of None those of a quick look."""
+        """Return the limits of a request that may take these seconds from now; with None, of a quick look."""
         is_near = is_this_machine(self.url)
         # A server that needs longer to connect, or to say what it has, is not healthy.
         total_s = seconds if seconds is not None else 1.0 if is_near else 5.0
@@ -149,7 +149,7 @@ class ModelServer(ABC):
         return THOUGHT_TOKENS if self.may_think or self.is_gpt_oss else 0
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
-        """Return the kind of server and the model's name; most servers tell nothing of the weights."""
+        """Return the kind of server and the model's name; most servers say nothing of the weights."""
         return (self.kind, self.model)
 
     @abstractmethod
@@ -372,7 +372,7 @@ class OpenAIServer(ModelServer):
             raise StrangeAnswerError("no logprobs") from error
 
     def look_up(self, limits: Limits) -> ModelInfo:
-        """Return what the server says of the model; a model that nobody named is the only one that it has."""
+        """Return what the server says of the model; without a name, of the only model that it has."""
         name, listed = self.llm.model, request_json(f"{self.url}/models", limits, key=self.key).get("data")
         if not isinstance(listed, list):
             raise StrangeAnswerError("no list of models")

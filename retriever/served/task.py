@@ -44,7 +44,7 @@ class Task(Generic[Written]):
     keeps_cut: bool = True  # whether what is whole of an answer that was cut off is an answer
 
     def in_words(self) -> "Task[Written]":
-        """Return the task for a server that is sent no schema: the answer's shape and example stand in the prompt."""
+        """Return the task for a server that is sent no schema: the prompt has the answer's shape and example."""
         shape = json.dumps(self.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
         example = f" For another question it could be: {self.example}\n" if self.example else ""
         how = "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, no code fence."
@@ -149,7 +149,7 @@ NEW_SHARE = 0.4  # of what was measured last in what is kept
 
 
 def size(text: str) -> int:
-    """Return the bytes of a text in UTF-8, which tell of its tokens in every script; a lone surrogate has three."""
+    """Return the bytes of a text in UTF-8, which estimate its tokens in every script; a lone surrogate has three."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -164,11 +164,11 @@ class Speed:
     measured_at: float = field(default_factory=time.time, compare=False)
 
     def seconds(self, read: int, written: int) -> float:
-        """Return about how long a task takes that has so many bytes, and an answer of so many tokens."""
+        """Return about how long a task of this many bytes takes, with an answer of this many tokens."""
         return read / BYTES_PER_TOKEN / self.reads + written / self.writes
 
     def bytes_in(self, seconds: float, written: int) -> int:
-        """Return how much can be read in the seconds beside writing so many tokens; at least 0."""
+        """Return how many bytes can be read in the seconds beside writing this many tokens; at least 0."""
         return max(0, int((seconds - written / self.writes) * self.reads * BYTES_PER_TOKEN))
 
     def __str__(self) -> str:

@@ -224,7 +224,7 @@ def read_events(response: httpx.Response) -> Iterator[bytes]:
 
 
 def find_message(text: str) -> str:
-    """Return what a server says of an error, wherever it stands in its JSON; else the whole text."""
+    """Return what a server says of an error, wherever its JSON has it; else the whole text."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

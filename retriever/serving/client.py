@@ -37,7 +37,7 @@ class ServerClient:
     """Searches as a `Retriever` does; the index and its settings are the server's."""
 
     def __init__(self, url: str, token: str = "", profile: str = "", *, full: bool = False) -> None:
-        """Check the address; UsageError where it is none, or another machine is to be asked without a token.
+        """Check the address; UsageError where it is none, or is another machine's and there is no token.
 
         Args:
             url: of the server, without a path.

@@ -1,4 +1,4 @@
-"""Listen: who may ask, a socket, the application, and a server that ends when it is told to.
+"""Listen: who may ask, a socket, the application, and a server that ends on a signal.
 
 A page in a browser can send requests to this machine, and with DNS rebinding under a name of its own. So the Host
 header must name this server (Starlette's TrustedHostMiddleware), and no page of another place may ask: the rules are
@@ -88,7 +88,7 @@ class RequestGuard:
 
 
 def is_from_elsewhere(method: str, headers: Headers) -> bool:
-    """Return whether a page of another place sends this, unless it is a link that somebody follows to here."""
+    """Return whether a page of another site sends this, unless it is a link that a person follows to here."""
     if site := headers.get("sec-fetch-site"):
         how = method, headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
         return site not in ("same-origin", "none") and how != ("GET", "navigate", "document")
@@ -102,7 +102,7 @@ def bracket(host: str) -> str:
 
 
 MAX_CONNECTIONS = 256  # further ones are answered with 503; systems let a process open 1,024 files
-SHUTDOWN_SECONDS = 8  # for what is in flight when the process is told to end; containers are given 10 s
+SHUTDOWN_SECONDS = 8  # for what is in flight when the process has to end; containers are given 10 s
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # every address of the machine: no request names one of them
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def list_probes(index: "ServedIndex") -> list[Route]:
-    """Return what those who run servers ask: whether the process lives, and whether it can answer questions now."""
+    """Return the probes for monitoring: whether the process lives, and whether it can answer questions now."""
 
     async def answer_health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -182,7 +182,7 @@ def route_roles(header: str, apps: Mapping[str, Starlette]) -> Starlette:
     async def dispatch(scope: "Scope", receive: "Receive", send: "Send") -> None:
         named = Headers(scope=scope).getlist(header)
         app: ASGIApp | None = apps.get(named[0]) if len(named) == 1 else None
-        if scope["path"] in PROBES:  # who watches servers is no role, and learns nothing of documents
+        if scope["path"] in PROBES:  # monitoring has no role, and learns nothing of documents
             app = next(iter(apps.values()))
         refusal = JSONResponse({"error": "the proxy names no role that is served here"}, 403)
         await (app or refusal)(scope, receive, send)

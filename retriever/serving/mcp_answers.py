@@ -53,7 +53,7 @@ def quote_hit(hit: "Hit", max_tokens: int) -> list[str]:
 
 def write_answer(short: "ShortAnswer", max_tokens: int) -> str:
     """Write the sentences of a short answer, then the places of the hits, as many as fit."""
-    # What a model made up is not told: it may be what a document wants an agent to read.
+    # What a model made up is not shown: it may be what a document wants an agent to read.
     sentences = [
         f"{code(sentence.text)} {cite(sentence.citation, sentence.citation_state)}" for sentence in short.sentences
     ]
@@ -65,7 +65,7 @@ def write_answer(short: "ShortAnswer", max_tokens: int) -> str:
 
 
 def write_head(answer: "Answer", max_tokens: int) -> list[str]:
-    """Return what stands above the hits: the verdict, how the question was understood, and what was left out."""
+    """Write what comes above the hits: the verdict, how the question was understood, and what was left out."""
     verdict = f"{answer.verdict} ({answer.confidence:.2f}): {VERDICTS[answer.verdict].sentence}"
     how = "read(place) takes a citation."
     if answer.verdict == "none":

@@ -239,7 +239,7 @@ class DocumentServer(MCPServer[Any]):
         return await to_thread.run_sync(work, abandon_on_cancel=True)
 
     async def run_stdio_async(self) -> None:
-        """Serve until standard input ends; answers that nobody reads by then keep the process for a few seconds."""
+        """Serve until standard input ends; answers not read by then keep the process for a few seconds."""
         async with stdio_server() as (messages, answers):
             server = self._lowlevel_server
             await server.run(messages, answers, server.create_initialization_options())

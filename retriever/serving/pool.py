@@ -121,7 +121,7 @@ class ServedIndex(Closing):
         self._index = request.store
         retriever = Retriever(request, profile)
         with retriever.view() as view:
-            # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
+            # The texts that wait in a database are for workers, or for `index`: there may be other servers.
             is_partial = view.embedded_share < 1 and not view.store.is_shared
         if is_partial and self._indexing is None:
             self._start_indexing(request)
@@ -218,7 +218,7 @@ class IndexingThread(threading.Thread):
             update_index(self._request, self._progress, self.can_answer.set)
         except _StoppedError:
             pass
-        except Exception as error:  # who waits raises it; later it is said in the log
+        except Exception as error:  # a waiting caller raises it; later it is said in the log
             if not self.can_answer.is_set():
                 self.failure = error
             else:

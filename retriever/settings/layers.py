@@ -74,7 +74,7 @@ def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
     asked: dict[str, object] = {key: content.get(key) for key in ("rewordings", "hyde_variants", "rounds")}
     asked |= {"hyde": content.get("hyde") == "always", "rerank.kind": rerank.get("kind") == "llm"}
     reasons = [key for key, is_asked in asked.items() if is_asked]
-    # Who asks it to rerank or to look further, and does not speak of other texts, wants none.
+    # A request to rerank or to look further that does not mention other texts wants none.
     no_texts = {"rewordings": 0, "hyde_variants": 0} if {"rerank.kind", "rounds"}.issuperset(reasons) else {}
     if reasons:
         yield f"because {reasons[0]} is set", {"use_llm": True, **no_texts}

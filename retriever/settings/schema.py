@@ -131,7 +131,7 @@ class LlmSettings:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSettings:
-    """Who writes the sentences of `answer`."""
+    """What writes the sentences of `answer`."""
 
     kind: Literal["auto", "llm", "extractive"] = setting(
         "auto",
@@ -146,7 +146,7 @@ class AnswerSettings:
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings:
-    """Who puts the candidates into their last order."""
+    """What puts the candidates into their last order."""
 
     kind: Literal["none", "llm", "onnx", "endpoint"] = setting(
         "none",

@@ -123,20 +123,20 @@ class Store(ABC):
 
     @abstractmethod
     def write(self, wait_s: float) -> AbstractContextManager[Connection]:
-        """Be the one writer, after `wait_s` seconds at most; the index is made where there is none."""
+        """Yield the one writer's connection, after `wait_s` seconds at most; make the index if there is none."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a reader's connection for the block, whose errors leave as ours."""
+        """Open a reader's connection for the block, and turn its errors into those of this program."""
         with self.explain_errors(), closing(self.open()) as connection:
             yield connection
 
     @abstractmethod
     def explain_errors(self) -> AbstractContextManager[None]:
-        """Let the errors of the engine leave as ours."""
+        """Turn the errors of the engine into those of this program."""
 
     def identify(self) -> object:
-        """Return what tells the open index from another one that takes its place; None where none can."""
+        """Return the identity of the open index, which changes when another takes its place; None where none can."""
         return None
 
     def updated(self) -> float:
@@ -196,7 +196,7 @@ class FolderStore(Store):
             yield connection
 
     def explain_errors(self) -> AbstractContextManager[None]:
-        """Let SQLite's errors leave as ours."""
+        """Turn SQLite's errors into those of this program."""
         return translate_sqlite_errors(self.folder)
 
     def identify(self) -> object:

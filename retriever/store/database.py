@@ -69,7 +69,7 @@ class Connection(Protocol):
         """Take the transaction back."""
 
     def pack_list(self, values: Sequence[int | str]) -> object:
-        """Return many values as the one parameter that stands for `reading.GIVEN`."""
+        """Return many values as the one parameter that `reading.GIVEN` takes."""
 
     def find_damage(self) -> Iterator[str]:
         """Yield what is damaged of the database's own pages and tables, as clauses; values in rows are not checked."""
@@ -86,7 +86,7 @@ class FileConnection(sqlite3.Connection):
         return json.dumps(values)
 
     def find_damage(self) -> Iterator[str]:
-        """Compare the schema, which SQLite believes, with a new one; then check the pages, then the keys."""
+        """Compare the schema, which SQLite trusts, with a new one; then check the pages, then the keys."""
         try:
             for find in (self._compare_schema, self._check_pages, self._check_keys):
                 found = list(find())

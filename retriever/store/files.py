@@ -200,7 +200,7 @@ def _is_file(path: Path) -> bool:
 @contextmanager
 def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
     """Let only one process write to an index, whose folder is made; IndexLockedError after `wait_s` seconds."""
-    from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
+    from filelock import FileLock, Timeout  # 40 ms: only a writer needs it
 
     lock = FileLock(index / LOCK_NAME, mode=0o600)
     try:
@@ -232,7 +232,7 @@ def share_snapshot(snapshot: Path) -> FileIO:
 
 
 def is_read(snapshot: Path) -> bool:
-    """Return whether somebody has the snapshot open."""
+    """Return whether a reader has the snapshot open."""
     try:
         with FileIO(open_regular(snapshot / READERS_NAME), "r") as file:
             return not _flock(file, shared=False)

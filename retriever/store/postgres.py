@@ -1,4 +1,4 @@
-"""An index in PostgreSQL, by the statements that are written for SQLite; its errors as ours, with what to do.
+"""An index in PostgreSQL, by the statements that are written for SQLite; its errors become ours, with what to do.
 
 What is read inside a transaction is sent in pipeline mode: who asks two things before looking at the first answer waits
 once.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 CONNECT_S = 10
-# Who writes has it: one process for as long as it is `index`, workers for a transaction. It ends with its connection.
+# The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
 # without a head: by the default costs the planner reads whole tables to join hundreds of rows. A machine that vanishes
@@ -111,7 +111,7 @@ class PostgresConnection:
             self._own.execute("COMMIT")
 
     def rollback(self) -> None:
-        """Take the transaction back; why was told where it failed."""
+        """Roll the transaction back; where it failed, the reason was given before."""
         self.in_transaction = False
         with contextlib.suppress(Exception):
             self._pipeline.pop_all().close()
@@ -144,7 +144,7 @@ class DatabaseStore(Store):
 
     @property
     def folder(self) -> Path:
-        """Refuse: there is none."""
+        """Raise UsageError: there is none."""
         raise UsageError(f"{self.url} is in a database, and this is for an index in a folder")
 
     def exists(self) -> bool:
@@ -164,7 +164,7 @@ class DatabaseStore(Store):
 
     @contextmanager
     def write(self, wait_s: float) -> Iterator[Connection]:
-        """Be the one writer."""
+        """Yield the connection of the one writer, after `wait_s` seconds at most."""
         with self.read() as connection:
             connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
             connection.execute(f"SELECT {LOCK.format('')}")
@@ -172,7 +172,7 @@ class DatabaseStore(Store):
             yield connection
 
     def explain_errors(self) -> contextlib.AbstractContextManager[None]:
-        """Let psycopg's errors leave as ours."""
+        """Turn psycopg's errors into those of this program."""
         return translate_errors(self.url)
 
     def size_bytes(self) -> int:

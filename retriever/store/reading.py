@@ -30,7 +30,7 @@ class StoredDocument(NamedTuple):  # as `SourceFile`, which it is compared with
     size: int  # bytes
     mtime_ns: int  # 0 when it could not be trusted
     digest: str
-    ctime_ns: int = 0  # 0 when it could not be trusted: then only the content tells whether the file is as it was
+    ctime_ns: int = 0  # 0 when it could not be trusted: then only the content shows whether the file has changed
     inode: int = 0
 
 
@@ -120,7 +120,7 @@ class StoredState:
     number: int
     """The snapshot in force; 0 before the first."""
     manifest_hash: str
-    """What tells the folder of the snapshot from any other; empty without one."""
+    """What identifies the folder of the snapshot; empty without one."""
     fingerprint: str
     """Of the encoder; empty without vectors."""
     embedded_share: float
@@ -163,7 +163,7 @@ def snapshot_number(connection: Connection) -> int:
 
 
 def manifest_hash(connection: Connection) -> str:
-    """Return what tells the folder of the snapshot in force from any other; empty before the first."""
+    """Return the hash that identifies the folder of the snapshot in force; empty before the first."""
     return meta(connection, "manifest_hash") or ""
 
 

@@ -1,4 +1,4 @@
-"""What the owner of an index in PostgreSQL does: makes the tables, and says who may see what.
+"""What the owner of an index in PostgreSQL does: make the tables, and say who may see what.
 
 Roles of the server have rights to folders, which the policies of postgres.sql keep. Readers' roles log in through
 `serve` alone, which asks as them: who writes SQL of their own can measure what row-level security hides.
@@ -165,7 +165,7 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
 
 
 def _find_folder(name: str, known: Collection[str]) -> str:
-    """Return the one of the folders whose path this is, or the end of it."""
+    """Return the folder with this path, or with this end of its path."""
     meant = [path for path in known if path == name or f"/{path}".endswith(f"/{name.strip('/')}")]
     if len(meant) != 1:
         wrong = f"{name!r} may be any of" if meant else f"there is no folder {name!r} in the index; there are"

@@ -109,7 +109,7 @@ def move_folders(connection: Connection, docs: Sequence[Path]) -> None:
 
 
 def unpack(file: Path, target: Path) -> None:
-    """Write the database of an archive, which nobody has looked into yet; ArchiveError unless it is one."""
+    """Write the database of an archive, which is still unchecked; ArchiveError unless it is one."""
     try:
         with zipfile.ZipFile(file) as archive:
             # bzip2 and lzma unpack a kilobyte to gigabytes before anything of it can be counted.

@@ -86,7 +86,7 @@ def _read_lines(given: object) -> Span | None:
 
 
 class ReadVisit(Visit):
-    """Of /read: what a node id, a path or a name stands for."""
+    """Of /read: what a node id, a path or a name refers to."""
 
     node: Text
     passage: Annotated[SkipValidation[Span | None], BeforeValidator(_read_lines)] = None  # where the page opens
@@ -172,7 +172,7 @@ class Pages:
         worker.shutdown(wait=False)
         answer = events.get()
         if not isinstance(answer, Answer):
-            written.result()  # raises what stood in the way
+            written.result()  # raises what prevented it
             raise AssertionError("the sections come before the sentences")
         shown = self._show_answer(retriever, answer, visit, begun)
         context = self._context(visit, sentences=iter(events.get, None), written=written, **shown)
@@ -235,7 +235,7 @@ class Pages:
         return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=self._examples)
 
     def read(self, query: bytes) -> str:
-        """Return what a node id, a path or a name stands for: its text, or a list of what is below it."""
+        """Make the page of what a node id, a path or a name refers to: its text, or a list of what is below it."""
         visit = read_query(query, ReadVisit)
         retriever = self._open(visit.profile)
         access = retriever.access

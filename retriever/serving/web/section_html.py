@@ -92,7 +92,7 @@ class RenderOptions:
     resolve: Resolver = lambda kind, path, anchor: None
     picture: PictureResolver = lambda source, by_name: None
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
-    title: str = ""  # what stands above the text already: a first heading that says the same is left out
+    title: str = ""  # shown above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest heading gets
     passage: Span | None = None  # lines that are marked; None marks none
     passage_id: str = ""  # the id of the first block in them; empty for none
@@ -114,7 +114,7 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     if options.passage is not None:
         first = options.passage.first - options.first_line
         mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage), options.passage_id)
-    # The highest heading of the text comes just below what stands above it.
+    # The highest heading of the text comes just below what is shown above it.
     levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
     shift = options.top_level - min(levels, default=options.top_level)
     for token in tokens:
@@ -201,7 +201,7 @@ def _resolve_link(link: Token, following: Sequence[Token], options: RenderOption
     if not address:
         attributes = {"class": "nowhere", "title": sanitize(target or unquote(href))[:300]}
     link.attrs = {"href": sanitize(address), **attributes} if address else attributes
-    # No link stands in a link, so the first end is its own.
+    # No link is inside a link, so the first end is its own.
     next(token for token in following if token.type == "link_close").tag = link.tag
 
 

@@ -125,7 +125,7 @@ def parse_query(query: bytes, model: type[Arguments]) -> dict[str, Any]:
     return given
 
 
-# The tree of documents as nested lists: the way to what is lit, and what stands beside it where that is not much.
+# The tree of documents as nested lists: the way to what is highlighted, and what is beside it where that is not much.
 
 NO_TITLE = "(no title)"
 SMALL_FAMILY = 16  # children that are all shown; of a larger family those that are lit or lead to what is
