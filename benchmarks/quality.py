@@ -89,7 +89,7 @@ def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
 
 
 def estimate_text(value: Estimate) -> str:
-    """Write an estimate as `0.617 [0.562, 0.671]`."""
+    """Format an estimate as `0.617 [0.562, 0.671]`."""
     return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 

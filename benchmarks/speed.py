@@ -94,7 +94,7 @@ def main(folder: Path, questions: Path | None, program: Path | None, quick: bool
 
 
 def measure_indexing(scene: Scene) -> Vectors:
-    """Measure `index` on all documents between two halves of their texts by the encoder alone; return these."""
+    """Measure `index` on all documents between two halves of their texts by the encoder alone; return the vectors."""
     texts = list(texts_of(scene.docs, scene.encoder))
     tokens = sum(scene.encoder.count_tokens(texts))
     scene.encoder.encode_documents(texts[:1])  # loads the model

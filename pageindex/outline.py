@@ -84,7 +84,7 @@ _ITEM = re.compile(r"[-*+] |\d{1,9}[.)] ")
 
 
 def divide(text: str, first: int, references: References) -> Iterator[Heading]:
-    """Yield the parts that the own text of a section or file, from line `first` on, is divided into; none if short.
+    """Yield a heading for each further part of the own text of a section or file, from line `first` on; none if short.
 
     The section keeps what comes before the first of them. A part begins with a block; within a paragraph or a list
     that is longer than two parts, with a line or an item.

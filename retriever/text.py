@@ -45,7 +45,7 @@ def find_nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
 
 def suggest_among(known: Sequence[str], wanted: str, also: Sequence[str] = ()) -> str:
-    """Write `; did you mean daily? There are: daily, work`: the nearest, of `also` too, and the first known ones."""
+    """Return `; did you mean daily? There are: daily, work`: the nearest, of `also` too, and the first known ones."""
     listed = [cut(name, MAX_NAME_CHARS) for name in dict.fromkeys(known) if name]
     if not listed:
         return ""

@@ -374,7 +374,7 @@ def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
 
 
 def readme(model: str, weights: str, card: ModelCard, made_of: str, agreement: Agreement | PairAgreement) -> str:
-    """Write what the folder is and where it comes from; `made_of` says it of the model in a line."""
+    """Return what the folder is and where it comes from; `made_of` says it of the model in a line."""
     name = Path(model).name if Path(model).is_dir() else model
     return f"""# {name}, int8 ONNX
 

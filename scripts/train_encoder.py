@@ -306,7 +306,7 @@ class Trainer:
     # Being stopped, and going on.
 
     def resume(self) -> None:
-        """Take up the last state, if there is one."""
+        """Resume from the last state, if there is one."""
         path = self.run / "state.pt"
         if path.exists():
             state = torch.load(path, map_location=self.device, weights_only=False)

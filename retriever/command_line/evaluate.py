@@ -106,7 +106,7 @@ def evaluate(
 
 
 def compare_with_baseline(summary: Summary, baseline: Mapping[str, PerQuestion], console: Console) -> None:
-    """Say what changed since the baseline. Raises RetrieverError when a measure fell."""
+    """Print what changed since the baseline. Raises RetrieverError when a measure fell."""
     falls = []
     for change in compare_to_baseline(summary, baseline):
         found = change.difference
@@ -175,7 +175,7 @@ def format_interval(value: Estimate | None) -> str:
 
 
 def format_share(value: float | None, digits: int = 3) -> str:
-    """Write a share as `.617`, `1.00`; a dash for none."""
+    """Format a share as `.617`, `1.00`; a dash for none."""
     if value is None:
         return NONE
     # Without the zero, as the tables of the field have it: seven columns fit a terminal.

@@ -205,7 +205,7 @@ def profiles(console: Console, name: str | None) -> ExitCode:
 
 
 def format_profile(name: str, profile: Profile) -> str:
-    """Write the settings as a profile file, each below its meaning, its flag and its variable."""
+    """Format the settings as a profile file, each below its meaning, its flag and its variable."""
     lines = [f"# Profile {name}: every setting and its value."]
     for section, items in groupby(list_settings(), key=lambda item: item.path[:-1]):
         indent = "  " * len(section)

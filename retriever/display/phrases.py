@@ -56,7 +56,7 @@ STAGES = {
 
 
 def explain_corrections(corrections: "Sequence[Correction]") -> str:
-    """Write `searched for severance (you wrote severence)`; empty where nothing was corrected."""
+    """Return `searched for severance (you wrote severence)`; empty where nothing was corrected."""
     each = ", ".join(f"{item.searched} (you wrote {item.wrote})" for item in corrections)
     return f"searched for {each}" if each else ""
 
@@ -97,28 +97,28 @@ def format_fields(hit: "Hit") -> str:
 
 
 def because(words: Sequence[str], reasons: Sequence[str]) -> str:
-    """Write why a hit is there, from its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
+    """Return why a hit is there, from its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
     named = ", ".join(f"*{word}*" for word in words)
     return "; ".join(filter(None, (named, *reasons))) or "words of the question"
 
 
 def format_doubt(state: str) -> str:
-    """Write a citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
+    """Format a citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
 
 
 def format_section(hit: "Hit") -> str:
-    """Write `  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
+    """Format `  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
     return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
 
 def pluralize(number: int, noun: str, several: str = "") -> str:
-    """Write `1 file` or `1,203 files`; `several` is the plural where it is another word."""
+    """Return `1 file` or `1,203 files`; `several` is the plural where it is another word."""
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def format_size(number: int) -> str:
-    """Write bytes for people, in powers of 1000: `22.9 MB`."""
+    """Format bytes for people, in powers of 1000: `22.9 MB`."""
     if number < 1000:
         return f"{number} bytes"
     amount = float(number)
@@ -130,12 +130,12 @@ def format_size(number: int) -> str:
 
 
 def describe_share(share: float) -> str:
-    """Write `37 % of the text`, rounded down: all of it is 100 %, and nothing else."""
+    """Return `37 % of the text`, rounded down: all of it is 100 %, and nothing else."""
     return f"{math.floor(100 * share)} % of the text"
 
 
 def format_duration(seconds: float) -> str:
-    """Write a rough time: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
+    """Format a rough time: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
     if seconds < 8:
         return "a few seconds"
     if seconds < 100:
@@ -144,7 +144,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """Write how long ago something was: `just now`, `5 minutes ago`, `3 days ago`."""
+    """Format how long ago something was: `just now`, `5 minutes ago`, `3 days ago`."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             return f"{pluralize(int(seconds // length), unit)} ago"
@@ -152,7 +152,7 @@ def format_age(seconds: float) -> str:
 
 
 def describe_freshness(state: "IndexState") -> str:
-    """Say how the index compares with the files on disk: `up to date`, `2 files stale`."""
+    """Describe how the index compares with the files on disk: `up to date`, `2 files stale`."""
     words = []
     if state.refreshed_files:
         words.append(f"{pluralize(state.refreshed_files, 'file')} re-indexed first")
@@ -164,7 +164,7 @@ def describe_freshness(state: "IndexState") -> str:
 
 
 def describe_expansion(report: "ExpansionReport | None") -> str:
-    """Say what was searched with besides the question, or why nothing was; empty where nothing was tried."""
+    """Describe what was searched with besides the question, or why nothing was; empty where nothing was tried."""
     if report is None or not (report.used or report.gated or report.dropped):
         return ""
     if report.used:
@@ -175,7 +175,7 @@ def describe_expansion(report: "ExpansionReport | None") -> str:
 
 
 def format_refresh_command(state: "IndexState", index: str | None) -> str:
-    """Write the command that brings the index up to date; `index` as it was given with --index."""
+    """Format the command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
     return f"{name_program()} {shlex.join(['index', *option, *state.folders])}"
 
@@ -288,7 +288,7 @@ def sanitize_line(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Write a Markdown code span of one line with exactly that text, sanitized; nothing in it can end the span."""
+    """Return a Markdown code span of one line with exactly that text, sanitized; nothing in it can end the span."""
     line = sanitize_line(text)
     marks = fence(line, 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""

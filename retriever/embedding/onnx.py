@@ -218,7 +218,7 @@ class CrossEncoder:
     """The model in a folder with model.onnx, tokenizer.json and reranker.json; loaded by the first question."""
 
     def __init__(self, folder: Path, threads: int = 1, max_tokens: int = 10**6) -> None:
-        """Name the folder; `max_tokens` of both texts are read, where the model itself reads no fewer."""
+        """Take the model's folder; `max_tokens` of both texts are read, or as many as the model reads if fewer."""
         self._folder = folder
         self._threads = threads
         self._max_tokens = max_tokens

@@ -275,7 +275,7 @@ def build_words(connection: Connection, folder: Path, progress: Progress) -> Non
 
 
 def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
-    """Tell whether the ChromaDB of a snapshot is there and of no older one; without opening it."""
+    """Return whether the snapshot's ChromaDB exists and is of no older snapshot, without opening it."""
     try:
         return Manifest.read(locate_snapshot(index, number) / CHROMA).snapshot == manifest_hash
     except SnapshotError:

@@ -231,7 +231,7 @@ def parse_file(folder: StoredFolder, path: str, text: DocumentText) -> Document:
 
 
 def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:
-    """Keep the folders, new ones under a key that the changes have from here on, and new times of known documents."""
+    """Store the folders, new ones under a key that the changes have from here on, and new times of known documents."""
     for change in changes:
         if not change.folder.key:
             change.folder = writing.add_folder(connection, change.folder)
@@ -240,14 +240,14 @@ def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> No
 
 
 def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> None:
-    """Keep what cannot be read, and what could not be read before and looks as it did."""
+    """Store what cannot be read, and keep what could not be read before and looks unchanged."""
     for change in changes:
         same = {file.path for file in change.listing.files} - change.differing
         writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
 
 
 def remember_settings(connection: Connection, request: IndexRequest) -> None:
-    """Keep the settings: what is asked of this index later begins with them."""
+    """Store the settings, with which later requests to this index begin."""
     for key, value in request.remembered.items():
         writing.set_meta(connection, key, value)
 
@@ -273,7 +273,7 @@ def find_missing(connection: Connection, encoder: Encoder, chunks: Sequence[Chun
 
 
 def embed_pending(connection: Connection, encoder: Encoder, progress: Progress) -> int:
-    """Store the vectors of the texts that an index was committed without, batch by batch; how many there were."""
+    """Embed the texts that an index was committed without, batch by batch; return how many there were."""
     done, total = 0, text_vectors.pending_count(connection)
     if total:
         progress.start("embedding", total, "texts")

@@ -276,7 +276,7 @@ def _find_best_titles(connection: Connection, documents: list[_Document]) -> tup
 
 
 def write_overview(overview: Overview, about: str = "") -> str:
-    """Write the overview as Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
+    """Return the overview as Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
 
     Args:
         overview: of an index.

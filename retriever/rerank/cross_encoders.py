@@ -34,7 +34,7 @@ class OnnxReranker:
     """Scores from a folder with model.onnx, tokenizer.json and reranker.json."""
 
     def __init__(self, settings: RerankSettings) -> None:
-        """Name the model, which is loaded when it is first needed."""
+        """Take the settings that name the model, which is loaded when it is first needed."""
         self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
@@ -57,7 +57,7 @@ class EndpointReranker:
     """All candidates in one request."""
 
     def __init__(self, settings: RerankSettings) -> None:
-        """Name the server, which is asked when it is first needed."""
+        """Take the settings that name the server, which is asked when it is first needed."""
         self._settings = settings
         self._has_logits = False  # whether its scores go beyond 0 and 1, as those of llama.cpp do
         self.most_tokens: int | None = None  # of a question and a text together; None: nothing was refused yet

@@ -80,8 +80,8 @@ class Assessment:
 def assess(signals: Signals) -> Assessment:
     """Estimate from what was found whether the documents answer the question.
 
-    Whatever the words say, the verdict is `none` when the nearest chunk is no nearer than an unrelated question's:
-    then the words are found by chance.
+    Where no line was read, the verdict is `none`, whatever the words say, when the nearest chunk is no nearer than an
+    unrelated question's: then the words are found by chance. What was read of a line may overrule both.
     """
     if signals.form == "unspaced":
         coverage = min(1.0, UNSPACED_COVERAGE * signals.coverage)

@@ -71,7 +71,7 @@ class Generator:
     """Writes with a model on a server; every fault is a LanguageModelError."""
 
     def __init__(self, settings: LlmSettings) -> None:
-        """Name the model; nothing is asked yet."""
+        """Take the settings that name the model; nothing is asked yet."""
         self._settings = settings
         self.name = settings.model  # as its server names it once that was asked
         self.stage_s = settings.stage_seconds

@@ -213,7 +213,7 @@ def read_speed(key: str) -> Speed | None:
 
 
 def write_speed(key: str, speed: Speed) -> None:
-    """Keep the speed of a model."""
+    """Store the speed of a model in the user's cache."""
     path = find_cache_file(FILE_NAME)
     speeds = _read_speeds(path)
     if path is None or (os.path.lexists(path) and not speeds):  # it is not ours

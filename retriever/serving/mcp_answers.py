@@ -65,7 +65,7 @@ def write_answer(short: "ShortAnswer", max_tokens: int) -> str:
 
 
 def write_head(answer: "Answer", max_tokens: int) -> list[str]:
-    """Write what comes above the hits: the verdict, how the question was understood, and what was left out."""
+    """Return what comes above the hits: the verdict, how the question was understood, and what was left out."""
     verdict = f"{answer.verdict} ({answer.confidence:.2f}): {VERDICTS[answer.verdict].sentence}"
     how = "read(place) takes a citation."
     if answer.verdict == "none":

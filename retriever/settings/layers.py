@@ -202,6 +202,6 @@ def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 
 def suggest(name: str, known: Mapping[str, object]) -> str:
-    """Write the end of a message about an unknown name: the nearest known one, or where all are listed."""
+    """Return the end of a message about an unknown name: the nearest known one, or where all are listed."""
     near = find_nearest(name, known)
     return f"; did you mean {near}?" if near else "; `profiles balanced` lists them all"

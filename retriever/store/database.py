@@ -66,7 +66,7 @@ class Connection(Protocol):
         """End the transaction."""
 
     def rollback(self) -> None:
-        """Take the transaction back."""
+        """Roll the transaction back."""
 
     def pack_list(self, values: Sequence[int | str]) -> object:
         """Return many values as the one parameter that `reading.GIVEN` takes."""
@@ -75,7 +75,7 @@ class Connection(Protocol):
         """Yield what is damaged of the database's own pages and tables, as clauses; values in rows are not checked."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
 
 
 class FileConnection(sqlite3.Connection):

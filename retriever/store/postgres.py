@@ -251,7 +251,7 @@ def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> tuple[in
 
 
 def register_vectors(connection: "psycopg.Connection", stored: int, asked: int) -> None:
-    """Let vectors come and go as `text_vectors` packs them; a question's goes as numpy has it."""
+    """Convert vectors to and from the form of `text_vectors`; a question's is sent from a numpy array."""
     from psycopg.adapt import Dumper, Loader
     from psycopg.pq import Format
 

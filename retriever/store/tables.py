@@ -69,7 +69,7 @@ def translate_schema(schema: str) -> str:
 
 
 def make_tsvector(url: DatabaseUrl, language: str) -> None:
-    """Keep the words of each section as PostgreSQL cuts them by a text search configuration: `keyword: tsvector`."""
+    """Add the words of each section as PostgreSQL cuts them by a text search configuration: `keyword: tsvector`."""
     from psycopg import sql
 
     with open_owner(url) as connection:
@@ -184,7 +184,7 @@ def _list_roles(connection: "psycopg.Connection", policy: str) -> set[str]:
 
 
 def _name_in_policy(connection: "psycopg.Connection", url: DatabaseUrl, policy: str, roles: Collection[str]) -> None:
-    """Have a policy of every table name these roles, and the owner."""
+    """Make a policy of every table name these roles, and the owner."""
     from psycopg import sql
 
     named = sql.SQL(", ").join([sql.SQL("CURRENT_USER"), *map(sql.Identifier, sorted(roles))])

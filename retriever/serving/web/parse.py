@@ -252,7 +252,7 @@ def _parse_mark(state: StateInline, silent: bool) -> bool:
 
 
 def _drop_notation(children: Sequence[Token], *, in_heading: bool) -> None:
-    """Take off icons of MkDocs, and attributes: of a heading at its end, else behind a picture or a link."""
+    """Remove icons of MkDocs, and attributes: of a heading at its end, else behind a picture or a link."""
     for before, child in zip((None, *children), children, strict=False):
         if child.type == "text":
             child.content = drop_icons(child.content)
