@@ -132,7 +132,7 @@ def list_known(connection: Connection, folder: StoredFolder) -> set[str]:
 
 
 def remove_target(connection: Connection, target: Target) -> int:
-    """Remove the rows of a target, and note that it was forgotten; how many documents it was."""
+    """Remove the rows of a target, and note that it was forgotten; return how many documents it was."""
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
     if not target.path:
