@@ -33,7 +33,7 @@ JOINT = "; "  # between two items of a whole list
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
-_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$")
+_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
 _MARKED_TERM = re.compile(
     r"""\[?(\*\*|__|`|\*|_)(?P<term>[^\n]{1,80}?)\1(?:\]\([^()\s]*\))?

@@ -67,7 +67,7 @@ _SUBJECT = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?![a-z])")  # none behind `e.g.`
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
-    r"(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
+    r"\(?(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
     r"|und|aber|dann|dadurch|damit|deshalb"
     r"|on the other hand|in (?:this|that|such a) case|instead|alternatively|likewise|similarly"
     r"|the (?:first|second|last|above|previous) (?:command|line|step|example|option|part|case|approach))\b",
@@ -374,8 +374,8 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     if len(text) <= MAX_SENTENCE_CHARS:
         return text
     sentences = _SENTENCE_END.split(text)
-    weights = [measure_words(sentence, asked) for sentence in sentences]
-    first = weights.index(max(weights))
+    scores = score_units([replace(unit, text=sentence, lead="", term="") for sentence in sentences], asked)
+    first = scores.index(max(scores))
     while first and (
         _POINTS_BACK.match(sentences[first])
         or sum(map(len, sentences[first - 1 :])) + len(sentences) < MAX_SENTENCE_CHARS
