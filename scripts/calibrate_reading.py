@@ -19,7 +19,7 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.onnx import PassageReader
-from retriever.searching.passage import ScoredUnits, as_sentence, score_units
+from retriever.searching.passage import as_sentence, score_units
 from scripts.calibrate_passages import Example, as_matrix, choose, fit, read_questions
 from scripts.reader_data import HELD_OUT
 
@@ -49,7 +49,7 @@ def read_examples(data: Sequence[Path]) -> list[Example]:
     reader = PassageReader()
     examples = []
     for one in read_questions(data, HELD_OUT):
-        scored = ScoredUnits(one.units, score_units(one.units, one.asked))
+        scored = score_units(one.units, one.asked)
         places = scored.best(READ)
         texts = [(one.section["crumb"], as_sentence(one.units[place])) for place in places]
         readings = reader.read(one.text, texts)

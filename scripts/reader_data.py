@@ -36,7 +36,7 @@ from pageindex.units import Unit, UnitKind, split_units
 from retriever import Hit, open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import READ_OF_EACH
-from retriever.searching.passage import Asked, ScoredUnits, as_sentence, score_units
+from retriever.searching.passage import Asked, as_sentence, score_units
 from retriever.searching.question_kind import read_kind
 
 HELD_OUT = ("handbook18f", "nushell", "redis")  # a handbook, a book, a reference: a fifth of the questions with lines
@@ -156,7 +156,7 @@ def compare(rows: Sequence[Row], sections: dict[str, Row], documents: Path | Non
                     also = [found[place] for place, answers in known.items() if answers and place in found]
                     section = sections[row["section"]]
                     units = cut(section)
-                    scores = score_units(units, words)
+                    scores = score_units(units, words).scores
                     kind = "other" if row["kind"] == "none" and also else row["kind"]
                     candidates = mark(row, section, list(zip(units, scores, strict=True)))
                     if candidates:
@@ -190,7 +190,7 @@ def find_units(hits: Sequence[Hit], corpus: str, asked: Asked) -> dict[tuple[Any
     for hit in hits:
         section = {"id": f"{corpus}/{hit.node_id}", "crumb": [*hit.breadcrumb, hit.title], "text": hit.text}
         units = cut(section)
-        for place in ScoredUnits(units, score_units(units, asked)).best(READ_OF_EACH):
+        for place in score_units(units, asked).best(READ_OF_EACH):
             span = units[place].span
             found[section["id"], span.first, span.last] = name(section, units[place])
     return found

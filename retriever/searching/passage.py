@@ -27,9 +27,9 @@ MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
 MAX_LEAD_CHARS = 150  # of what an item is shown below
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
-# Of units that are read: what their score by words and shape weighs, the cross-encoder's logit, and late
-# interaction. Fitted to 658 questions about ten collections (docs/internals/passages.md).
-BY_WORDS, BY_LOGIT, BY_INTERACTION = 0.12, 0.15, 15.6
+# Of units that are read: what the cross-encoder's logit and late interaction count, and what is left of what shared
+# words did. Shape counts as before: neither model knows much of it (docs/internals/passages.md).
+BY_LOGIT, BY_INTERACTION, BY_WORDS = 0.3, 12.0, 0.1
 # Of units of several sections: what the logarithm of the section's score counts.
 BY_RANK = 2.0
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines: a
@@ -133,6 +133,8 @@ class ScoredUnits:
     units: Sequence[Unit]
     scores: Sequence[float]
     """Logits, higher is better."""
+    by_words: Sequence[float] = ()
+    """What of the scores is for the words that a unit shares with the question."""
     is_read: bool = False
     """Whether the models have read the likeliest: then the scores of several sections can be compared."""
 
@@ -144,8 +146,11 @@ class ScoredUnits:
         """Return them with what was read of some; the others are taken for as bad as the worst of these."""
         read = {place: reading.weigh(BY_LOGIT, BY_INTERACTION) for place, reading in zip(places, readings, strict=True)}
         lowest = min(read.values(), default=0.0)
-        scores = [BY_WORDS * score + read.get(place, lowest) for place, score in enumerate(self.scores)]
-        return ScoredUnits(self.units, scores, is_read=bool(read))
+        scores = [
+            score - (1 - BY_WORDS) * by_words + read.get(place, lowest)
+            for place, (score, by_words) in enumerate(zip(self.scores, self.by_words, strict=True))
+        ]
+        return replace(self, scores=scores, is_read=bool(read))
 
 
 def score_node(node: Node, asked: Asked, matched: Span | None = None, properties: Sequence[Unit] = ()) -> ScoredUnits:
@@ -158,8 +163,7 @@ def score_node(node: Node, asked: Asked, matched: Span | None = None, properties
         properties: of its file, that the question names: they may answer as well.
     """
     own = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
-    units = (*properties, *own)
-    return ScoredUnits(units, score_units(units, asked))
+    return score_units((*properties, *own), asked)
 
 
 def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | None = None) -> Passage:
@@ -193,9 +197,11 @@ def cut_node(node: Node, lines: Span) -> Node:
     return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, lines, "\n".join(text))
 
 
-def score_units(units: Sequence[Unit], asked: Asked) -> list[float]:
-    """Return how likely each unit answers beside the others: a logit, higher is better."""
-    return [sum(WEIGHTS.get(name, 0.0) * value for name, value in own.items()) for own in read_features(units, asked)]
+def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
+    """Return units with how likely each answers beside the others, by its words and its shape."""
+    features = read_features(units, asked)
+    scores = [sum(WEIGHTS.get(name, 0.0) * value for name, value in own.items()) for own in features]
+    return ScoredUnits(units, scores, [WEIGHTS["words"] * own["words"] for own in features])
 
 
 def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]:
@@ -374,8 +380,7 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     if len(text) <= MAX_SENTENCE_CHARS:
         return text
     sentences = _SENTENCE_END.split(text)
-    scores = score_units([replace(unit, text=sentence, lead="", term="") for sentence in sentences], asked)
-    first = scores.index(max(scores))
+    (first,) = score_units([replace(unit, text=sentence, lead="", term="") for sentence in sentences], asked).best(1)
     while first and (
         _POINTS_BACK.match(sentences[first])
         or sum(map(len, sentences[first - 1 :])) + len(sentences) < MAX_SENTENCE_CHARS
