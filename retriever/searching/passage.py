@@ -70,7 +70,13 @@ _POINTS_BACK = re.compile(
     r"\(?(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
     r"|und|aber|dann|dadurch|damit|deshalb"
     r"|on the other hand|in (?:this|that|such a) case|instead|alternatively|likewise|similarly"
+    r"|for (?:this|that)|to do (?:this|that|so)"
     r"|the (?:first|second|last|above|previous) (?:command|line|step|example|option|part|case|approach))\b",
+    re.IGNORECASE,
+)
+# What is done about what stands before.
+_DONE_BY = re.compile(
+    r"(?:then|so|instead|for (?:this|that)|to do (?:this|that|so)|in (?:this|that|such a) case|dann|dafür|dazu)\b",
     re.IGNORECASE,
 )
 
@@ -181,6 +187,8 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     if not units:
         return Passage(matched or whole, "")
     (best,) = scored.best(1)
+    if asked.kind in (QuestionKind.HOW_TO, QuestionKind.OTHER) and says_how(units, best):
+        best += 1
     beside = find_beside(units, scores, best, asked)
     span = join([units[place].span for place in beside])
     if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
@@ -294,6 +302,12 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
         and is_prose
         and _POINTS_BACK.match(own.text)
     )
+
+
+def says_how(units: Sequence[Unit], place: int) -> bool:
+    """Return whether the unit behind one says how to do what this one speaks of: `Then you can ...`, `For that, use ...`."""
+    following = place + 1
+    return following < len(units) and points_back(units, following) and bool(_DONE_BY.match(units[following].text))
 
 
 def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> int | None:
