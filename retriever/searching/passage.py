@@ -25,6 +25,7 @@ from retriever.types import Reading
 
 MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
+SHORT_LIST_CHARS = 250  # with what introduces it: it is shown whole
 MAX_LEAD_CHARS = 150  # of what an item is shown below
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 # Of units that are read: what the cross-encoder's logit and late interaction count, and what is left of what shared
@@ -36,6 +37,9 @@ BY_RANK = 2.0
 # command with the paragraph that introduces it and the one that explains it has thirteen.
 NEAR = 0.7
 MOST_LINES = 15
+# Kinds of question that one item of a list answers; that a whole list does.
+_BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
+_BY_LIST = (QuestionKind.LIST, QuestionKind.HOW_TO)
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 # What a text has that answers a question of a kind.
@@ -187,6 +191,7 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     if not units:
         return Passage(matched or whole, "")
     (best,) = scored.best(1)
+    best = fit_list(units, scores, best, asked.kind)
     if asked.kind in (QuestionKind.HOW_TO, QuestionKind.OTHER) and says_how(units, best):
         best += 1
     beside = find_beside(units, scores, best, asked)
@@ -288,7 +293,8 @@ def join(spans: Sequence[Span]) -> Span:
 
 def introduces(units: Sequence[Unit], place: int) -> bool:
     """Return whether a unit is the paragraph that introduces the list or table behind it, whose lines begin with it."""
-    return place + 1 < len(units) and units[place + 1].span.first == units[place].span.first
+    is_prose = units[place].kind is not UnitKind.LIST
+    return is_prose and place + 1 < len(units) and units[place + 1].span.first == units[place].span.first
 
 
 def points_back(units: Sequence[Unit], place: int) -> bool:
@@ -302,6 +308,26 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
         and is_prose
         and _POINTS_BACK.match(own.text)
     )
+
+
+def fit_list(units: Sequence[Unit], scores: Sequence[float], best: int, kind: QuestionKind) -> int:
+    """Return the place of the short list that the best item stands in, or of the best item of a list that is too long.
+
+    A value is one item; all of a list, and all steps, are shown as far as there is room.
+    """
+    own = units[best]
+    if own.kind is UnitKind.ITEM and kind not in _BY_ITEM:
+        lists = (place for place, unit in enumerate(units[:best]) if unit.kind is UnitKind.LIST and holds(unit, own))
+        return next((place for place in lists if len(units[place].in_full) <= SHORT_LIST_CHARS), best)
+    if own.kind is UnitKind.LIST and kind not in _BY_LIST and len(own.in_full) > MAX_SENTENCE_CHARS:
+        items = [place for place, unit in enumerate(units) if place != best and holds(own, unit)]
+        return max(items, key=lambda place: (scores[place], -place), default=best)
+    return best
+
+
+def holds(outer: Unit, inner: Unit) -> bool:
+    """Return whether all lines of a unit are among those of another."""
+    return outer.span.overlap(inner.span) == len(inner.span)
 
 
 def says_how(units: Sequence[Unit], place: int) -> bool:
