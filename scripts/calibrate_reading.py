@@ -3,9 +3,9 @@
     uv run scripts/calibrate_reading.py DATA...
 
 DATA is what `scripts/reader_data.py` reads; the questions are those about the documentations that the cross-encoder has
-not learned. Which unit of a section answers is a conditional logit of its score by words and shape, the logit and the
-late interaction; whether any does, a logistic model of the last two of the best unit, beside questions whose section
-does not answer them.
+not learned. Which unit of a section answers is a conditional logit of its scores by words and by shape, the logit and
+the late interaction; whether any does, a logistic model of the last two of the best unit, beside questions whose
+section does not answer them.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from retriever.searching.passage import as_sentence, score_units
 from scripts.calibrate_passages import Example, as_matrix, choose, fit, read_questions
 from scripts.reader_data import HELD_OUT
 
-READ = 6  # units of a section: more than the search reads, so that there is more to compare
-NAMES = ("words and shape", "logit", "interaction")
+READ = 6  # units of a section: more than the search reads, so that there is more to tell apart
+NAMES = ("words", "shape", "logit", "interaction")
 STEPS, RATE = 4_000, 0.05
 
 
@@ -34,11 +34,11 @@ def main() -> None:
     parser.add_argument("data", nargs="+", type=Path)
     examples = read_examples(parser.parse_args().data)
     answerable = [example for example in examples if any(example.right)]
-    for names in (NAMES[:1], NAMES[:2], NAMES):
+    for names in (NAMES[:2], NAMES[:3], NAMES):
         weights = fit(answerable, names)
         right = np.mean([example.right[choose(example, names, weights)] for example in answerable])
         print(f"{right:.3f} of {len(answerable)} right by", dict(zip(names, weights.round(3).tolist(), strict=True)))
-    best = np.array([as_matrix(example, NAMES[1:])[choose(example, NAMES, weights)] for example in examples])
+    best = np.array([as_matrix(example, NAMES[2:])[choose(example, NAMES, weights)] for example in examples])
     answers = np.array([any(example.right) for example in examples])
     of_logit, of_interaction = fit_logistic(best, answers)
     print(f"verdict: {of_logit:.2f} of the logit, {of_interaction:.2f} of the interaction; {len(examples)} questions")
@@ -53,10 +53,11 @@ def read_examples(data: Sequence[Path]) -> list[Example]:
         places = scored.best(READ)
         texts = [(one.section["crumb"], as_sentence(one.units[place])) for place in places]
         readings = reader.read(one.text, texts)
-        features = [
-            dict(zip(NAMES, (scored.scores[place], reading.weigh(1, 0), reading.interaction), strict=True))
-            for place, reading in zip(places, readings, strict=True)
-        ]
+        features = []
+        for place, reading in zip(places, readings, strict=True):
+            words = scored.by_words[place]
+            values = (words, scored.scores[place] - words, reading.weigh(1, 0), reading.interaction)
+            features.append(dict(zip(NAMES, values, strict=True)))
         right = [one.right[place] for place in places]
         if any(right) or (one.kind == "none" and places):
             examples.append(Example(one.section["corpus"], one.kind, features, right))

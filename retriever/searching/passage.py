@@ -86,11 +86,10 @@ _DONE_BY = re.compile(
 
 
 # What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but the term's, which the
-# fit gives 1.05: lists of settings, where `Default:` is one line of many, are rare among its questions. Its weight also
-# has to outlast BY_WORDS: what a line defines counts for more than how near its tokens are.
+# fit gives 1.05: lists of settings, where `Default:` is one line of many, are rare among its questions.
 WEIGHTS: Mapping[str, float] = {
     "list where one is asked for": 2.37,
-    "its term is asked for": 6.00,
+    "its term is asked for": 2.00,
     "subject": 1.38,
     "code where it is asked how": 1.36,
     "words": 1.29,
@@ -331,7 +330,7 @@ def holds(outer: Unit, inner: Unit) -> bool:
 
 
 def says_how(units: Sequence[Unit], place: int) -> bool:
-    """Return whether the unit behind one says how to do what this one speaks of: `Then you can ...`, `For that, use ...`."""
+    """Return whether the unit behind one says what is done about it: `Then you can ...`, `For that, use ...`."""
     following = place + 1
     return following < len(units) and points_back(units, following) and bool(_DONE_BY.match(units[following].text))
 
@@ -346,7 +345,9 @@ def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, a
         for place, unit in enumerate(units)
         if unit.kind is not UnitKind.LIST and unit.span.overlap(own.span) < len(unit.span)
     }
-    other = max(named, key=lambda place: (named[place], scores[place], -place), default=best)
+    other = max(
+        named, key=lambda place: (named[place], units[place].kind is own.kind, scores[place], -place), default=best
+    )
     return other if named.get(other) else None
 
 

@@ -64,6 +64,10 @@ def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], sectio
 MAKE = "Make a project, wherever you keep your code:"
 COMMAND = f"{MAKE}\n\n```sh\n$ oar new boat\n```\n\nThe first command makes a folder.\n"
 STEPS = "- Choose Export.\n- Enable the option.\n\nThis makes a file.\n"
+CASE = "You may want to row alone.\n\nThen you can set `still`.\n"
+ITEMS = "Before you row:\n\n- Look at the sky.\n- Pack a lamp.\n"
+LONG = ITEMS + "- Stay at home if the wind is high.\n" * 15
+ALL = "Before you row: Look at the sky.; Pack a lamp."
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
 CALL = "In a harbor, where a boat has to be turned on the spot each time, you can set the parameter still of row" + (
     " so that one oar alone is moved"
@@ -84,10 +88,16 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak"), "A canoe", "canoe vs kayak", "3", None),
         (SIDES, "A canoe", "what is a canoe", "3", "A canoe has one paddle."),
         (STEPS, "This makes", "how do I export", "4-6", "Enable the option. This makes a file."),
+        (CASE, "You may", "how do I row alone", "3-5", "You may want to row alone. Then you can set still."),
+        (CASE, "You may", "why do I row alone", "3", "You may want to row alone."),
+        (ITEMS, "Pack", "can I row", "3-6", ALL),
+        (ITEMS, "Pack", "where is the lamp", "6", "Before you row: Pack a lamp."),
+        (LONG, "Pack", "can I row", "6", "Before you row: Pack a lamp."),
         (f"{CALL}:\n\n```py\nrow(still=True)\n```\n", "row(", "turn it", "3-7", f"{CALL}: row(still=True)"),
     ],
     ids=[
         "what points back", "both sides", "sides far apart", "no difference", "what points back to a list",
+        "what is done about a case", "a reason", "a short list", "one item", "a long list",
         "code with a long introduction",
     ],
 )  # fmt: skip
