@@ -182,7 +182,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
         is_shown = not hit.sentence.startswith("<!--")  # no page shows a comment
         first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
         text = (hit.sentence if is_shown else "") or first
-        is_near = hit.score >= LEAST_SCORE * hits[0].score
+        is_near = hit is best or hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(text)
         if text and is_near and not repeats(text, [item.text for item in chosen]):
             chosen.append(
