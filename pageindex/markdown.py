@@ -26,6 +26,7 @@ MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is 
 MAX_INLINE_CHARS = 2000
 
 # `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label; a `(` or `[` behind it makes a link of it.
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif", ".bmp")
 WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]{1,999})(?:\|([^\[\]|\n]{0,999}))?\]\](?![(\[])")
 
 
@@ -295,9 +296,20 @@ def _parse_wikilink(state: StateInline, silent: bool) -> bool:
     if not silent:
         note, label = found.groups()
         token = state.push("wikilink", "", 0)
-        token.content, token.meta = label or note.removesuffix("\\"), {"note": note}
+        is_picture = found[0].startswith("!") and note.partition("#")[0].lower().endswith(PICTURES)
+        token.content = "" if is_picture else label or name_target(note)
+        token.meta = {"note": note}
     state.pos = found.end()
     return True
+
+
+def name_target(note: str) -> str:
+    """Return what a page shows of a wikilink without a label, as Obsidian does.
+
+    >>> name_target("Plants#Beans"), name_target("#Beans")
+    ('Plants > Beans', 'Beans')
+    """
+    return note.removesuffix("\\").removeprefix("#").replace("#", " > ")
 
 
 def _split_inline(content: str) -> Iterator[str]:

@@ -29,6 +29,7 @@ from pageindex.markdown import (
 from pageindex.node import Node, NodeKind, Span
 
 MAX_TERM_WORDS = 6
+LONG_CODE = 20  # lines
 JOINT = "; "  # between two items of a whole list
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
@@ -46,6 +47,7 @@ _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
+_NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
 _MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
 
 
@@ -169,7 +171,7 @@ def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
         while end > start + 1 and not lines[end - 1].strip():
             end -= 1
         own = lines[start:end]
-        if not own[0].lstrip().startswith("<!--") and not (len(own) == 1 and _MARKER_LINE.match(own[0])):
+        if not _NO_TEXT.match(own[0]) and not (len(own) == 1 and _MARKER_LINE.match(own[0])):
             yield block, own
 
 
@@ -185,10 +187,22 @@ def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
 
 
 def _read_code(block: UnitBlock) -> Iterator[Unit]:
-    """Yield code with the paragraph that introduces it, without lines that stand for another file."""
-    kept = [line for line in block.lines if not _INCLUDE.match(line)]
-    text = block.text if len(kept) == len(block.lines) else plain_text(kept)
-    yield from _make(UnitKind.CODE, Span(block.begin, block.span.last), text, block.lead)
+    """Yield code with the paragraph that introduces it, without lines that stand for another file.
+
+    Of long code, what stands between blank lines is a unit of its own: a setting with its comment, a function.
+    """
+    opening = block.lines[:1] if fence_after("", block.lines[0]) else []
+    for start, end in _cut_code(block.lines) if len(block.lines) > LONG_CODE else [(0, len(block.lines))]:
+        kept = [line for line in block.lines[start:end] if not _INCLUDE.match(line)]
+        begin = block.span.first + start if start else block.begin
+        text = plain_text([*opening, *kept] if start else kept)
+        yield from _make(UnitKind.CODE, Span(begin, block.span.first + end - 1), text, "" if start else block.lead)
+
+
+def _cut_code(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Return where the lines between blank ones begin and end."""
+    blank = [number for number, line in enumerate(lines) if not line.strip()]
+    return [(start + 1, end) for start, end in pairwise([-1, *blank, len(lines)]) if end > start + 1]
 
 
 def read_prose(text: str) -> Iterator[str]:

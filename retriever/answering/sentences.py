@@ -184,7 +184,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
         text = (hit.sentence if is_shown else "") or first
         is_near = hit is best or hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(text)
-        if text and is_near and not repeats(text, [item.text for item in chosen]):
+        if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
             chosen.append(
                 CitedSentence(
                     text,

@@ -71,7 +71,7 @@ _SUBJECT = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?![a-z])")  # none behind `e.g.`
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
-    r"\(?(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
+    r"\(|(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
     r"|und|aber|dann|dadurch|damit|deshalb"
     r"|on the other hand|in (?:this|that|such a) case|instead|alternatively|likewise|similarly"
     r"|for (?:this|that)|to do (?:this|that|so)"
@@ -343,7 +343,7 @@ def find_other_side(units: Sequence[Unit], scores: Sequence[float], best: int, a
     named = {
         place: measure_words(unit.text, lacking)
         for place, unit in enumerate(units)
-        if unit.kind is not UnitKind.LIST and unit.span.overlap(own.span) < len(unit.span)
+        if unit.kind not in (UnitKind.LIST, UnitKind.FIELD) and not holds(own, unit)
     }
     other = max(
         named, key=lambda place: (named[place], units[place].kind is own.kind, scores[place], -place), default=best
@@ -418,8 +418,8 @@ def show_unit(unit: Unit, asked: Asked) -> str:
         text = f"{show_lead(unit)} {text}".lstrip()
         if unit.kind is UnitKind.CODE:
             return cut(text, MAX_SENTENCE_CHARS)  # what introduces it says what it does
-    if len(text) <= MAX_SENTENCE_CHARS:
-        return text
+    if len(text) <= MAX_SENTENCE_CHARS or unit.kind is UnitKind.LIST:
+        return cut(text, MAX_SENTENCE_CHARS)
     sentences = _SENTENCE_END.split(text)
     (first,) = score_units([replace(unit, text=sentence, lead="", term="") for sentence in sentences], asked).best(1)
     while first and (

@@ -166,6 +166,9 @@ def test_the_sentences_of_the_first_hits() -> None:
     assert choose_sentences([]) == ()
     others = ["oven", "flour", "butter", "yeast", "salt"]
     assert len(choose_sentences([hit(sentence=f"The {word} is here.", file=word) for word in others])) == 3
+    read = [hit(sentence="The oven is hot.", reading_score=7.0), hit(sentence="", title="Oven", snippet="Oven")]
+    best = hit(sentence="An oven bakes bread.", score=0.01, reading_score=9.0, file="b.md")
+    assert [item.text for item in choose_sentences([*read, best])] == [best.sentence, read[0].sentence]
 
 
 @given(st.lists(st.sampled_from(["}", "{", '"', "\\", "]", ",", "\n"]), max_size=6).map("".join))

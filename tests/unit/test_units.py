@@ -45,6 +45,9 @@ Prune
 """
 
 
+SCRIPT = "<script>\nready(function() {});\n</script>\n"
+
+
 def test_a_section_is_cut_into_units() -> None:
     document = parse_document("backups.md", PAGE)
     units = split_units(document.nodes[0].node)
@@ -71,7 +74,17 @@ def describe(unit: Unit) -> str:
     return f"{unit.kind.value} {unit.span} {unit.term}| {unit.lead}{' / ' if unit.lead else ''}{unit.text}"
 
 
-@pytest.mark.parametrize("text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "[a]: b\n", "<div>\n", ":::\n"])
+def test_long_code_is_cut_at_blank_lines() -> None:
+    settings = "".join(f"# What {number} is for.\nsetting_{number} = {number}\n\n" for number in range(9))
+    units = split_text(f"The settings:\n\n```toml\n{settings}```\n", 1)
+    assert [describe(unit) for unit in units[:2]] == [
+        "code 1-5 | The settings: / # What 0 is for. setting_0 = 0",
+        "code 7-8 | # What 1 is for. setting_1 = 1",
+    ]
+    assert (len(units), units[-1].text) == (9, "# What 8 is for. setting_8 = 8")
+
+
+@pytest.mark.parametrize("text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT])
 def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
     assert split_text(text, 1) == []
 
@@ -105,6 +118,7 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
         ("{{< note >}}\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
         ("1. A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
         ("See {* ../a.py hl[1] *} there.\n", "See there."),
+        ("Of [[Doors#Blue]], [[#Boxes]] ![[box.svg#icon]] and [[a#b|c]]\n", "Of Doors > Blue, Boxes and c"),
         ("#blue #door are tags\n", "#blue #door are tags"),
         ("| a |\n|---|\n| [blue][door] |\n", "blue"),
     ],

@@ -21,7 +21,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
-from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, split_attributes
+from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, name_target, split_attributes
 
 # The pictures that a page shows, by their endings.
 PICTURE_TYPES = {
@@ -227,7 +227,7 @@ def _parse_wikilink(state: StateInline, silent: bool) -> bool:
         opening = state.push("image" if is_picture else "link_open", "", 0 if is_picture else 1)
         opening.meta = {"wikilink": target}
         if not is_picture:
-            state.push("text", "", 0).content = found[2] or found[1].removesuffix("\\")
+            state.push("text", "", 0).content = found[2] or name_target(found[1])
             state.push("link_close", "", -1)
     state.pos = found.end()
     return True
