@@ -89,6 +89,7 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (SIDES, "A canoe", "what is a canoe", "3", "A canoe has one paddle."),
         (STEPS, "This makes", "how do I export", "4-6", "Enable the option. This makes a file."),
         (CASE, "You may", "how do I row alone", "3-5", "You may want to row alone. Then you can set still."),
+        ("You can row.\n\n```sh\n$ oar\n```\n", "", "can I row", "3-7", "You can row. $ oar"),
         (CASE, "You may", "why do I row alone", "3", "You may want to row alone."),
         (ITEMS, "Pack", "can I row", "3-6", ALL),
         (ITEMS, "Pack", "where is the lamp", "6", "Before you row: Pack a lamp."),
@@ -97,7 +98,7 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
     ],
     ids=[
         "what points back", "both sides", "sides far apart", "no difference", "what points back to a list",
-        "what is done about a case", "a reason", "a short list", "one item", "a long list",
+        "what is done about a case", "code below a paragraph", "a reason", "a short list", "one item", "a long list",
         "code with a long introduction",
     ],
 )  # fmt: skip
