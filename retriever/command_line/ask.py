@@ -10,9 +10,9 @@ import click
 from click.core import ParameterSource
 
 from retriever.command_line import COMMANDS, options
-from retriever.command_line.console import Console, Printer, note_pending, print_json
+from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening, confirm
-from retriever.display.json import dump_short_answer
+from retriever.command_line.output import Output, Printer, note_pending
 from retriever.errors import name_program
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retriever.retriever import Retriever
     from retriever.serving.client import ServerClient
     from retriever.several import SeveralRetrievers
-    from retriever.types import Answer
+    from retriever.types import Answer, CitedSentence
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
 LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no questions
@@ -44,7 +44,7 @@ LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no quest
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
 @options.no_llm
-@options.as_json
+@options.output
 @options.conversation
 @options.fail_on_none
 @click.option(
@@ -66,6 +66,7 @@ def ask(
     console: Console,
     scope: Scope,
     opening: Opening,
+    output: Output,
     words: tuple[str, ...],
     conversation: tuple[str, ...],
     server: str,
@@ -74,7 +75,6 @@ def ask(
     full: bool,
     explain: bool,
     context: bool,
-    as_json: bool,
     fail_on_none: bool,
 ) -> ExitCode:
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
@@ -82,7 +82,7 @@ def ask(
     A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE,
     "a phrase" (word for word), -"word" (not with it).
     """
-    printer = Printer(console, opening.index, as_json=as_json, full=full, explain=explain)
+    printer = Printer(console, output, opening.index, full=full, explain=explain)
     check_words(words, console)
     request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope)
     if context and (full or explain):
@@ -96,7 +96,7 @@ def ask(
         console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
 
     # Programs, and the reader of a pipe, get one answer.
-    is_person = sys.stdout.isatty() and not (as_json or context or opening.several is not None)
+    is_person = output.is_for_people and sys.stdout.isatty() and not context and opening.several is None
     asked: AbstractContextManager[Retriever | SeveralRetrievers | ServerClient]
     if server:
         asked = nullcontext(reach_server(server, token, opening, request, full=full))
@@ -161,16 +161,16 @@ def reach_server(server: str, token: str, opening: Opening, request: AskRequest,
 @options.scope
 @options.conversation
 @options.no_llm
-@options.as_json
+@options.output
 @options.fail_on_none
 def answer(
     console: Console,
     scope: Scope,
     opening: Opening,
+    output: Output,
     words: tuple[str, ...],
     conversation: tuple[str, ...],
     *,
-    as_json: bool,
     fail_on_none: bool,
 ) -> ExitCode:
     """Answer QUESTION in a few sentences, each cited as file:first-last, and with the sections that they are from.
@@ -178,22 +178,19 @@ def answer(
     A local language model (Ollama) writes them where it runs, and each is checked against the lines that it cites;
     otherwise they are quoted from the documents.
     """
-    from retriever.command_line.render import Page, show_dropped, show_sentence  # rich
+    from retriever.command_line.render import show_dropped, show_sentence  # rich
 
-    printer = Printer(console, opening.index, as_json=as_json)
+    printer = Printer(console, output, opening.index)
     request = AskRequest(options.join_question(words, 'answer "how do I ...?"'), conversation, scope)
+    found: list[Answer] = []  # what was found, until the first sentence to it is printed
+
+    def tell(sentence: "CitedSentence") -> None:
+        output.draw_part(lambda page: show_sentence(page, sentence, found))
+
     with opening.open(console) as retriever:
-        page = None if as_json else Page.on(sys.stdout)
-        found: list[Answer] = []  # what was found, until the first sentence to it is printed
-        tell = None if page is None else lambda sentence: show_sentence(page, sentence, found)
         short = retriever.answer(request, on_found=found.append, on_sentence=tell)
-    if page is None:
-        spent = printer.measure(short.answer)
-        print_json(dump_short_answer(short, spent))
-        printer.note_state(short.answer, spent)
-    else:
-        show_dropped(page, short)
-        printer.show(short.answer, headline=short.answer.verdict == "none")
+    output.draw_part(lambda page: show_dropped(page, short))
+    printer.show(short.answer, short)
     if short.answer.verdict != "none":
         console.note(short.note, dim=True)
     return ExitCode.NO_ANSWER if fail_on_none and short.answer.verdict == "none" else ExitCode.OK

@@ -8,8 +8,9 @@ import click
 from rich.text import Text
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json
+from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.output import Output
 from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize, sanitize_line
 from retriever.errors import RetrieverError
@@ -54,7 +55,7 @@ NONE = "-"
     help=f"The recall modes to measure: {', '.join(profile_names())}, or YAML files, with commas between.",
 )
 @options.no_llm
-@options.as_json
+@options.output
 @click.option("--report", metavar="FILE", help="Write one page of HTML: plots, and each question with what was found.")
 @click.option(
     "--baseline",
@@ -64,12 +65,11 @@ NONE = "-"
 def evaluate(
     console: Console,
     opening: Opening,
+    output: Output,
     questions: str,
     profiles: str,
     report: str | None,
     baseline: str | None,
-    *,
-    as_json: bool,
 ) -> ExitCode:
     """Measure how well profiles find the sections that answer QUESTIONS, with intervals and every pair compared.
 
@@ -90,10 +90,7 @@ def evaluate(
         # One profile after another, never side by side: their times are compared.
         runs = [ask_all(System(name, name, opening.settings), given, progress) for name in names]
     summary = summarize(asked, runs)
-    if as_json:
-        print_json(dump_summary(summary))
-    else:
-        show_summary(Page.on(sys.stdout), summary)
+    output.draw(dump_summary(summary), lambda page: show_summary(page, summary))
     sys.stdout.flush()
     if report:
         write_file(Path(report), render_report(summary))

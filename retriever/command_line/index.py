@@ -1,8 +1,7 @@
 """What is done with an index as a whole: making it, following folders, copies, checks, removal, PostgreSQL."""
 
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +11,9 @@ import click
 from retriever import api
 from retriever.api import forget_documents
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json, print_line
+from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
+from retriever.command_line.output import Output
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.errors import CommandHint, RetrieverError, UsageError
@@ -24,6 +24,7 @@ from retriever.settings.schema import INDEX_SECTIONS
 if TYPE_CHECKING:
     from retriever.indexing.request import IndexReport
     from retriever.looking.indexes import ListedIndex
+    from retriever.upkeep.doctor import CheckUp
 
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
@@ -44,8 +45,8 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
     is_flag=True,
     help="Leave the embedding to `worker`, in PostgreSQL.",
 )
-@options.as_json
-def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_json: bool) -> ExitCode:
+@options.output
+def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool) -> ExitCode:
     """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
 
     One index holds several folders. What has been read and embedded is kept when this is interrupted.
@@ -53,21 +54,21 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     with console.show_progress() as progress:
         report = api.index_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue)
     console.note_skipped(report.skipped)
-    if as_json:
-        print_json(dump(report))
-        return ExitCode.OK
+    output.show(report, describe_report(report, enqueue=enqueue))
+    return ExitCode.OK
+
+
+def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
-    print_line(f"indexed {held} in {report.seconds:.1f} s")
-    print_line(f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped")
+    yield f"indexed {held} in {report.seconds:.1f} s"
+    yield f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped"
     embedded = "`worker` embeds what is new" if enqueue else f"{report.embedded:,} texts embedded"
-    print_line(f"  chunks   {report.chunks:,}; {embedded}")
+    yield f"  chunks   {report.chunks:,}; {embedded}"
     if report.prefixes:
-        print_line(f"  prefixes {report.prefixes}")
-    for folder in report.folders:
-        print_line(f"  folder   {folder}")
-    print_line(f"  index    {report.path}")
-    return ExitCode.OK
+        yield f"  prefixes {report.prefixes}"
+    yield from (f"  folder   {folder}" for folder in report.folders)
+    yield f"  index    {report.path}"
 
 
 # `watch`: an index that follows its folders, save by save.
@@ -82,8 +83,8 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
 @options.folders
 @options.index
 @options.profile
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each run, for programs.")
-def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
+@options.output_option("Print one JSON object for each run, for programs.")
+def watch(console: Console, opening: Opening, output: Output) -> ExitCode:
     """Index the folders DOCS, and again within two seconds of a save, until Ctrl-C.
 
     Each run is one line on standard error. Many files that change at once, as in a branch switch, are one run.
@@ -98,9 +99,7 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
             skipped = frozenset(report.skipped)
             if not number or report.added or report.changed or report.removed:
                 console.note(describe_run(report, is_first=not number))
-            if as_json:
-                print_json(dump(report))
-                sys.stdout.flush()
+            output.show(report, ())
     return ExitCode.OK
 
 
@@ -120,8 +119,8 @@ def describe_run(report: "IndexReport", *, is_first: bool) -> str:
 @options.command("indexes", "indexes --json", "indexes --drop docs --yes")
 @click.option("--drop", multiple=True, metavar="NAME", help="Delete this index; the documents stay. Repeatable.")
 @click.option("--yes", is_flag=True, help="Confirms --drop.")
-@options.as_json
-def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool) -> ExitCode:
+@options.output
+def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: bool) -> ExitCode:
     """List all your indexes: what each holds, how large and how old it is, and whether its folders are still there.
 
     NAME, in the first column, is what --index takes.
@@ -134,33 +133,26 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
             named = ", ".join(map(str, places))
             raise UsageError(f"{named} would be deleted, and the documents stay; to confirm that, add --yes")
         dropped = [str(drop_index(name)) for name in drop]
-        if as_json:
-            print_json({"dropped": dropped})
-        for path in () if as_json else dropped:
-            print_line(f"deleted {path}")
+        output.show({"dropped": dropped}, (f"deleted {path}" for path in dropped))
         return ExitCode.OK
     found = list_indexes()
-    if as_json:
-        more = ("missing", "size_bytes", "updated")
-        print_json({"indexes": [dump(item) | {key: dump(getattr(item, key)) for key in more} for item in found]})
-        return ExitCode.OK
-    for item in found:
-        print_index(item)
-    if not found:
+    more = ("missing", "size_bytes", "updated")
+    content = {"indexes": [dump(item) | {key: dump(getattr(item, key)) for key in more} for item in found]}
+    output.show(content, (line for item in found for line in describe_index(item)))
+    if output.is_for_people and not found:
         console.note(f"there is no index yet; {CommandHint('index FOLDER').render()}")
     return ExitCode.OK
 
 
-def print_index(item: "ListedIndex") -> None:
-    """Print the line of an index, and its folders below it."""
+def describe_index(item: "ListedIndex") -> Iterator[str]:
+    """Yield the line of an index, and its folders below it."""
     facts = [pluralize(item.documents, "file")]
     if item.updated:
         facts += [format_size(item.size_bytes), f"indexed {format_age(time.time() - item.updated)}"]
-    print_line(f"{item.name}  {' | '.join(facts)}")
-    for folder in item.folders:
-        print_line(f"    {folder}{'  (not there)' if folder in item.missing else ''}")
+    yield f"{item.name}  {' | '.join(facts)}"
+    yield from (f"    {folder}{'  (not there)' if folder in item.missing else ''}" for folder in item.folders)
     if item.trouble:
-        print_line(f"    cannot be read: {item.trouble}")
+        yield f"    cannot be read: {item.trouble}"
 
 
 # `export` and `import`: an index as one file.
@@ -169,8 +161,8 @@ def print_index(item: "ListedIndex") -> None:
 @options.command("index docs", "export docs.zip", "export more.zip --json")
 @click.argument("file", metavar="FILE", shell_complete=options.complete_file)
 @options.index
-@options.as_json
-def export(console: Console, file: str, index: str | None, *, as_json: bool) -> ExitCode:
+@options.output
+def export(console: Console, output: Output, file: str, index: str | None) -> ExitCode:
     """Write an index into FILE, with its documents' texts and vectors, in the state of this moment.
 
     Whoever has FILE can read all that.
@@ -179,10 +171,7 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
 
     export_index(file, index)
     size = Path(file).expanduser().stat().st_size
-    if as_json:
-        print_json({"file": file, "bytes": size})
-    else:
-        print_line(f"exported to {file}, {format_size(size)}")
+    output.show({"file": file, "bytes": size}, [f"exported to {file}, {format_size(size)}"])
     return ExitCode.OK
 
 
@@ -203,8 +192,8 @@ def export(console: Console, file: str, index: str | None, *, as_json: bool) -> 
     "in the index's order.",
 )
 @options.index
-@options.as_json
-def import_file(console: Console, opening: Opening, file: str, *, as_json: bool) -> ExitCode:
+@options.output
+def import_file(console: Console, opening: Opening, output: Output, file: str) -> ExitCode:
     """Make an index of FILE, which `export` wrote; nothing is embedded, and everything in it is checked.
 
     Without --docs the index answers with what was indexed: the folders that it names are not looked at.
@@ -218,12 +207,8 @@ def import_file(console: Console, opening: Opening, file: str, *, as_json: bool)
     with replace(opening, docs=(), index=str(place)).open(console) as retriever:
         status = retriever.status()
     state = status.index
-    if as_json:
-        print_json(dump(status))
-    else:
-        folders = ", ".join(state.folders)
-        counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
-        print_line(f"imported {counts} of {folders} into {state.path}")
+    counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
+    output.show(status, [f"imported {counts} of {', '.join(state.folders)} into {state.path}"])
     if state.unchecked_folders:
         console.note("what was indexed answers; its folders are not looked at until --docs names them", dim=True)
     return ExitCode.OK
@@ -246,8 +231,8 @@ def import_file(console: Console, opening: Opening, file: str, *, as_json: bool)
 )
 @options.index
 @options.profile
-@options.as_json
-def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_json: bool) -> ExitCode:
+@options.output
+def doctor(console: Console, opening: Opening, output: Output, *, repair: bool, llm: bool) -> ExitCode:
     """Check the installation and everything in the index, and say what to do about what is not well.
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
@@ -266,36 +251,34 @@ def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_js
             progress=progress,
         )
     problems = sum(item.level == "problem" for item in found.findings)
-    if as_json:
-        print_json({"problems": problems, **dump(found)})
-    else:
-        for text in found.repairs:
-            print_line(f"repaired  {text}")
-        width = max((len(item.name) for item in found.findings), default=0)
-        for item in found.findings:
-            print_line(f"{SIGNS[item.level]:<8} {item.name:<{width}}  {item.says}")
-            if item.cure:
-                print_line(f"{'':<8} {'':<{width}}  -> {item.cure}")
+    output.show({"problems": problems, **dump(found)}, describe_findings(found))
     return ExitCode.ERROR if problems else ExitCode.OK
+
+
+def describe_findings(found: "CheckUp") -> Iterator[str]:
+    yield from (f"repaired  {text}" for text in found.repairs)
+    width = max((len(item.name) for item in found.findings), default=0)
+    for item in found.findings:
+        yield f"{SIGNS[item.level]:<8} {item.name:<{width}}  {item.says}"
+        if item.cure:
+            yield f"{'':<8} {'':<{width}}  -> {item.cure}"
 
 
 @options.command("forget tutorial-notes/", "forget --undo tutorial-notes/", name="forget")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
 @options.index
-@options.as_json
-def forget_paths(console: Console, paths: tuple[str, ...], index: str | None, *, undo: bool, as_json: bool) -> ExitCode:
+@options.output
+def forget_paths(
+    console: Console, output: Output, paths: tuple[str, ...], index: str | None, *, undo: bool
+) -> ExitCode:
     """Remove the text and the vectors of documents from every file of the index, and keep them out.
 
     PATH is a document, a folder of documents, or an indexed folder, which then leaves the index altogether. The files
     on disk are not touched; `index` passes over what was forgotten, and `status` names it.
     """
     report = forget_documents(paths, index, undo=undo)
-    if as_json:
-        print_json(dump(report))
-    else:
-        for name in report.forgotten:
-            print_line(f"{'restored' if undo else 'forgot'} {name}")
+    output.show(report, (f"{'restored' if undo else 'forgot'} {name}" for name in report.forgotten))
     if undo:
         console.note("they are indexed on the next run of `index`", dim=True)
     else:
@@ -332,9 +315,10 @@ def forget_paths(console: Console, paths: tuple[str, ...], index: str | None, *,
     "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
 )
 @options.index
-@options.as_json
+@options.output
 def postgres(
     console: Console,
+    output: Output,
     action: str,
     names: Sequence[str],
     index: str | None,
@@ -343,7 +327,6 @@ def postgres(
     *,
     hnsw: bool,
     tsvector: str,
-    as_json: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, and grant rights (init).
 
@@ -362,10 +345,7 @@ def postgres(
                 "grant takes a role and its folders; all options but --index and --json are for init"
             )
         seen = tables.grant_folders(url, names[0], names[1:])
-        if as_json:
-            print_json({"role": names[0], "folders": list(seen)})
-        else:
-            print_line(f"{names[0]} may read: {', '.join(seen) or 'nothing'}")
+        output.show({"role": names[0], "folders": seen}, [f"{names[0]} may read: {', '.join(seen) or 'nothing'}"])
         return ExitCode.OK
     if names:
         raise click.UsageError("init takes roles by --writer and --reader")
@@ -374,11 +354,8 @@ def postgres(
         tables.make_tsvector(url, tsvector)
     if hnsw:
         tables.make_hnsw(url)
-    if as_json:
-        print_json({"made": made})
-        return ExitCode.OK
-    print_line("made the tables" if made else "the tables are there already")
-    if not writers and not readers:
+    output.show({"made": made}, ["made the tables" if made else "the tables are there already"])
+    if output.is_for_people and not writers and not readers:
         console.note(
             "--writer ROLE and --reader ROLE let other roles index and ask; `postgres grant` some folders", dim=True
         )
@@ -391,8 +368,8 @@ def postgres(
 )
 @click.option("--once", is_flag=True, help="End when nothing is left to do.")
 @options.index
-@options.as_json
-def worker(console: Console, index: str | None, *, once: bool, as_json: bool) -> ExitCode:
+@options.output
+def worker(console: Console, output: Output, index: str | None, *, once: bool) -> ExitCode:
     """Embed the texts that `index --enqueue` left to workers; any number of them, on any machine.
 
     `status` shows how many chunks have a vector. Nothing is lost however a worker ends.
@@ -401,8 +378,5 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
 
     console.note("waiting for texts; Ctrl-C ends it", dim=True)
     done = sum(work(index_request((), index, DEFAULT_PROFILE, None), once=once))
-    if as_json:
-        print_json({"embedded": done})
-    else:
-        print_line(f"embedded {pluralize(done, 'text')}")
+    output.show({"embedded": done}, [f"embedded {pluralize(done, 'text')}"])
     return ExitCode.OK

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from retriever import api
 from retriever.command_line.console import Console
+from retriever.command_line.output import JsonOutput, Output
 from retriever.display.phrases import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, RetrieverError, name_program
 from retriever.looking.indexes import find_index
@@ -217,7 +218,14 @@ docs = click.option(
     shell_complete=complete_folder,
     help="A folder of Markdown to index first: only what changed. Repeatable.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+
+
+def output_option(help_text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
+    """Add --json; what it chooses becomes the parameter `output`, which prints the results."""
+    return click.option("--json", "output", type=click.UNPROCESSED, flag_value=JsonOutput(), help=help_text)
+
+
+output = output_option("Print one JSON object, for programs.")
 no_llm = click.option("--no-llm", is_flag=True, help="Ask no language model, whatever the profile says.")
 question = click.argument("words", nargs=-1, metavar="QUESTION")
 conversation = click.option(
@@ -336,7 +344,7 @@ WITHOUT_LLM = {"use_llm": False, "answer": {"kind": "extractive"}}
 
 
 class Command(WithHelp):
-    """A command whose function is given what its options say together: its `console`, `opening` and `scope`."""
+    """A command whose function is given what its options say together: `console`, `output`, `opening`, `scope`."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Call the function."""
@@ -350,6 +358,8 @@ class Command(WithHelp):
                 settings = merge(settings, nest(option.setting.path, value))
         if given.pop("no_llm", False):
             settings = merge(settings, WITHOUT_LLM)
+        if "output" in wanted:
+            given["output"] = given["output"] or Output()
         if "opening" in wanted:
             given["opening"] = Opening.of(given, settings)
         if "scope" in wanted:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, print_json, print_line, print_text, shorten_citation
+from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.json import dump, dump_node
+from retriever.command_line.output import Output, print_line, print_text
+from retriever.display.json import dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.looking.indexes import find_holder, split_reference
 from retriever.looking.references import refuse_two_files
@@ -23,6 +23,7 @@ from retriever.settings.layers import load_profile, profile_names, profile_summa
 from retriever.settings.schema import Profile, list_settings
 
 if TYPE_CHECKING:
+    from retriever.command_line.render import Page
     from retriever.looking.status import Status
     from retriever.retriever import Retriever
 
@@ -53,17 +54,17 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
 @options.docs
 @options.index
-@options.as_json
-def tree(console: Console, opening: Opening, reference: str, depth: int | None, *, as_json: bool) -> ExitCode:
+@options.output
+def tree(console: Console, opening: Opening, output: Output, reference: str, depth: int | None) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
     with open_at(reference, opening, console) as retriever:
-        if as_json:
-            nodes = retriever.nodes(reference, depth)
-            # Only folders have counts, and to count reads the whole tree.
-            counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
-            print_json({"nodes": [dump_node(node, counts) for node in nodes]})
-        else:
+        if output.is_for_people:
             print_text(retriever.tree(reference, depth))
+            return ExitCode.OK
+        nodes = retriever.nodes(reference, depth)
+        # Only folders have counts, and to count reads the whole tree.
+        counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
+        output.show({"nodes": [dump_node(node, counts) for node in nodes]}, ())
     return ExitCode.OK
 
 
@@ -75,23 +76,20 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
 @click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_file)
 @options.docs
 @options.index
-@options.as_json
-def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -> ExitCode:
+@options.output
+def read(console: Console, opening: Opening, output: Output, reference: str) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
     with open_at(reference, opening, console) as retriever:
         excerpt = retriever.read(reference)
-    if as_json:
-        print_json(dump(excerpt))
-        return ExitCode.OK
-    # On standard error: what is piped on is the text as it is in the file.
-    titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
-    state = CITATION_STATES[excerpt.citation_state]
-    place = f"{shorten_citation(excerpt, excerpt.span)}{f', {state}' if state else ''}"
-    console.note(f"{place} | {titles}", dim=True)
-    print_text(excerpt.text)
+    if output.is_for_people:  # on standard error: what is piped on is the text as it is in the file
+        titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
+        state = CITATION_STATES[excerpt.citation_state]
+        place = f"{shorten_citation(excerpt, excerpt.span)}{f', {state}' if state else ''}"
+        console.note(f"{place} | {titles}", dim=True)
+    output.show(excerpt, excerpt.text)
     return ExitCode.OK
 
 
@@ -108,9 +106,9 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 @click.option("--same-file", is_flag=True, help="Other sections of the same file count as well; they are marked.")
 @options.docs
 @options.index
-@options.as_json
+@options.output
 def similar(
-    console: Console, opening: Opening, reference: str, count: int, *, same_file: bool, as_json: bool
+    console: Console, opening: Opening, output: Output, reference: str, count: int, *, same_file: bool
 ) -> ExitCode:
     """Show the sections that are nearest in meaning to a section, with all below it, or to a file.
 
@@ -118,33 +116,31 @@ def similar(
     """
     with open_at(reference, opening, console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
-    if as_json:
-        print_json(dump(found))
-        return ExitCode.OK
-    from retriever.command_line.render import Page, show_similar
-
-    if not found.sections:
+    if output.is_for_people and not found.sections:
         hint = "" if same_file else f"; --same-file includes {found.file} itself"
         console.note(f"no other file is similar{hint}")
-    show_similar(Page.on(sys.stdout), found)
+
+    def draw(page: "Page") -> None:
+        from retriever.command_line.render import show_similar  # rich
+
+        show_similar(page, found)
+
+    output.draw(found, draw)
     return ExitCode.OK
 
 
 @options.command("status", "status -v", "status --json")
 @options.index
-@options.as_json
-def status(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
+@options.output
+def status(console: Console, opening: Opening, output: Output) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read.
 
     With -v also which links are broken, and remarks on files that are read.
     """
     with opening.open(console) as retriever:
         state = retriever.status()
-    if as_json:
-        print_json(dump(state))
-        return ExitCode.OK
-    for name, fact in list_facts(state, opening.index, is_verbose=console.verbose):
-        print_line(f"{name:<13} {fact}")
+    facts = list_facts(state, opening.index, is_verbose=console.verbose)
+    output.show(state, (f"{name:<13} {fact}" for name, fact in facts))
     return ExitCode.OK
 
 

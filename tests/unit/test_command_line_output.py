@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Span
-from retriever.command_line.console import format_json
+from retriever.command_line.output import format_json
 from retriever.command_line.render import Page, show_answer
 from retriever.display.json import dump_answer, load
 from retriever.display.phrases import (
