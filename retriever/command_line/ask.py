@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +12,12 @@ from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening, confirm
 from retriever.command_line.output import Output, Printer, note_pending
-from retriever.errors import name_program
+from retriever.errors import UsageError, name_program
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
-    from retriever.serving.client import ServerClient
-    from retriever.several import SeveralRetrievers
     from retriever.types import Answer, CitedSentence
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
@@ -89,6 +86,8 @@ def ask(
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
     if explain and opening.several is not None:
         raise click.UsageError("--explain is of one index: name it with --index")
+    if context and server:
+        raise UsageError("--context is made where the index is open; leave out --server")
 
     def answer_early(retriever: "Retriever") -> None:
         """Answer as soon as keyword search can."""
@@ -97,17 +96,14 @@ def ask(
 
     # Programs, and the reader of a pipe, get one answer.
     is_person = output.is_for_people and sys.stdout.isatty() and not context and opening.several is None
-    asked: AbstractContextManager[Retriever | SeveralRetrievers | ServerClient]
     if server:
-        asked = nullcontext(reach_server(server, token, opening, request, full=full))
+        answer = printer.show(search_there(server, token, opening, request, full=full))
     else:
-        asked = opening.open_each(console, answer_early if is_person else None)
-    with asked as retriever:
-        if context:
-            answer = printer.show_context(retriever.context(request))
-        else:
-            answer = printer.show(retriever.search(request))
-    if not server:
+        with opening.open_each(console, answer_early if is_person else None) as retriever:
+            if context:
+                answer = printer.show_context(retriever.context(request))
+            else:
+                answer = printer.show(retriever.search(request))
         note_pending(answer, opening.index, console)
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
 
@@ -132,9 +128,10 @@ def check_words(words: Sequence[str], console: Console) -> None:
         console.note(f"did you mean the command `{near}`? this is asked as a question; see: {name_program()} --help")
 
 
-def reach_server(server: str, token: str, opening: Opening, request: AskRequest, *, full: bool) -> "ServerClient":
-    """Return what asks a running `serve`; UsageError with everything that only an index opened here can answer."""
-    from retriever.serving.client import ServerClient, read_token
+def search_there(server: str, token: str, opening: Opening, request: AskRequest, *, full: bool) -> "Answer":
+    """Return the answer of a running `serve`; UsageError with everything that only an index opened here can answer."""
+    from retriever.served.address import read_token
+    from retriever.serving.client import ask_server
 
     own = {
         "--docs": opening.docs,
@@ -145,7 +142,7 @@ def reach_server(server: str, token: str, opening: Opening, request: AskRequest,
         raise click.UsageError(f"the server of --server has its index and its settings; leave out {excluded}")
     is_given = click.get_current_context().get_parameter_source("profile") is not ParameterSource.DEFAULT
     key = read_token(Path(token).expanduser()) if token else ""
-    return ServerClient(server, key, opening.profile if is_given else "", full=full)
+    return ask_server(server, request, key, opening.profile if is_given else "", full=full)
 
 
 @options.command(

@@ -29,8 +29,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from retriever.errors import RetrieverError, ServingError, UsageError
-from retriever.served.address import is_this_machine
-from retriever.serving.client import read_token
+from retriever.served.address import is_this_machine, read_token
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

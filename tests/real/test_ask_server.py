@@ -9,7 +9,7 @@ import pytest
 
 from retriever.errors import QuestionError, ServingError, UsageError
 from retriever.query import AskRequest, Scope
-from retriever.serving.client import ServerClient
+from retriever.serving.client import ask_server
 from tests.program import Cli
 from tests.real.served import Served, indexed, served
 
@@ -50,13 +50,13 @@ def test_json_is_the_same(index: Path, server: Served, cli: Cli, flags: tuple[st
     assert there == here
 
 
-def test_a_program_asks_a_server_as_it_asks_a_retriever(server: Served) -> None:
-    answer = ServerClient(server.url).search(AskRequest(QUESTION, scope=Scope(folders=("mail.md",))))
+def test_a_program_asks_a_server(server: Served) -> None:
+    answer = ask_server(server.url, AskRequest(QUESTION, scope=Scope(folders=("mail.md",))))
     assert answer.hits[0].citation.startswith("mail.md:")
     with pytest.raises(QuestionError, match="nowhere"):
-        ServerClient(server.url).search(AskRequest("in:nowhere stamps"))
+        ask_server(server.url, AskRequest("in:nowhere stamps"))
     with pytest.raises(QuestionError, match="there is no profile"):
-        ServerClient(server.url, profile="swift").search(AskRequest("stamps"))
+        ask_server(server.url, AskRequest("stamps"), profile="swift")
 
 
 def test_a_token_is_sent(index: Path, tmp_path: Path, cli: Cli) -> None:
@@ -70,7 +70,7 @@ def test_a_token_is_sent(index: Path, tmp_path: Path, cli: Cli) -> None:
 def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
     assert "no server answers at http://127.0.0.1:9 (" in cli(QUESTION, "--server", "http://127.0.0.1:9", code=1).err
     with served(index, "--mcp") as other, pytest.raises(ServingError, match="of this version"):
-        ServerClient(other.url).search(AskRequest(QUESTION))
+        ask_server(other.url, AskRequest(QUESTION))
     for url in ("http://192.168.1.5:8470", "ftp://localhost", "localhost:8470", "http://me:secret@localhost"):
         with pytest.raises(UsageError):
-            ServerClient(url)
+            ask_server(url, AskRequest(QUESTION))
