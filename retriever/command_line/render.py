@@ -156,8 +156,9 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
     They are those around the most words of the question; of a table its header as well.
     """
     text, first = hit.text.expandtabs(4), hit.span.first
-    if hit.text_cut and hit.passage.last >= first + len(text.split("\n")):  # the text begins with the passage
-        first = hit.passage.first
+    is_code = FENCE.match(text) and hit.passage.last >= first + len(text.split("\n"))
+    if hit.text_cut and (text.startswith("…\n") or is_code):  # it begins in the line above the passage
+        first = hit.passage.first - 1
     rows: list[str] = []
     has_block = False
     for block in read_unit_blocks(text, first):

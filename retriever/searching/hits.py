@@ -11,6 +11,7 @@ from itertools import islice
 from math import log
 from typing import TypeAlias
 
+from pageindex.markdown import fence_after
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import read_properties
 from retriever.display.phrases import RELATIONS, find_highlights
@@ -219,7 +220,11 @@ def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
     place = passage.first - node.span.first
     if place <= begin or len("\n".join(lines[begin : passage.last - node.span.first + 1])) < max_chars:
         return cut(node.body, max_chars)
-    return cut("\n".join(["…", *lines[place:]]), max_chars)
+    fence, opening = "", ""
+    for line in lines[begin:place]:
+        opening, fence = opening if fence else line, fence_after(fence, line)
+    # Without the line that opened it, code would be read as text.
+    return cut("\n".join([opening if fence else "…", *lines[place:]]), max_chars)
 
 
 def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

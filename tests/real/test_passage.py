@@ -49,6 +49,10 @@ The technician of the sensor comes on Tuesday.
 A lamp burns while it is hot.
 """
 LONG = "## Long\n\n" + "".join(f"Ship {number} carries coal.\n\n" for number in range(200)) + "A walrus sleeps.\n"
+SETTINGS = "".join(
+    f"# How many boats of kind {number} there are.\nboats_{number} = {number}\n\n" for number in range(90)
+)
+CONFIGURATION = f"## Configuration\n\nAll settings:\n\n```toml\n{SETTINGS}# The whistle.\nwhistle = true\n```\n"
 WORDS_ALONE = {"encoder": {"kind": "none"}, **NEVER_REFRESH}
 
 
@@ -58,6 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "docs").mkdir()
     (place / "docs" / "oven.md").write_text(OVEN, encoding="utf-8")
     (place / "docs" / "long.md").write_text(LONG, encoding="utf-8")
+    (place / "docs" / "settings.md").write_text(CONFIGURATION, encoding="utf-8")
     index_folders([place / "docs"], place / "index", settings=WORDS_ALONE)
     return place
 
@@ -98,6 +103,14 @@ def test_a_text_that_is_cut_begins_with_the_passage(library: ServedIndex) -> Non
     hit = ask(library, "where does the walrus sleep")
     assert (str(hit.passage), str(hit.span)) == ("403", "1-403")
     assert (hit.text, hit.text_cut) == ("…\nA walrus sleeps.\n", True)
+
+
+def test_a_setting_in_a_long_block_of_code_is_shown_as_code(library: ServedIndex, place: Path, cli: Cli) -> None:
+    hit = ask(library, "the whistle")
+    assert (hit.citation, hit.sentence) == ("settings.md:276-278", "# The whistle. whistle = true")
+    assert hit.text == "```toml\n# The whistle.\nwhistle = true\n```\n"
+    shown = cli("whistle", "--index", place / "index", "--encoder-kind", "none", "-q", "--top-k", "1").out
+    assert "│ # The whistle.\n    │ whistle = true\n    because" in shown
 
 
 def test_the_command_line_cites_it(place: Path, cli: Cli) -> None:

@@ -302,10 +302,15 @@ def test_an_excerpt_ends_with_a_whole_block() -> None:
     assert shown(PAGE, shown=(item, item + 1)).endswith('<ol start="4">\n<li>\n<p>four</p>\n</li>\n</ol>\n')
 
 
-def test_a_long_block_of_code_is_cut_where_an_excerpt_begins() -> None:
-    made = shown("```c\n" + "".join(f"line{n}\n" for n in range(100)) + "```\n", shown=(51, None))
-    assert "line49" not in made
-    assert "<code>line50\n" in made
+@pytest.mark.parametrize(
+    ("lines", "first", "last"), [((51, None), 50, 99), ((51, 54), 50, 52), ((0, 4), 0, 2), ((0, None), 0, 99)]
+)
+def test_of_a_long_block_of_code_an_excerpt_shows_its_own_lines(
+    lines: tuple[int, int | None], first: int, last: int
+) -> None:
+    made = shown("```c\n" + "".join(f"line{n}\n" for n in range(100)) + "```\n", shown=lines)
+    code = "\n".join(f"line{n}" for n in range(first, last + 1))
+    assert f"<code>{code}</code>" in made
 
 
 def test_a_picture_is_shown_where_it_is_found_and_named_elsewhere() -> None:

@@ -368,7 +368,7 @@ def _render_lines(
     # Of a long section in which no lines stand out, the beginning.
     count = FIRST_LINES if lines == hit.span and len(lines) > MAX_EXCERPT_LINES else MAX_EXCERPT_LINES
     end = min(len(body), first + min(len(lines), count))
-    if body[first : first + 1] and body[first].startswith("#"):  # a heading is shown above: what follows it
+    if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
         end = min(len(body), max(end, first + FIRST_LINES))
     start = max(0, first - MAX_LINES_ABOVE)
     options = replace(options, shown=(first - start, end - start))

@@ -33,7 +33,7 @@ PICTURE_TYPES = {
     ".avif": "image/avif",
     ".svg": "image/svg+xml",
 }
-WHOLE_LINES = 40  # a block of code that is longer is cut where an excerpt begins in it
+WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own lines alone
 MAX_COMMENT_LINES = 100
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
@@ -62,8 +62,9 @@ def parse_text(markdown: str, first: int = 0, end: int | None = None, definition
     Args:
         markdown: the text.
         first: the line that is shown first, from 0. Those above are read, so that the rows of a table come with their
-            header and code is code; a block of code that begins above it is shown whole, where it is not too long.
-        end: the line behind the last that is shown; a block that begins above it is shown whole. None: all lines.
+            header and code is code; code that begins above it is shown whole, but for more than WHOLE_LINES.
+        end: the line behind the last that is shown; a block that begins above it is shown whole, but for such code.
+            None: all lines.
         definitions: lines `[label]: target` from elsewhere in the file.
     """
     references: EnvType = {"lines": (0, None)}
@@ -127,10 +128,11 @@ def _keep_lines(state: StateCore) -> None:
             if end <= first or (last is not None and begin >= last):
                 left_level = token.level if token.nesting else None
                 continue
-            if begin < first and token.type in ("fence", "code_block", "html_block") and end - begin > WHOLE_LINES:
-                opening = token.type == "fence"
-                token.content = "\n".join(token.content.split("\n")[first - begin - opening :])
-                token.map = [first - opening, token.map[1]]
+            if token.type in ("fence", "code_block", "html_block") and end - begin > WHOLE_LINES:
+                above = begin + (token.type == "fence")  # its content's first line
+                shown = slice(max(0, first - above), None if last is None else last - above)
+                token.content = "\n".join(token.content.split("\n")[shown])
+                token.map = [max(begin, first - above + begin), min(token.map[1], last or token.map[1])]
         kept.append(token)
         if token.type == "list_item_open" and token.info and kept[-2].type == "ordered_list_open":
             kept[-2].attrSet("start", token.info)  # the items before it may be left out
