@@ -34,8 +34,6 @@ from retriever.settings.schema import merge
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")
 BLENDS = (0.0, 0.3)
-ONCE = {"refresh_seconds": 1e6}
-"""The folders are looked at once."""
 
 Order = Callable[[str, Sequence[str], Judgements], Sequence[str]]
 """(question id, node ids as they come, what is right) -> the node ids, best first."""
@@ -105,7 +103,7 @@ class Questions:
         """Open a retriever with as many hits as there are candidates, or more."""
         with open_retriever([self.docs], self.index, profile, settings=settings) as retriever:
             depth = max(DEPTH, retriever.profile.candidate_cap)
-        return open_retriever([self.docs], self.index, profile, settings=merge(settings, {**ONCE, "top_k": depth}))
+        return open_retriever([self.docs], self.index, profile, settings=merge(settings, {"top_k": depth}))
 
     @property
     def of_others(self) -> Expansions:

@@ -29,7 +29,6 @@ LONG_AGO_NS = 1_500_000_000_000_000_000
 """Old enough for a file's time to be trusted."""
 TOO_YOUNG_NS = 4_000_000_000_000_000_000
 """Not trusted, as if the file had been written just now."""
-ALWAYS_LOOK: Mapping[str, Any] = {"refresh_seconds": 0}
 NEVER_REFRESH: Mapping[str, Any] = {"refresh_max_files": 0}
 WORDS_ALONE: Mapping[str, Any] = {"encoder": {"kind": "none"}}
 
@@ -163,7 +162,7 @@ class Shelf:
 
     def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:
         """A retriever that looks at the folders before each question, and at ChromaDB however few the chunks are."""
-        wishes = {**ALWAYS_LOOK, "vector_search": "chroma", **settings}
+        wishes = {"vector_search": "chroma", **settings}
         return open_retriever((), index or self.index, settings=wishes, encoder=encoder or self.encoder)
 
     def ask(

@@ -19,6 +19,8 @@ from retriever.text import cut
 from retriever.trace import NoProgress
 from retriever.types import Degradation, IndexState, StageName
 
+BETWEEN_LOOKS_S = 1.0  # of a retriever that stays open, at the folders
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
@@ -43,7 +45,7 @@ class Watch:
         """Look at the folders, unless the last look is recent, and index what changed when that is little."""
         if index.store.is_shared:
             return self._freshness
-        if time.monotonic() - self._looked < self._profile.refresh_seconds:
+        if time.monotonic() - self._looked < BETWEEN_LOOKS_S:
             self._freshness = replace(self._freshness, refreshed=0)
         else:
             self._freshness = self._look(index)

@@ -244,10 +244,6 @@ class Profile:
         4000, "How many tokens --context may have, by the bundled model's tokenizer.", "--max-tokens"
     )
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
-    refresh_seconds: Annotated[float, Bounds(0, 1e9)] = setting(
-        1.0,
-        "A retriever that stays open looks at the folders at most this often.",
-    )
     budget: Duration = setting(
         "",
         "The longest time for an answer, such as 800ms or 2s: what of expansion and reranking cannot "

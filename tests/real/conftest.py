@@ -12,6 +12,12 @@ from tests.real.served import indexed
 from tests.shelf import Shelf
 
 
+@pytest.fixture(autouse=True)
+def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retriever that stays open looks at the folders before each question."""
+    monkeypatch.setattr("retriever.looking.status.BETWEEN_LOOKS_S", 0.0)
+
+
 @pytest.fixture(scope="session")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of the pages of tests/real/served.py, made with the bundled model; only read."""

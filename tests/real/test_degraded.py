@@ -12,7 +12,7 @@ from retriever.api import index_folders
 from retriever.serving.mcp_server import SearchTool
 from retriever.serving.pool import ServedIndex
 from tests.program import Cli
-from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
+from tests.shelf import PAGES, Shelf
 
 QUESTION = "which stamp pays for the journey of a letter?"
 NOBODY: Mapping[str, Any] = {"use_llm": True, "llm": {"url": "http://127.0.0.1:9"}}
@@ -54,7 +54,7 @@ def test_text_json_and_agents_name_it_alike(
 ) -> None:
     shelf = made.cloned(tmp_path)
     profile = tmp_path / "profile.yaml"
-    profile.write_text(yaml.safe_dump({**ALWAYS_LOOK, **settings}), encoding="utf-8")
+    profile.write_text(yaml.safe_dump(dict(settings)), encoding="utf-8")
     asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile)]
 
     trouble(shelf)

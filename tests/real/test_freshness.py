@@ -11,6 +11,8 @@ import pytest
 from retriever.errors import DocumentsError
 from tests.shelf import NEVER_REFRESH, PAGES, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
 
+BETWEEN_LOOKS = "retriever.looking.status.BETWEEN_LOOKS_S"
+
 
 def freshness(shelf: Shelf, **settings: Any) -> tuple[int, int, tuple[str, ...]]:  # noqa: ANN401 - any setting
     """(files indexed first, files that are stale, what was in the way) of a question."""
@@ -34,12 +36,13 @@ def test_a_change_is_indexed_before_the_answer(shelf: Shelf) -> None:
         assert retriever.search("bread").degraded == ()
 
 
-def test_a_look_is_not_repeated_within_the_time_that_is_set(shelf: Shelf) -> None:
-    with shelf.open(refresh_seconds=1e6) as retriever:
+def test_a_look_is_not_repeated_soon(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BETWEEN_LOOKS, 1e6)
+    with shelf.open() as retriever:
         retriever.search("otter")
         shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
         assert retriever.search("otter").index.documents == 4
-    with shelf.open(refresh_seconds=1e6) as retriever:
+    with shelf.open() as retriever:
         assert retriever.search("otter").index.refreshed_files == 1
         assert retriever.search("otter").index.refreshed_files == 0
 
@@ -210,11 +213,13 @@ def test_every_way_to_ask_notices_it(
     wait_until_trusted(monkeypatch)
     set_tree(shelf.docs)
     shelf.update()
-    with shelf.open() as looking, shelf.open(refresh_seconds=1e6) as not_looking:
+    with shelf.open() as looking, shelf.open() as not_looking:
         assert looking.search(QUESTION).index.stale_files == 0
         assert not_looking.search(QUESTION).hits[0].citation_state == "exact"
         edit(shelf.docs, write)
-        assert not_looking.search(QUESTION).hits[0].citation_state == "stale"
+        with monkeypatch.context() as patch:
+            patch.setattr(BETWEEN_LOOKS, 1e6)
+            assert not_looking.search(QUESTION).hits[0].citation_state == "stale"
         assert looking.status().changed_files == ("mail.md",)
         with shelf.open(**NEVER_REFRESH, top_k=1) as retriever:
             answer = retriever.search(QUESTION)

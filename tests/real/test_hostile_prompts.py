@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.shelf import ALWAYS_LOOK, Shelf
+from tests.shelf import Shelf
 
 FILLER = {
     f"page-{number:02}.md": f"# Tomato {number}\n\nTomatoes want sun and water, says gardener {number}.\n"
@@ -50,7 +50,7 @@ def shelf(tmp_path: Path) -> Shelf:
 
 
 def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Any:  # noqa: ANN401 - an answer
-    wishes = {"llm": {"url": ollama.url}, "top_k": 13, **ALWAYS_LOOK, **settings}
+    wishes = {"llm": {"url": ollama.url}, "top_k": 13, **settings}
     return shelf.ask(QUESTION, **wishes)
 
 

@@ -17,7 +17,7 @@ from tests.real.scripted_server import (
     killed,
     scripted_server,
 )
-from tests.shelf import ALWAYS_LOOK, Shelf, found
+from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
@@ -34,7 +34,7 @@ def stage_of(asked: Asked) -> str:
 
 
 def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) -> Retriever:
-    wishes = {**ALWAYS_LOOK, "llm": {"url": url}, **settings}
+    wishes = {"llm": {"url": url}, **settings}
     return open_retriever((), shelf.index, profile, wishes, encoder=shelf.encoder)
 
 
