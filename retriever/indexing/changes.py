@@ -81,8 +81,7 @@ def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[st
     listings = {str(folder): list_documents(folder, settings) for folder in folders}
     for folder, listing in listings.items():
         if not listing.files:
-            endings = ", ".join(settings.suffixes or READERS)
-            raise DocumentsError(f"{folder} holds no documents ({endings}); name the folder that does")
+            raise DocumentsError(f"{folder} holds no documents ({', '.join(READERS)}); name the folder that does")
     return listings
 
 
@@ -111,7 +110,7 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
     """List the documents of a folder with their sizes and times: milliseconds for thousands of files."""
     try:
-        return list_files(folder, CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes))
+        return list_files(folder, CorpusOptions(ignore=settings.ignore, max_file_bytes=settings.max_file_bytes))
     except CorpusError as error:
         raise DocumentsError(str(error)) from error
 

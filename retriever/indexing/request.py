@@ -122,7 +122,7 @@ class FolderAccess:
     @classmethod
     def of(cls, store: Store, settings: DocumentSettings) -> "FolderAccess":
         """Return the access as it is now; another process may name a folder meanwhile."""
-        options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
+        options = CorpusOptions(ignore=settings.ignore, max_file_bytes=settings.max_file_bytes)
         return cls(frozenset(read_named_folders(store)), options)
 
 

@@ -191,9 +191,6 @@ class EncoderSettings:
 class DocumentSettings:
     """Which files of a folder are documents."""
 
-    suffixes: tuple[str, ...] = setting(
-        (), "Endings of the files that are read; none: .md, .markdown, .mdx, .txt and whatever else has a reader."
-    )
     ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
     max_file_bytes: Count = setting(MAX_FILE_BYTES, "Larger files are named and skipped.")
 

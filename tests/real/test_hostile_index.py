@@ -150,12 +150,12 @@ def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Pa
     index = tmp_path / "mine"
     import_index(hostile, index)
     with closing(sqlite3.connect(index / INDEX, isolation_level=None)) as rows:
-        settings = json.dumps({**WORDS_ALONE, "documents": {"suffixes": ["", ".pem"], "ignore": ["!ignored.md"]}})
+        settings = json.dumps({**WORDS_ALONE, "documents": {"ignore": ["!ignored.md"]}})
         rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
     index_folders([victim], index)
     assert not files_hold(index)
     with open_retriever(index=index) as retriever:
-        assert retriever.profile.documents.suffixes == ()
+        assert retriever.profile.documents.ignore == ()
 
 
 def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_given(

@@ -22,12 +22,12 @@ def written(folder: Path, text: str) -> str:
 
 def test_later_layers_win(tmp_path: Path) -> None:
     name = written(tmp_path, "top_k: 7\nchunks: {target_tokens: 60}\nencoder: {kind: none}\n")
-    environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_SUFFIXES": "[.md]", "PATH": "/bin"}
+    environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_IGNORE": "[drafts/]", "PATH": "/bin"}
     given = collect_settings(name, {"chunks": {"max_tokens": 99}}, {"encoder": {"kind": "ollama"}}, environment)
     profile = given.profile()
     assert profile.top_k == 8
     assert (profile.chunks.target_tokens, profile.chunks.max_tokens) == (60, 99)
-    assert profile.documents.suffixes == (".md",)
+    assert profile.documents.ignore == ("drafts/",)
     assert profile.encoder.kind == "none"
 
 
