@@ -47,6 +47,7 @@ _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
+_ROW_TAG = re.compile(r"\s*<tr\b", re.IGNORECASE)
 _NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
 _MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
 
@@ -125,8 +126,7 @@ def split_text(text: str, first: int) -> list[Unit]:
             case BlockKind.CODE:
                 units += _read_code(block)
             case BlockKind.OTHER:
-                is_quote = block.lines[0].lstrip().startswith(">")
-                units += _make(UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, block.span, block.text)
+                units += _read_other(block)
     return units
 
 
@@ -184,6 +184,17 @@ def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
     elif _MARKED_TERM.match(lines[0].strip()):
         term = find_term(lines[0].strip())
     yield from _make(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block.span, block.text, term=term)
+
+
+def _read_other(block: UnitBlock) -> Iterator[Unit]:
+    """Yield a quoted block; or HTML, each row of a table by itself."""
+    if block.lines[0].lstrip().startswith(">"):
+        yield from _make(UnitKind.QUOTE, block.span, block.text)
+        return
+    starts = [number for number, line in enumerate(block.lines) if not number or _ROW_TAG.match(line)]
+    for start, end in pairwise([*starts, len(block.lines)]):
+        span = Span(block.span.first + start, block.span.first + end - 1)
+        yield from _make(UnitKind.PARAGRAPH, span, plain_text(block.lines[start:end]))
 
 
 def _read_code(block: UnitBlock) -> Iterator[Unit]:

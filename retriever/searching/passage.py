@@ -37,9 +37,8 @@ BY_RANK = 2.0
 # command with the paragraph that introduces it and the one that explains it has thirteen.
 NEAR = 0.7
 MOST_LINES = 15
-# Kinds of question that one item of a list answers; that a whole list does.
+# Kinds of question that one item of a list answers.
 _BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
-_BY_LIST = (QuestionKind.LIST, QuestionKind.HOW_TO)
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 # What a text has that answers a question of a kind.
@@ -312,15 +311,16 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
 def fit_list(units: Sequence[Unit], scores: Sequence[float], best: int, kind: QuestionKind) -> int:
     """Return the place of the short list that the best item stands in, or of the best item of a list that is too long.
 
-    A value is one item; all of a list, and all steps, are shown as far as there is room.
+    A value is one item; all of a list, and all steps, are shown as far as there is room. The rows of a table are none.
     """
     own = units[best]
     if own.kind is UnitKind.ITEM and kind not in _BY_ITEM:
         lists = (place for place, unit in enumerate(units[:best]) if unit.kind is UnitKind.LIST and holds(unit, own))
         return next((place for place in lists if len(units[place].in_full) <= SHORT_LIST_CHARS), best)
-    if own.kind is UnitKind.LIST and kind not in _BY_LIST and len(own.in_full) > MAX_SENTENCE_CHARS:
+    if own.kind is UnitKind.LIST and len(own.in_full) > MAX_SENTENCE_CHARS and kind is not QuestionKind.LIST:
         items = [place for place, unit in enumerate(units) if place != best and holds(own, unit)]
-        return max(items, key=lambda place: (scores[place], -place), default=best)
+        if kind is not QuestionKind.HOW_TO or any(units[place].kind is UnitKind.ROW for place in items):
+            return max(items, key=lambda place: (scores[place], -place), default=best)
     return best
 
 

@@ -84,6 +84,12 @@ def test_long_code_is_cut_at_blank_lines() -> None:
     assert (len(units), units[-1].text) == (9, "# What 8 is for. setting_8 = 8")
 
 
+def test_each_row_of_a_table_in_html_is_a_unit() -> None:
+    rows = "".join(f"<tr>\n<td>{name}</td>\n<td><b>{name}</b> get</td>\n</tr>\n" for name in ("apt", "brew"))
+    units = split_text(f"<table>\n{rows}</table>\n", 1)
+    assert [describe(unit) for unit in units] == ["paragraph 2-5 | apt apt get", "paragraph 6-10 | brew brew get"]
+
+
 @pytest.mark.parametrize("text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT])
 def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
     assert split_text(text, 1) == []
