@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.costs import Cost, in_turn, print_head, print_memory, print_row, run, timed, typical
 from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of, texts_of, write_editions
 from retriever import open_retriever
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.vectors import VectorIndex
 from retriever.lexical.bm25 import LexicalIndex

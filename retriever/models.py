@@ -8,7 +8,7 @@ from retriever.embedding import open_encoder
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.protocols import Encoder
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.trace import Recorder
 from retriever.types import StageName
 

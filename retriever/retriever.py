@@ -20,8 +20,9 @@ from retriever.models import OpenModels
 from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess
-from retriever.searching.open_index import OpenIndex, View
+from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, mend_question, read_question
+from retriever.searching.view import View
 from retriever.settings.schema import parse_duration
 from retriever.store.database import make_damage_error
 from retriever.store.files import Closing

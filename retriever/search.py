@@ -13,7 +13,6 @@ from retriever.searching.fusion import fuse, weigh_rankings
 from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
-from retriever.searching.open_index import View
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.sources import (
     KeywordResult,
@@ -22,6 +21,7 @@ from retriever.searching.sources import (
     rank_recency,
     rank_semantic,
 )
+from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Reading, Signals, Source, StageName

@@ -31,7 +31,7 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL
 
 PROJECT = Path(__file__).parents[1]
 FOLDER = Path(sys.prefix) / "llama"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.lexical.tokens import tokenize
 from retriever.types import FloatMatrix

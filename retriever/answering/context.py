@@ -26,7 +26,7 @@ from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.neighbors import Tree
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.types import Answer, CitationState, Verdict
 

@@ -3,16 +3,10 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from retriever.embedding.encoder import BUNDLED_MODEL, bundled_tokens
 from retriever.protocols import Encoder
 from retriever.settings.schema import EncoderSettings
-
-if TYPE_CHECKING:
-    from retriever.embedding.encoder import Tokens
-
-BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
-"""The folder of the model that comes with the program."""
 
 
 def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Encoder | None:
@@ -60,19 +54,12 @@ def _bundled(settings: EncoderSettings) -> Encoder:
 
 def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
     """Return what measures chunks when there is no encoder: a later one will find them of a good length."""
-    return _bundled_tokens().count
+    return bundled_tokens().count
 
 
 def is_english_word(word: str) -> bool:
     """Return whether the bundled tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
-    return _bundled_tokens().is_word(word)
-
-
-@lru_cache(maxsize=1)
-def _bundled_tokens() -> "Tokens":
-    from retriever.embedding.encoder import Tokens
-
-    return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
+    return bundled_tokens().is_word(word)
 
 
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:

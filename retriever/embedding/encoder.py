@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 
+BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
+"""The folder of the model that comes with the program."""
 _FAMILIES = Path(__file__).with_name("prefixes.toml")
 NO_PREFIX = "none"  # as a setting: nothing, whatever the model asks for
 
@@ -210,6 +212,12 @@ class Tokens:
             yield from self._tokenizer.encode_batch_fast(
                 [readable(text) for text in texts[start : start + _TEXTS_AT_ONCE]]
             )
+
+
+@cache
+def bundled_tokens() -> Tokens:
+    """Return the tokens of the bundled model, by which texts are counted for models whose own are not known."""
+    return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
 
 
 @cache

@@ -19,8 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pageindex.corpus import read_file
-from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.encoder import CutText, Prefixes, TokenEncoder, Tokens, fingerprint, readable, unit_rows
+from retriever.embedding.encoder import (
+    BUNDLED_MODEL,
+    CutText,
+    Prefixes,
+    TokenEncoder,
+    Tokens,
+    fingerprint,
+    readable,
+    unit_rows,
+)
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix, Reading

@@ -5,12 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.encoder import (
     CutText,
     Prefixes,
     TokenEncoder,
-    Tokens,
+    bundled_tokens,
     checked_rows,
     fingerprint,
     served_prefixes,
@@ -62,7 +61,7 @@ class RemoteEncoder(TokenEncoder):
         """Ask this server, not yet; `dimension` is the length of its vectors where that is known."""
         self._server = server
         self._settings = settings
-        self._tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
+        self._tokens = bundled_tokens()
         self._known_dimension = dimension
 
     @cached_property

@@ -25,8 +25,8 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
 from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
-from retriever.searching.open_index import View
 from retriever.searching.queries import ExpandedQuery, find_rarity
+from retriever.searching.view import View
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Task, Written
 from retriever.settings.schema import Profile

@@ -19,7 +19,7 @@ from retriever.looking.references import (
     find_place,
 )
 from retriever.searching.citations import Anchors
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.settings.schema import VectorChoice
 from retriever.store import reading
 from retriever.store.database import Connection

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from retriever.display.phrases import code, pluralize
-from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.encoder import describe_prefixes
+from retriever.embedding.encoder import BUNDLED_MODEL, describe_prefixes
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, detect_changes, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
-from retriever.searching.open_index import OpenIndex, View
+from retriever.searching.open_index import OpenIndex
+from retriever.searching.view import View
 from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection

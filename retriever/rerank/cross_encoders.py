@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.display.phrases import pluralize
-from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.encoder import Tokens, readable
+from retriever.embedding.encoder import Tokens, bundled_tokens, readable
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
@@ -104,7 +103,7 @@ class EndpointReranker:
     @cached_property
     def _tokens(self) -> Tokens:
         """Count as the bundled model does, which most other models resemble."""
-        return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
+        return bundled_tokens()
 
     @cached_property
     def _server(self) -> OpenAIServer:

@@ -11,7 +11,7 @@ from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, R
 from retriever.expansion.screening import find_entities
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import find_matched_chunk, read_chunks
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, cut_around

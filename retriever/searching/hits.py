@@ -21,9 +21,9 @@ from retriever.lexical.properties import is_outdated, tokenize_properties
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
-from retriever.searching.open_index import View
 from retriever.searching.passage import BY_RANK, Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
+from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.database import Connection

@@ -16,7 +16,7 @@ from retriever.lexical.mending import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
 from retriever.lexical.properties import SUCCESSOR_KEYS, find_days, is_outdated, mark_property
 from retriever.lexical.tokens import remove_accents, tokenize
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.store import reading
 from retriever.types import Candidate, Evidence, Ranked, Ranking, Relation, RelationKind, Source
 

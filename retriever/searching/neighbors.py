@@ -7,7 +7,7 @@ from typing import TypeAlias
 from pageindex.node import Node, NodeKind
 from pageindex.tree import DocumentTree
 from retriever.searching.fusion import NEIGHBOR_WEIGHT, best_of_each, first_of_each, fuse, sort_ranked
-from retriever.searching.open_index import StoredTree, View
+from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import Profile
 from retriever.store.reading import OutlineNode
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source

@@ -25,7 +25,7 @@ from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.mending import correct
 from retriever.protocols import Encoder
 from retriever.query import AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import FloatMatrix, StageName

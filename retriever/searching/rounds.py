@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.served.generator import Generator
 from retriever.served.task import Task, fence_lines, json_line, new_nonce, size
 from retriever.store.reading import OutlineNode

@@ -29,7 +29,7 @@ from retriever.text import suggest_among
 
 if TYPE_CHECKING:
     from retriever.lexical.postings import IntArray
-    from retriever.searching.open_index import View
+    from retriever.searching.view import View
 
 # Document keys to (key, value) of their front matter and tags.
 Fields: TypeAlias = Mapping[int, Sequence[tuple[str, str]]]

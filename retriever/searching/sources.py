@@ -17,9 +17,9 @@ from retriever.searching.fusion import (
     rank_by_two_chunks,
     sort_ranked,
 )
-from retriever.searching.open_index import View
 from retriever.searching.queries import EncodedQueries, average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
+from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.text_vectors import NearText

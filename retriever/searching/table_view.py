@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from retriever.lexical.table_index import TableLexical, TableSpellings
-from retriever.searching.open_index import View
+from retriever.searching.view import View
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store.text_vectors import NEAR_TEXTS, NearText, near_texts
 from retriever.types import FloatMatrix

@@ -26,8 +26,8 @@ from retriever.errors import (
     UsageError,
     name_installer,
 )
-from retriever.store import DatabaseUrl, Store
 from retriever.store.database import INDEX_FORMAT, Connection, Rows
+from retriever.store.place import DatabaseUrl, Store
 from retriever.store.text_vectors import PackedVector
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from retriever.display.phrases import pluralize
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.embedding.onnx import RERANKER_CARD, ModelCard
 from retriever.errors import (
     CommandHint,

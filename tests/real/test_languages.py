@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.embedding import BUNDLED_MODEL
-from retriever.embedding.encoder import Tokens
+from retriever.embedding.encoder import BUNDLED_MODEL, Tokens
 from retriever.types import Source
 from tests.program import PROJECT, Cli
 

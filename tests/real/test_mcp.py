@@ -12,7 +12,7 @@ from mcp import StdioServerParameters, types
 from mcp.client import Client
 from tokenizers import Tokenizer
 
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_tools
 from retriever.serving.pool import ServedIndex

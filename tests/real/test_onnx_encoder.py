@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
+from retriever.embedding import open_encoder, unread_tokens
+from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.embedding.onnx import ModelCard, OnnxEncoder
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.embedding.onnx import READER
 from retriever.rerank.cross_encoders import OnnxReranker
 from retriever.rerank.stage import RerankInput

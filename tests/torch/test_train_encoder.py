@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder
 
 torch: Any = pytest.importorskip("torch")

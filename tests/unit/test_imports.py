@@ -7,6 +7,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from retriever.indexing.changes import YOUNG_NS
@@ -68,14 +69,14 @@ def sources() -> list[Path]:
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
-    """The modules that are imported to be used; what only types need is not."""
+    """What is imported to be used, each with what is taken from it; what only types need is not."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             pending.extend(node.orelse)
         else:
@@ -99,6 +100,21 @@ def test_every_package_that_is_imported_is_declared() -> None:
     }
     foreign = imported - sys.stdlib_module_names - {"", "pageindex", "retriever", "hybrid_retrieve"}
     assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in foreign} - declared == set()
+
+
+def test_no_files_import_one_another_in_a_circle() -> None:
+    """Not even inside functions, which only hides it."""
+    files = {
+        ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__"): path for path in sources()
+    }
+    used: dict[str, set[str]] = {}
+    for name, path in files.items():
+        found = {
+            module if module in files else module.rpartition(".")[0]
+            for module in imports(ast.parse(path.read_text(encoding="utf-8")))
+        }
+        used[name] = found & files.keys() - {name}
+    TopologicalSorter(used).prepare()  # CycleError names a circle
 
 
 LAYERS = {

@@ -26,8 +26,8 @@ from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
-from retriever.searching.open_index import View
 from retriever.searching.scope import Choices, list_choices
+from retriever.searching.view import View
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.section_html import (

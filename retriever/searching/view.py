@@ -1,0 +1,287 @@
+"""One state of an index, as searches see it: its rows, and what the snapshot in force derives from them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pageindex.node import Node
+from pageindex.tree import nearest_siblings
+from retriever.embedding.vectors import ExactIndex
+from retriever.errors import UsageError
+from retriever.indexing.background import Background, read_background
+from retriever.indexing.derived import Snapshot, has_chroma
+from retriever.lexical.bm25 import Bm25
+from retriever.query import Scope
+from retriever.searching.scope import Fields, Part, ScopedDocument, find_part, read_documents
+from retriever.settings.schema import APPROXIMATE, VectorChoice
+from retriever.store import Store, reading, text_vectors
+from retriever.store.database import Connection
+from retriever.store.reading import OutlineNode
+from retriever.store.text_vectors import NearText
+from retriever.types import FloatMatrix, Ranked
+
+if TYPE_CHECKING:
+    from retriever.embedding.vectors import VectorIndex
+    from retriever.lexical.spelling import Spellings
+
+
+# The tree of the documents that a search touches, read from the index as it is needed.
+
+
+class StoredTree:
+    """A tree that grows by whole documents, so that an answer costs what it touches, not what is indexed.
+
+    What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes,
+    links bring in the documents that they lead to, and folders, which would have to know all documents, are left out.
+    Texts are those of `read` alone. Belongs to one snapshot; every method must be called in a snapshot of that. Its
+    relatives come in the order of `DocumentTree`, without the 165 ms that networkx takes to import.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._nodes: dict[str, OutlineNode] = {}
+        self._families: dict[str, list[OutlineNode]] = {}  # the children of each node that has any
+        self._places: dict[str, int] = {}  # of each node among the children of its parent
+        self._sections: dict[int, list[OutlineNode]] = {}
+        self._links: dict[str, list[str]] = {}  # of each node whose links are loaded
+
+    def load(self, document_keys: Iterable[int]) -> None:
+        """Read the documents that are not loaded yet."""
+        new = sorted(set(document_keys) - self._sections.keys())
+        if new:
+            self._add(reading.outlines(self._connection, new))
+
+    def _add(self, outlines: Iterable[OutlineNode]) -> None:
+        # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
+        for node in outlines:
+            if node.parent_id is not None:  # before the node itself is known: none is below itself
+                family = self._families.setdefault(self._nodes[node.parent_id].id, [])
+                self._places[node.id] = len(family)
+                family.append(node)
+            self._nodes[node.id] = node
+            sections = self._sections.setdefault(node.document_key, [])
+            if node.span:
+                sections.append(node)
+
+    def load_nodes(self, node_ids: Iterable[str]) -> None:
+        """Read the documents of these nodes."""
+        new = [node_id for node_id in node_ids if node_id not in self._nodes]
+        if new:
+            self._add(reading.outlines_around(self._connection, new))
+
+    def load_links(self, node_ids: Iterable[str]) -> None:
+        """Read the documents of these nodes and those that they link to, in two rounds of queries."""
+        new = [node_id for node_id in node_ids if node_id not in self._links]
+        if not new:
+            return
+        targets = reading.link_targets_of_nodes(self._connection, new)  # read after: a database is waited for once
+        self.load_nodes(new)
+        links = list(targets)
+        self.load(target for _, _, target in links)
+        self._links |= {node_id: [] for node_id in new}
+        for source_id, target_id, _ in links:
+            self._links[source_id].append(target_id)
+
+    def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
+        """Read the nodes with their texts, by their ids; they need not be loaded, and are not kept."""
+        return {node.id: node for node in reading.nodes(self._connection, node_ids)}
+
+    def sections(self, document_key: int) -> Sequence[OutlineNode]:
+        """Return the nodes of a loaded document that have lines, in document order."""
+        return self._sections[document_key]
+
+    def document_key(self, node_id: str) -> int:
+        """Return the key of the document that a loaded node belongs to."""
+        return self._nodes[node_id].document_key
+
+    def keys(self, node_ids: Sequence[str]) -> list[int]:
+        """Return the keys of the nodes, which need not be loaded."""
+        keys = reading.keys_of_nodes(self._connection, node_ids)
+        return [keys[node_id] for node_id in node_ids]
+
+    def node(self, node_id: str) -> OutlineNode:
+        """Return a loaded node."""
+        return self._nodes[node_id]
+
+    def holder(self, node_id: str) -> str:
+        """Return the node that is shown for a loaded one: itself, where it has text of its own."""
+        return self._nodes[node_id].holder_id or node_id
+
+    def parent(self, node_id: str) -> OutlineNode | None:
+        """Return the node that contains it; None for a file."""
+        parent_id = self._nodes[node_id].parent_id
+        return None if parent_id is None else self._nodes[parent_id]
+
+    def children(self, node_id: str) -> Sequence[OutlineNode]:
+        """Return the nodes that it contains, in document order."""
+        return self._families.get(node_id, ())
+
+    def siblings(self, node_id: str, count: int | None = None) -> Sequence[OutlineNode]:
+        """Return the other children of its parent, nearest first, at most `count`; a file has none."""
+        parent_id = self._nodes[node_id].parent_id
+        if parent_id is None:
+            return ()
+        return nearest_siblings(self._families[parent_id], self._places[node_id], count)
+
+    def links(self, node_id: str) -> Sequence[OutlineNode]:
+        """Return the nodes that it links to, those that it contains first, then in the order of the links."""
+        self.load_links([node_id])
+        linked = dict.fromkeys(self._links[node_id])
+        below = [child.id for child in self.children(node_id) if child.id in linked]
+        return [self._nodes[target] for target in dict.fromkeys([*below, *linked])]
+
+    def backlinks(self, node_id: str) -> Sequence[OutlineNode]:
+        """Return the nodes that link to it, each once, by document and place."""
+        sources = reading.link_sources(self._connection, node_id)
+        self.load(key for _, key in sources)
+        return [self.node(source_id) for source_id, _ in sources]
+
+
+@dataclass
+class View:
+    """One state of an index; its parts are opened when they are first used."""
+
+    store: Store
+    connection: Connection
+    """In a snapshot of that state."""
+    state: reading.StoredState
+    """What is in force."""
+    whole: "View | None" = None
+    """The whole index, where this is a part of it."""
+    part: Part | None = None
+    """What of the index may be found; None for all of it."""
+
+    @property
+    def number(self) -> int:
+        """The snapshot in force; 0 before the first."""
+        return self.state.number
+
+    @property
+    def embedded_share(self) -> float:
+        """The share of the chunks' texts that have a vector, 0 to 1: below 1 while a first indexing goes on."""
+        return self.state.embedded_share
+
+    def within(self, scope: Scope) -> "View":
+        """Return the part of this state that a scope leaves.
+
+        Raises:
+            ScopeError: it names what is not there.
+        """
+        return replace(self, whole=self, part=find_part(self, scope))
+
+    def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
+        """Return (node key, score) of the sections with words of these weighted texts, best first; UsageError here."""
+        raise UsageError("keyword: tsvector needs an index in PostgreSQL; leave keyword at bm25")
+
+    @cached_property
+    def documents(self) -> tuple[ScopedDocument, ...]:
+        """What scopes are decided by."""
+        return self.whole.documents if self.whole is not None else read_documents(self.connection)
+
+    @cached_property
+    def fields(self) -> Fields:
+        """The front matter and tags of all documents."""
+        return self.whole.fields if self.whole is not None else reading.fields(self.connection)
+
+    def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
+        """Return for each node whether it may be found."""
+        if self.part is None:
+            return [True] * len(node_ids)
+        return self.part.holds(self.tree.keys(node_ids))
+
+    def keep_allowed(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
+        """Return the items that may be found."""
+        return tuple(compress(items, self.are_allowed([item.node_id for item in items])))
+
+    @cached_property
+    def tree(self) -> StoredTree:
+        """The documents that searches touch."""
+        return self.whole.tree if self.whole is not None else StoredTree(self.connection)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the encoder whose vectors these are; empty without vectors."""
+        return self.state.fingerprint
+
+    @cached_property
+    def dimension(self) -> int | None:
+        """The length of the vectors; None where there is none."""
+        return text_vectors.dimension(self.connection, self.fingerprint)
+
+    @cached_property
+    def background(self) -> Background | None:
+        """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
+        return self.whole.background if self.whole else read_background(self.connection, self.fingerprint)
+
+    @cached_property
+    def counts(self) -> reading.Counts:
+        """How much there is of everything."""
+        if self.whole is not None and self.part is not None:
+            return replace(self.whole.counts, documents=self.part.documents, sections=len(self.part.node_keys))
+        return reading.counts(self.connection)
+
+    @cached_property
+    def lexical(self) -> Bm25:
+        """BM25 over the nodes that may be found."""
+        if self.whole is not None and self.part is not None:
+            return self.whole.lexical.restrict(self.part.node_keys)
+        return self.open_lexical()
+
+    def open_lexical(self) -> Bm25:
+        """Open BM25 over all nodes."""
+        return self._snapshot.lexical
+
+    @property
+    def spellings(self) -> "Spellings":
+        """The words of the documents."""
+        return self._snapshot.spellings
+
+    @property
+    def can_ask_chroma(self) -> bool:
+        """Whether ChromaDB has the vectors of this state; it may have those of an older state, or none."""
+        if not self.number or not self.fingerprint or self.embedded_share < 1:
+            return False
+        return has_chroma(self.store.folder, self.number, self.state.manifest_hash)
+
+    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
+        """Return the texts that are nearest to a question, best first, ties by key.
+
+        Args:
+            vector: (1, d) float32.
+            limit: how many at most.
+            how: by a scan of all vectors, or by ChromaDB's graph.
+
+        Raises:
+            SnapshotError: ChromaDB's vectors cannot be searched.
+        """
+        # Of a part, a graph would find too few: those that lie on the way to others are left out.
+        asks_chroma = how in APPROXIMATE and self.part is None and self.can_ask_chroma
+        search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
+        (nearest,) = search.search(vector, limit)
+        query = text_vectors.NEAR_TEXTS % reading.GIVEN
+        rows = reading.select(self.connection, query, [key for key, _ in nearest], self.fingerprint)
+        return text_vectors.near_texts(rows, vector)
+
+    @cached_property
+    def scan(self) -> ExactIndex:
+        """The exact scan over the vectors of all texts."""
+        if self.whole is not None and self.part is not None:
+            scan = self.whole.scan
+            first = text_vectors.first_chunks(self.connection, self.part.node_keys)
+            return scan.restrict(np.isin(scan.keys, first))
+        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.fingerprint))
+
+    @cached_property
+    def _snapshot(self) -> Snapshot:
+        if self.whole is not None:
+            return self.whole._snapshot
+        return Snapshot(self.store.folder, self.number, self.state.manifest_hash)
+
+    def close(self) -> None:
+        """Release the snapshot, so that a writer may remove it."""
+        if "_snapshot" in self.__dict__:
+            self._snapshot.close()
