@@ -3,7 +3,7 @@ r"""Words of a question that the documents lack: everyday ones of five languages
     uv run python benchmarks/words.py fastapi:../shared/eval/corpora/fastapi rustbook:../shared/eval/corpora/rustbook
 
 NAME:FOLDER for each set of documents; those of tests/data/languages, in German, French and Spanish, come besides. The
-words and the slips are tests/data/words.json: a hundred words of each language, and what is wrong by a letter or two.
+words and the slips are tests/data/words.json: two hundred words of each language, and what is wrong by a letter or two.
 Counted are words that become another one, and slips that become what was meant, of those that the documents lack, and
 hold. Each is asked alone, where nothing says which language it is in.
 """
@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.corpus import list_files, read_document
+from pageindex.document import parse_document
 from retriever.embedding import is_english_word
 from retriever.lexical.mending import correct
 from retriever.lexical.spelling import Spellings, build_spellings
@@ -42,7 +43,9 @@ def count_mended(slips: Sequence[tuple[str, str]], spellings: Spellings, documen
 
 def measure(name: str, folder: Path, documents: tuple[str, ...], sets: Mapping[str, Mapping[str, list]]) -> None:  # type: ignore[type-arg]  # as JSON has it
     """Print the row of some documents, then what was changed."""
-    texts = {key: read_document(file).text for key, file in enumerate(list_files(folder).files)}
+    parsed = [parse_document(file.path, read_document(file).text) for file in list_files(folder).files]
+    nodes = [placed.node for document in parsed for placed in document.nodes]
+    texts = {key: f"{node.title}\n{node.body}" for key, node in enumerate(nodes)}
     with TemporaryDirectory() as place:
         build_spellings(Path(place) / "words", texts)
         spellings = Spellings.open(Path(place) / "words")

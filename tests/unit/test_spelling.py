@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
 from retriever.lexical.mending import correct
-from retriever.lexical.spelling import Spellings, build_spellings
+from retriever.lexical.spelling import MANY, Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
 
 TEXTS = {
     1: "Severance package and severance pay. Vacation days.",
     2: "kubectl rollback, rollback again; the Deployment, a deployment",
     3: "Besançon, BackgroundTasks, vector_top_n and vacation days",
-    4: "form from forms serialize disables",
+    4: "form from forms serialize disables; eval, and what is evaluated",
 }
 
 
@@ -86,6 +86,7 @@ def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
         ("rollb", "rollback"),  # the last word while it is typed
         ("kubec rollback", "kubectl rollback"),  # and any other
         ("depl", "deployment"),
+        ("evalu", "evaluated"),  # of which it is the stem
         ("--rollb", "--rollb rollback"),  # and an identifier
         ("a roll", "a roll rollback"),  # a word by itself stays beside what it may begin
     ],
@@ -107,6 +108,24 @@ def test_parts_of_compounds_find_the_whole(tmp_path: Path, question: str, added:
     assert added in remove_accents(found.text.lower().replace("?", "")).split()
 
 
+@pytest.mark.parametrize(
+    ("wrote", "sections", "meant"),
+    [
+        ("puerro", 1, "puerro"),  # as Spanish words are spelled
+        ("puerro", 2, "puerto"),
+        ("puetro", 1, "puerto"),  # swapped letters
+        ("puerdo", 1, "puerdo"),
+        ("xuerto", 1, "puerto"),  # as no language spells
+        ("Portö", 2, "Portö"),  # not the beginning of a word in English
+    ],
+)
+def test_what_is_spelled_as_a_foreign_word_becomes_no_rare_word(
+    tmp_path: Path, wrote: str, sections: int, meant: str
+) -> None:
+    texts = {key: "puerto portobello" if key < sections else "a shell" for key in range(MANY)}
+    assert correct(wrote, opened(tmp_path / "all", texts), is_english_word).text == meant
+
+
 NOTES = Path(__file__).parents[1] / "data/languages"
 SETS = json.loads((NOTES.parent / "words.json").read_text(encoding="utf-8"))
 CODES = {"de": "german", "fr": "french", "es": "spanish"}
@@ -114,7 +133,7 @@ CODES = {"de": "german", "fr": "french", "es": "spanish"}
 
 @pytest.mark.parametrize("notes", [("de",), ("fr",), ("es",), ("de", "fr", "es"), ("docs",)])
 def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -> None:
-    """A hundred everyday words of each of five languages, and what is wrong by a letter or two in some thirty."""
+    """Two hundred everyday words of each of five languages, and what is wrong by a letter or two in some thirty."""
     folders = [NOTES.parents[2] / "docs" if name == "docs" else NOTES / name for name in notes]
     files = sorted(file for folder in folders for file in folder.rglob("*.md"))
     spellings = opened(tmp_path / "all", {key: file.read_text(encoding="utf-8") for key, file in enumerate(files)})
