@@ -14,7 +14,8 @@ from retriever.lexical.tokens import remove_accents, tokenize
 TEXT_FIELDS = frozenset({"title", "aliases", "tags"})  # which are searched as text
 
 SUCCESSOR_KEYS = ("superseded_by", "superseded-by", "supersededby", "replaced_by", "replaced-by", "successor")
-OUTDATED = frozenset({"superseded", "deprecated", "obsolete", "replaced", "rejected", "archived", "draft"})
+STATUS_KEYS = ("status", "state", "statut", "estado", "stato")
+FLAGS = ("draft", "deprecated", "obsolete", "archived")  # `draft: true`
 
 # How the months begin, in English, German, French, Spanish, Portuguese, Italian, Dutch and the Scandinavian languages.
 _MONTHS = (
@@ -50,10 +51,9 @@ def tokenize_properties(fields: Iterable[tuple[str, str]], languages: tuple[str,
     return list(terms)
 
 
-def is_outdated(key: str, value: str) -> bool:
-    """Return whether a property says that its document does not hold, or not yet."""
-    words = value.casefold().split()
-    return key in SUCCESSOR_KEYS or (key in ("status", "state") and bool(words) and words[0].strip(":,") in OUTDATED)
+def is_status(key: str, value: str) -> bool:
+    """Return whether a property says how far its document holds: its values are words of any language."""
+    return key in SUCCESSOR_KEYS or key in STATUS_KEYS or (key in FLAGS and value.casefold() == "true")
 
 
 def find_days(text: str) -> list[str]:

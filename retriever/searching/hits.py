@@ -17,7 +17,7 @@ from pageindex.units import read_properties
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.indexing.request import FolderAccess
-from retriever.lexical.properties import is_outdated, tokenize_properties
+from retriever.lexical.properties import is_status, mark_property, tokenize_properties
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
@@ -207,8 +207,14 @@ def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collecti
         for key, value in fields
         if (is_reader and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
         or (is_reader and asked.intersection(tokenize_properties([(key, value)])))
-        or is_outdated(key, value)
+        or (is_status(key, value) and not is_usual(view, value))
     )
+
+
+def is_usual(view: View, value: str) -> bool:
+    """Return whether more than half of the documents have the value of a property, so that it tells none apart."""
+    terms = [*map(mark_property, tokenize(value))]
+    return bool(terms) and 2 * len(view.lexical.find_holding(terms)) > view.counts.documents > 1
 
 
 def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:

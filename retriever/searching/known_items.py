@@ -14,7 +14,7 @@ from itertools import compress
 
 from retriever.lexical.mending import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
-from retriever.lexical.properties import SUCCESSOR_KEYS, find_days, is_outdated, mark_property
+from retriever.lexical.properties import STATUS_KEYS, SUCCESSOR_KEYS, find_days, mark_property
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.view import View
 from retriever.store import reading
@@ -28,6 +28,7 @@ IN_QUESTION = 0.25  # the share of a name that a question has among its words
 _ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
 _MARKUP = "`'\"() "  # what may stand about an identifier
 _FILE = re.compile(r"([^\s()\[\]|#/\\]+)\.mdx?\b")
+_SUPERSEDED = re.compile(r"(?:superseded|replaced|deprecated|obsoleted)\b.*? by (.+)", re.IGNORECASE)
 _PART = re.compile(r"[^\W_]+")
 MOST_READ, MOST_HOLDING = 500, 60  # sections with its words that an identifier is looked for in, and are found
 
@@ -178,6 +179,7 @@ def find_successor(field: tuple[str, str]) -> str:
     """
     key, value = field
     if key not in SUCCESSOR_KEYS:
-        value = value.partition(" by ")[2] if is_outdated(key, value) else ""
+        named = _SUPERSEDED.match(value) if key in STATUS_KEYS else None
+        value = named[1] if named else ""
     file = _FILE.search(value)
     return spell_name(file[1] if file else value.strip("[]\"' ").partition("|")[0].partition("#")[0].rpartition("/")[2])
