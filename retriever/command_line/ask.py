@@ -97,7 +97,7 @@ def ask(
     # Programs, and the reader of a pipe, get one answer.
     is_person = output.is_for_people and sys.stdout.isatty() and not context and opening.several is None
     if server:
-        answer = printer.show(search_there(server, token, opening, request, full=full))
+        answer = printer.show(search_there(server, token, opening, request))
     else:
         with opening.open_each(console, answer_early if is_person else None) as retriever:
             if context:
@@ -128,7 +128,7 @@ def check_words(words: Sequence[str], console: Console) -> None:
         console.note(f"did you mean the command `{near}`? this is asked as a question; see: {name_program()} --help")
 
 
-def search_there(server: str, token: str, opening: Opening, request: AskRequest, *, full: bool) -> "Answer":
+def search_there(server: str, token: str, opening: Opening, request: AskRequest) -> "Answer":
     """Return the answer of a running `serve`; UsageError with everything that only an index opened here can answer."""
     from retriever.served.address import read_token
     from retriever.serving.client import ask_server
@@ -142,7 +142,7 @@ def search_there(server: str, token: str, opening: Opening, request: AskRequest,
         raise click.UsageError(f"the server of --server has its index and its settings; leave out {excluded}")
     is_given = click.get_current_context().get_parameter_source("profile") is not ParameterSource.DEFAULT
     key = read_token(Path(token).expanduser()) if token else ""
-    return ask_server(server, request, key, opening.profile if is_given else "", full=full)
+    return ask_server(server, request, key, opening.profile if is_given else "")
 
 
 @options.command(

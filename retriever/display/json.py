@@ -5,7 +5,7 @@ a key goes or changes its meaning; new keys may come at any time.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -86,9 +86,7 @@ def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, An
 
 
 def load(kind: Any, content: Any) -> Any:  # noqa: ANN401 - any type, any JSON
-    """Make a value of this type from the JSON that `dump` made of one.
-
-    Texts and switches that were left out are empty; what a class computes from its fields is computed again.
+    """Make a value of this type from the JSON of a whole one; what a class computes from its fields is computed again.
 
     Raises:
         KeyError, TypeError, ValueError: it is not the JSON of such a value.
@@ -106,7 +104,7 @@ def load(kind: Any, content: Any) -> Any:  # noqa: ANN401 - any type, any JSON
         given = dict(_load_fields(kind, content))
         if kind is ExpansionReport:
             rewordings = tuple(Query(text, 0.0, 0.0, "rewording") for text in content["rewordings"])
-            passages = tuple(Query(text, 0.0, 0.0, "passage") for text in content.get("passages", ()))
+            passages = tuple(Query(text, 0.0, 0.0, "passage") for text in content["passages"])
             given["queries"] = rewordings + passages
         return cast("Any", kind)(**given)
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -124,8 +122,6 @@ def _load_fields(kind: Any, content: Mapping[str, Any]) -> Iterator[tuple[str, A
             yield field.name, tuple(tuple(row.values()) for row in content[field.name])
         elif field.name in content:
             yield field.name, load(field.type, content[field.name])
-        elif field.default is MISSING:
-            yield field.name, "" if field.type is str else False
 
 
 def add_version(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ MAX_ANSWER_BYTES = 64_000_000
 ANSWER_SECONDS = 160.0  # the server gives up after 150
 
 
-def ask_server(address: str, request: AskRequest, token: str = "", profile: str = "", *, full: bool = False) -> Answer:
+def ask_server(address: str, request: AskRequest, token: str = "", profile: str = "") -> Answer:
     """Return the answer of a server, from its index; with its own profile, unless one is named.
 
     Raises:
@@ -44,8 +44,7 @@ def ask_server(address: str, request: AskRequest, token: str = "", profile: str 
         "since": scope.since,
         "until": scope.until,
         "where": scope.where,
-        "full": "true" if full else "",
-        "explain": "true",  # all that a page of text may show
+        **dict.fromkeys(("full", "explain"), "true"),  # all that an answer has: its page shows rows of the text
     }
     query = urlencode({key: value for key, value in given.items() if value}, doseq=True, errors="surrogateescape")
     status, content = get_json(url, f"/api/search?{query}", token)

@@ -11,15 +11,16 @@ from retriever.errors import QuestionError, ServingError, UsageError
 from retriever.query import AskRequest, Scope
 from retriever.serving.client import ask_server
 from tests.program import Cli
-from tests.real.served import Served, indexed, served
+from tests.real.served import PAGES, Served, indexed, served
 
 QUESTION = "what pays for a leter?"
+PRICES = "# Prices\n\n| parcel | price |\n|---|---|\n| small parcel | 4 |\n| large parcel | 9 |\n"
 TIMES = re.compile(r"\d+\.\d+ (s|ms)\b|^ +\d+\.\d", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("server"))
+    return indexed(tmp_path_factory.mktemp("server"), PAGES | {"prices.md": PRICES})
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,14 @@ def test_a_page_is_the_same(index: Path, server: Served, cli: Cli, flags: tuple[
     assert TIMES.sub("", there.out) == TIMES.sub("", here.out)
     assert TIMES.sub("", there.err) == TIMES.sub("", here.err)
     assert "mail.md" in there.out
+
+
+def test_rows_of_a_table_are_shown(index: Path, server: Served, cli: Cli) -> None:
+    here, there = (
+        cli("price of a large parcel", *place).out for place in (("--index", index), ("--server", server.url))
+    )
+    assert there == here
+    assert "| large parcel | 9 |" in there
 
 
 @pytest.mark.parametrize("flags", [(), ("--full", "--explain", "--profile", "recall")])
