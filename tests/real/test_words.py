@@ -62,7 +62,7 @@ def test_what_is_half_typed_finds_what_is_called_so(tmp_path: Path, typed: str, 
 
 VAULT = {
     "people/anna.md": "---\ngeburtstag: 1987-11-02\ntelefon: 0151 2345\n---\n# Anna\n\nMag Kaffee und Wandern.\n",
-    "people/max.md": "---\ngeburtstag: 3. Mai 1990\n---\n# Max\n\nHat einen Hund, der nicht gern allein ist.\n",
+    "people/max.md": "---\ngeburtstag: 3. Mai 1990\n---\nMax hat einen Hund, der nicht gern allein ist.\n",
     "feier.md": "# Feier\n\nZum Geburtstag von Oma backen wir einen Kuchen. Wer kommt, sagt bis Freitag Bescheid.\n",
     "adr/3.md": "---\nstatus: superseded\nsuperseded_by: '[[queue in tables]]'\n---\n# Message queue\n\nRabbit.\n",
     "adr/7.md": "---\nstatus: accepted\n---\n# Queue in tables\n\nRows of PostgreSQL, no message queue.\n",
@@ -102,6 +102,13 @@ def test_a_status_that_most_pages_have_is_not_shown(vault: Retriever) -> None:
 def test_a_property_that_is_asked_for_answers(vault: Retriever) -> None:
     first = vault.answer("Wann hat Anna Geburtstag?").sentences[0]
     assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "people/anna.md:2")
+
+
+@pytest.mark.parametrize("name", ["Anna", "Max"])  # above a heading, and above the text itself
+def test_a_property_that_is_asked_for_is_in_the_context(vault: Retriever, name: str) -> None:
+    pieces = vault.context(f"Wann hat {name} Geburtstag?").context.pieces
+    assert pieces[0].citation == f"people/{name.lower()}.md:2"
+    assert pieces[0].text.startswith("geburtstag: ")
 
 
 def test_a_day_in_front_matter_is_a_name(vault: Retriever) -> None:
