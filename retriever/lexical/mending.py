@@ -48,6 +48,8 @@ class Mended:
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
     """A short question as it was typed, if its last word may be the beginning of another one."""
+    alternatives: frozenset[str] = frozenset()
+    """Words of the text, in lower case, that each stand for the same as the one before: completions, parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +140,20 @@ def correct(
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
     identifier = _LAST_PART.search(half_typed)
     longer = spellings.complete(identifier[1].lower(), is_whole=False)[:MOST_IDENTIFIED] if identifier else []
-    corrections, mended = [], " ".join((question, *longer))
+    corrections, mended, alternatives = [], " ".join((question, *longer)), set(longer)
     is_typed = bool(half_typed)
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed, word in zip(reversed(words), reversed(lowered), strict=True):
         begin, end = typed.span()
         meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
         if meant:
-            kept = [typed[0]] if stays else []
-            mended = mended[:begin] + " ".join([*kept, *meant]) + mended[end:]
+            beside = [typed[0], *meant] if stays else meant
+            mended = mended[:begin] + " ".join(beside) + mended[end:]
+            alternatives.update(beside[1:])
             corrections += [] if stays else [Correction(typed[0], ", ".join(meant))]
             if not stays and not meant[0].startswith(remove_accents(word)):  # then names are looked for as corrected
                 half_typed = ""
-    return Mended(mended, tuple(reversed(corrections)), half_typed)
+    return Mended(mended, tuple(reversed(corrections)), half_typed, frozenset(alternatives))
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")

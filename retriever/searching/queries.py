@@ -41,6 +41,7 @@ class ExpandedQuery:
     scope: Scope = field(default_factory=Scope)  # what may be found
     corrections: tuple[Correction, ...] = ()  # the typos that were corrected in it
     half_typed: str = ""  # as it was typed, where its last word may be half typed
+    alternatives: frozenset[str] = frozenset()  # its words that stand for the same as the one before them
     mends: bool = False  # whether its typos are still to be corrected
 
 
@@ -127,7 +128,12 @@ def mend_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
         return asked
     mended = correct(asked.question, view.spellings, is_english_word, view.lexical.languages)
     return replace(
-        asked, question=mended.text, corrections=mended.corrections, half_typed=mended.half_typed, mends=False
+        asked,
+        question=mended.text,
+        corrections=mended.corrections,
+        half_typed=mended.half_typed,
+        alternatives=mended.alternatives,
+        mends=False,
     )
 
 

@@ -47,9 +47,21 @@ OPENINGS = frozenset(
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
-    """Cut a question into its words as typed, in its order, each with its terms: together they are `tokenize`'s."""
-    return tuple((typed, tuple(tokenize(typed, languages))) for typed in question.split())
+def cut_words(
+    question: str, languages: tuple[str, ...] = (), alternatives: Collection[str] = ()
+) -> tuple[TypedWord, ...]:
+    """Cut a question into its words as typed, in its order, each with its terms: together they are `tokenize`'s.
+
+    A word of `alternatives` stands for the same as the one before it: both are one, with a blank between them.
+    """
+    words: list[TypedWord] = []
+    for typed in question.split():
+        terms = tuple(tokenize(typed, languages))
+        if words and typed.strip(PUNCTUATION).lower() in alternatives:
+            before, its_terms = words.pop()
+            typed, terms = f"{before} {typed}", its_terms + terms
+        words.append((typed, terms))
+    return tuple(words)
 
 
 def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:

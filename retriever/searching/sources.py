@@ -1,7 +1,7 @@
 """The rankings of a search: by vectors, by words, and by age. Names and neighbors are modules of their own."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Literal
@@ -18,7 +18,14 @@ from retriever.searching.fusion import (
     sort_ranked,
 )
 from retriever.searching.queries import EncodedQueries, average_vectors, weigh_words
-from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
+from retriever.searching.question_words import (
+    Word,
+    choose_telling,
+    cut_words,
+    measure_known,
+    measure_together,
+    read_form,
+)
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store import reading
@@ -115,7 +122,9 @@ class KeywordResult:
     """Whether it is read in no other language."""
 
 
-def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> KeywordResult:
+def rank_keyword(
+    view: View, queries: Sequence[Query], profile: Profile, alternatives: Collection[str] = ()
+) -> KeywordResult:
     """Rank the sections that share words with the queries, by BM25 or `ts_rank_cd`, and measure what each covers.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
@@ -126,16 +135,19 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
         view: the index.
         queries: the question first.
         profile: how many sections the list holds, and what it weighs.
+        alternatives: words of the question that stand for the same as the one before: one of them covers all.
 
     Raises:
         UsageError: `tsvector` was asked of an index in a folder.
     """
     question = queries[0].text
     languages = view.lexical.detect_question(question)
-    typed = cut_words(question, languages)
+    typed = cut_words(question, languages, alternatives)
     words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
     words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
-    found, coverage, shown = search_words(view, queries, words, profile.keyword_top_n, profile.keyword)
+    found, shown = search_words(view, queries, words, profile.keyword_top_n, profile.keyword)
+    keys = [key for key, _ in found]
+    coverage = measure_coverage(view, queries, words, keys)
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
@@ -150,12 +162,16 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
 
     # What the verdict needs to know of the words, while the sections are at hand.
     asked = choose_telling(typed)
+    # A completion is no word that the section lacks beside the one it stands for. It counts in the ranking, though:
+    # with this there as well, nDCG@10 of 34 German questions is .815, without it .841.
+    same = [terms for text, terms in typed if " " in text]
+    answered = measure_coverage(view, queries, words, keys, same) if same else coverage
     first = [item.node_id for item in ranked[:TOGETHER_IN]]
     read = view.tree.read(first)
     return KeywordResult(
         ranking=Ranking(Source.KEYWORD, scale, profile.keyword_weight, ranked),
         words=tuple(dict.fromkeys(words[question])),
-        coverage=max(coverage, default=0.0),
+        coverage=max(answered, default=0.0),
         known=measure_known(asked, view.lexical.describe(words[question]), view.spellings),
         together=measure_together(asked, [read[node_id] for node_id in first], languages),
         form=form,
@@ -165,12 +181,8 @@ def rank_keyword(view: View, queries: Sequence[Query], profile: Profile) -> Keyw
 
 def search_words(
     view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], limit: int, how: KeywordSearch
-) -> tuple[KeyRanking, list[float], Mapping[int, tuple[str, float]]]:
-    """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
-
-    A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
-    best one speaks of.
-    """
+) -> tuple[KeyRanking, Mapping[int, tuple[str, float]]]:
+    """Return the sections that share words with the queries, best first, and what is shown for each."""
     if how == "tsvector":
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
     else:
@@ -179,12 +191,32 @@ def search_words(
     # Equal scores by path, not by which document came first: that depends on how the index was made.
     shown = reading.shown_nodes(view.connection, [key for key, _ in found])
     found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]][0], item[0]))[:limit])
-    keys = [key for key, _ in found]
+    return found, shown
+
+
+def measure_coverage(
+    view: View,
+    queries: Sequence[Query],
+    words: Mapping[str, Sequence[str]],
+    keys: Sequence[int],
+    same: Sequence[Word] = (),
+) -> list[float]:
+    """Return how much of the queries each section covers, 0 to the sum of their weights.
+
+    A score says which section is best; this says how much of the question even the best one speaks of.
+
+    Args:
+        view: the index.
+        queries: the question first.
+        words: of each query.
+        keys: of the sections.
+        same: terms that are one word, which each of them covers.
+    """
     coverage = [0.0] * len(keys)
     for query in queries:
-        covered = view.lexical.coverage(words[query.text], keys)
+        covered = view.lexical.coverage(words[query.text], keys, same)
         coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
-    return found, coverage, shown
+    return coverage
 
 
 # By age

@@ -163,3 +163,15 @@ def test_a_database_completes_words_as_a_folder_does(postgres: str, tmp_path: Pa
             found.append([(a.corrections, [(h.node_id, h.score, h.matched_fields) for h in a.hits]) for a in answers])
     assert found[0] == found[1]
     assert found[0][2][1][0][2] == (("geburtstag", "1987-11-02"),)
+
+
+GRATINS = ("Kartoffelgratin", "Lauchgratin", "Zucchinigratin", "Spargelgratin")
+
+
+def test_one_word_that_it_may_be_a_part_of_is_enough_for_the_verdict(tmp_path: Path) -> None:
+    dishes = "".join(f"## {name}\n\nDas {name} wird in den Ofen gestellt.\n\n" for name in GRATINS)
+    with open_pages(
+        tmp_path, {"a.md": f"# Gerichte\n\n{dishes}", "b.md": "# Wäsche\n\nSie kommt in die Maschine.\n"}
+    ) as it:
+        assert it.search("Gratin").verdict == "answered"
+        assert it.search("Garage").verdict == "none"
