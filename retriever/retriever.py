@@ -294,5 +294,5 @@ class Retriever(Closing):
             expansion=recorder.expansion,
             scope=found.searched,
             notes=tuple(recorder.notes),
-            corrections=expanded.corrections,
+            corrections=expanded.mended.corrections,
         )

@@ -137,30 +137,16 @@ class Bm25(ABC):
         best = candidates[order if with_ties else order[:limit]]
         return tuple(zip(keys[best].tolist(), scores[best].tolist(), strict=True))
 
-    def coverage(
-        self, tokens: Sequence[str], node_keys: Sequence[int], same: Iterable[Sequence[str]] = ()
-    ) -> list[float]:
-        """Return the share of the question that each node covers, 0 to 1: the rarity of its words over that of all.
-
-        Args:
-            tokens: of the question.
-            node_keys: of the nodes.
-            same: tokens that are one word, as rare as the rarest of them, which each of them covers.
-        """
+    def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
+        """Return the share of the question that each node covers, 0 to 1: the rarity of its words over that of all."""
         keys, lists = self._read(tokens)
         wanted = np.array(node_keys, np.int64)
         rows = np.searchsorted(keys, wanted)
-        word_of = {token: word[0] for word in same for token in word}
-        rarity, is_held = dict[str, float](), dict[str, npt.NDArray[np.bool_]]()
-        for token, postings in lists.items():
-            word = word_of.get(token, token)
-            is_held[word] = np.any([_are_in(rows, column.rows) for column in postings], axis=0) | is_held.get(
-                word, False
-            )
-            rarity[word] = max(self._describe(postings).rarity, rarity.get(word, 0.0))
-        covered, total = np.zeros(len(wanted)), sum(rarity.values())
-        for word, own in rarity.items():
-            covered += own * is_held[word]
+        covered, total = np.zeros(len(wanted)), 0.0
+        for postings in lists.values():
+            rarity = self._describe(postings).rarity
+            covered += rarity * np.any([_are_in(rows, column.rows) for column in postings], axis=0)
+            total += rarity
         shares: list[float] = (covered * _are_in(wanted, keys) / total if total else covered).tolist()
         return shares
 

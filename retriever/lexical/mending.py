@@ -44,7 +44,7 @@ _LAST_PART = re.compile(r"(?<!\S)\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z]))([A-Z]?[a-z]
 class Mended:
     """A question as it is searched for."""
 
-    text: str
+    text: str = ""
     corrections: tuple[Correction, ...] = ()
     half_typed: str = ""
     """A short question as it was typed, if its last word may be the beginning of another one."""

@@ -22,9 +22,9 @@ import numpy as np
 from retriever.embedding import is_english_word, measure_known_text, unread_tokens
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
-from retriever.lexical.mending import correct
+from retriever.lexical.mending import Mended, correct
 from retriever.protocols import Encoder
-from retriever.query import AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
+from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
@@ -39,9 +39,7 @@ class ExpandedQuery:
     follow_up: FollowUp | None = None  # none where the question stands alone
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
-    corrections: tuple[Correction, ...] = ()  # the typos that were corrected in it
-    half_typed: str = ""  # as it was typed, where its last word may be half typed
-    alternatives: frozenset[str] = frozenset()  # its words that stand for the same as the one before them
+    mended: Mended = field(default_factory=Mended)  # what was corrected and completed in it
     mends: bool = False  # whether its typos are still to be corrected
 
 
@@ -127,14 +125,7 @@ def mend_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
     if not asked.mends or not view.number:
         return asked
     mended = correct(asked.question, view.spellings, is_english_word, view.lexical.languages)
-    return replace(
-        asked,
-        question=mended.text,
-        corrections=mended.corrections,
-        half_typed=mended.half_typed,
-        alternatives=mended.alternatives,
-        mends=False,
-    )
+    return replace(asked, question=mended.text, mended=mended, mends=False)
 
 
 def _read_filter(found: re.Match[str]) -> tuple[str, str]:

@@ -47,21 +47,24 @@ OPENINGS = frozenset(
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-def cut_words(
-    question: str, languages: tuple[str, ...] = (), alternatives: Collection[str] = ()
-) -> tuple[TypedWord, ...]:
-    """Cut a question into its words as typed, in its order, each with its terms: together they are `tokenize`'s.
+def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
+    """Cut a question into its words as typed, in its order, each with its terms: together they are `tokenize`'s."""
+    return tuple((typed, tuple(tokenize(typed, languages))) for typed in question.split())
 
-    A word of `alternatives` stands for the same as the one before it: both are one, with a blank between them.
-    """
-    words: list[TypedWord] = []
-    for typed in question.split():
-        terms = tuple(tokenize(typed, languages))
-        if words and typed.strip(PUNCTUATION).lower() in alternatives:
-            before, its_terms = words.pop()
-            typed, terms = f"{before} {typed}", its_terms + terms
-        words.append((typed, terms))
-    return tuple(words)
+
+def choose_meant(
+    typed_words: Iterable[TypedWord], alternatives: Collection[str], terms: Mapping[str, "QuestionTerm"]
+) -> list[TypedWord]:
+    """Return of each word and those behind it that stand for the same the one that most sections hold."""
+    groups: list[list[TypedWord]] = []
+    for word in typed_words:
+        if groups and word[0].strip(PUNCTUATION).lower() in alternatives:
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    return [
+        max(group, key=lambda word: max((terms[term].documents for term in word[1]), default=0)) for group in groups
+    ]
 
 
 def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
