@@ -1,5 +1,6 @@
 """`ask`: a question, answered with sections, the default command; `answer`: a few sentences above them."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening, confirm
 from retriever.command_line.output import Output, Printer, note_pending
+from retriever.embedding import is_english_word
 from retriever.errors import UsageError, name_program
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
@@ -120,11 +122,12 @@ def check_words(words: Sequence[str], console: Console) -> None:
         )
     is_of_files = bool(rest) and all(Path(word).suffix or Path(word).exists() for word in rest)
     near = find_nearest(first, COMMANDS, LIKE_BEFORE_FILES if is_of_files else LIKE)
-    if near and is_of_files:
+    # A single word is a question too, if it is a word: `trees`, and not `stauts`.
+    if near and (is_of_files or not (rest or is_english_word(first))):
         says = f"{first} is no command; did you mean `{near}`?"
-        if not (console.can_ask and confirm(f"{says} Search for these words all the same?", default=False)):
-            raise click.UsageError(f"{says} A question of these words: ask {first} ...")
-    if near and not rest:
+        if not (console.can_ask and confirm(f"{says} Search for it all the same?", default=False)):
+            raise click.UsageError(f"{says} To search for it: {name_program()} ask {shlex.join(words)}")
+    elif near and not rest:
         console.note(f"did you mean the command `{near}`? this is asked as a question; see: {name_program()} --help")
 
 
