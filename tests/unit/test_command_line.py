@@ -122,7 +122,7 @@ def test_how_an_error_ends(library: Sample, cli: Cli, error: BaseException, code
 
 @pytest.mark.parametrize(
     ("question", "name"),
-    [("indx", "index"), ("staus", "status"), ("where is the index", ""), ("indx of pages", ""), ("mail", "")],
+    [("states", "status"), ("trees", "tree"), ("where is the index", ""), ("indx of pages", ""), ("mail", "")],
 )
 def test_a_word_that_is_nearly_a_command_is_asked_with_a_hint(
     library: Sample, cli: Cli, question: str, name: str
@@ -134,7 +134,7 @@ def test_a_word_that_is_nearly_a_command_is_asked_with_a_hint(
 
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"y\n", 1)])
 def test_a_mistyped_command_is_asked_about_at_a_terminal(tmp_path: Path, answer: bytes, code: int) -> None:
-    typed = [(b"did you mean `index`? Search for these words all the same? [y/N]", answer)]
+    typed = [(b"did you mean `index`? Search for it all the same? [y/N]", answer)]
     variables = environment(XDG_DATA_HOME=str(tmp_path))
     assert in_terminal(command("indx", "/tmp"), tmp_path, variables, typed=typed)[0] == code
 
