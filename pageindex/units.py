@@ -30,6 +30,7 @@ from pageindex.node import Node, NodeKind, Span
 
 MAX_TERM_WORDS = 6
 LONG_CODE = 20  # lines
+LONG_FOLD = 30  # lines: of a longer `<details>`, the summary line is a unit by itself
 JOINT = "; "  # between two items of a whole list
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
@@ -47,6 +48,7 @@ _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
+_FOLD, _FOLD_END = (re.compile(tag, re.IGNORECASE) for tag in (r"\s*<details\b", r".*</details>\s*$"))
 _ROW_TAG = re.compile(r"\s*<tr\b", re.IGNORECASE)
 _NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
 _MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
@@ -126,7 +128,7 @@ def split_text(text: str, first: int) -> list[Unit]:
             case BlockKind.CODE:
                 units += _read_code(block)
             case BlockKind.OTHER:
-                units += _read_other(block)
+                units += _read_other(_unfold(block, text.split("\n")[block.span.first - first :]))
     return units
 
 
@@ -184,6 +186,22 @@ def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
     elif _MARKED_TERM.match(lines[0].strip()):
         term = find_term(lines[0].strip())
     yield from _make(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block.span, block.text, term=term)
+
+
+def _unfold(block: UnitBlock, lines: Sequence[str]) -> UnitBlock:
+    """Return all of a short `<details>` for the block that begins it, of which a blank line ends the HTML.
+
+    Args:
+        block: which is returned as it is where it begins none.
+        lines: of the text, from the block on.
+    """
+    if not _FOLD.match(lines[0]):
+        return block
+    count = next((number for number, line in enumerate(lines[:LONG_FOLD], start=1) if _FOLD_END.match(line)), 0)
+    if count <= len(block.lines):
+        return block
+    span = Span(block.span.first, block.span.first + count - 1)
+    return replace(block, span=span, lines=lines[:count], text=plain_text(lines[:count]))
 
 
 def _read_other(block: UnitBlock) -> Iterator[Unit]:

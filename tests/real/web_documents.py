@@ -40,6 +40,8 @@ PAGES = {
     "Blight turns the leaves brown in a wet summer.\n\n### In a greenhouse\n\nOpen the windows.\n",
     "garden/letters.md": "# Letters\n\nOf letters.\n\n## Where do letters go?\n\nTo the office.\n",
     "garden/bees.md": "# Bees\n\nBees fly to the flowers of [tomatoes](tomatoes.md#blight) and beans.\n",
+    "hives.md": "# Bees\n\nOf hives.\n",
+    "apiary.md": "# Apiary\n\nSee [flowers](garden/bees.md) and [hives](hives.md).\n",
     "garden/deep/er/well.md": "---\ndug: 1987-11-02\n---\n\n# Well\n\nThe well is forty feet deep.\n",
     "many.md": "# Many\n\n" + "".join(f"## Item {n}\n\nThing number {n} is blue.\n\n" for n in range(230)),
     "hostile.md": HOSTILE,

@@ -4,10 +4,12 @@ import contextlib
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Annotated, Any
@@ -328,8 +330,10 @@ def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:
     return "\n".join(pieces[:lines]), pieces[-1], 1 + lines
 
 
-def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess) -> dict[str, Sequence[str]]:
-    """Return the ids of what is around a node, by how."""
+def _find_around(
+    view: View, outline: Outline, node: Node, access: FolderAccess
+) -> dict[str, list[tuple[str, str, str]]]:
+    """Return what is around a node, by how: the id of each, its title, and its file where another has that title."""
     parent = outline.tree.parent(node.id)
     family = outline.tree.children(parent.id) if parent else (node,)
     place = family.index(node)
@@ -345,7 +349,14 @@ def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess)
     with contextlib.suppress(UsageError):  # it has no text, or the index no vectors
         found = find_similar(view, node.id, access, MAX_SIMILAR).sections
         around["Similar"] = [item.node_id for item in found]
-    return around
+    titles = Counter(map(outline.label, set(chain.from_iterable(around.values()))))
+    return {
+        name: [
+            (node_id, title, outline.tree.node(node_id).path if titles[title] > 1 else "")
+            for node_id, title in zip(node_ids, map(outline.label, node_ids), strict=True)
+        ]
+        for name, node_ids in around.items()
+    }
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
