@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
+from textwrap import dedent
 
 from pageindex.markdown import (
     ATTRIBUTES,
@@ -29,8 +30,7 @@ from pageindex.markdown import (
 from pageindex.node import Node, NodeKind, Span
 
 MAX_TERM_WORDS = 6
-LONG_CODE = 20  # lines
-LONG_FOLD = 30  # lines: of a longer `<details>`, the summary line is a unit by itself
+LONG_BLOCK = 20  # lines: longer code and items are cut, and of a longer `<details>` its summary is a unit by itself
 JOINT = "; "  # between two items of a whole list
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
@@ -197,7 +197,7 @@ def _unfold(block: UnitBlock, lines: Sequence[str]) -> UnitBlock:
     """
     if not _FOLD.match(lines[0]):
         return block
-    count = next((number for number, line in enumerate(lines[:LONG_FOLD], start=1) if _FOLD_END.match(line)), 0)
+    count = next((number for number, line in enumerate(lines[:LONG_BLOCK], start=1) if _FOLD_END.match(line)), 0)
     if count <= len(block.lines):
         return block
     span = Span(block.span.first, block.span.first + count - 1)
@@ -221,7 +221,7 @@ def _read_code(block: UnitBlock) -> Iterator[Unit]:
     Of long code, what stands between blank lines is a unit of its own: a setting with its comment, a function.
     """
     opening = block.lines[:1] if fence_after("", block.lines[0]) else []
-    for start, end in _cut_code(block.lines) if len(block.lines) > LONG_CODE else [(0, len(block.lines))]:
+    for start, end in _cut_code(block.lines) if len(block.lines) > LONG_BLOCK else [(0, len(block.lines))]:
         kept = [line for line in block.lines[start:end] if not _INCLUDE.match(line)]
         begin = block.span.first + start if start else block.begin
         text = plain_text([*opening, *kept] if start else kept)
@@ -254,7 +254,7 @@ def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _read_list(block: UnitBlock) -> Iterator[Unit]:
-    """Yield a list as a whole, then its items; an inner item is read below the outer one."""
+    """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     lines, top = block.lines, block.span.first
     parts = _cut_items(lines)
     texts = [plain_text(lines[start:end]) for start, end in parts]
@@ -273,7 +273,13 @@ def _read_list(block: UnitBlock) -> Iterator[Unit]:
         kind = UnitKind.DEFINITION if _MARKED_TERM.match(item) else UnitKind.PROPERTY
         lead = " ".join(filter(None, [block.lead, *(above for _, above in outer)]))
         first = top + start if len(parts) > 1 else block.begin
-        yield from _make(kind if term else UnitKind.ITEM, Span(first, top + end - 1), text, lead, term)
+        if end - start > LONG_BLOCK:
+            text = plain_text([item])
+            for unit in split_text("\n".join([item, dedent("\n".join(lines[start + 1 : end]))]), top + start):
+                above = unit.lead or (text if unit.text != text else "")
+                yield replace(unit, lead=f"{lead} {above}".strip())
+        else:
+            yield from _make(kind if term else UnitKind.ITEM, Span(first, top + end - 1), text, lead, term)
         outer.append((indentation, text))
 
 

@@ -13,7 +13,6 @@ from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening, confirm
 from retriever.command_line.output import Output, Printer, note_pending
-from retriever.embedding import is_english_word
 from retriever.errors import UsageError, name_program
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
@@ -122,6 +121,8 @@ def check_words(words: Sequence[str], console: Console) -> None:
         )
     is_of_files = bool(rest) and all(Path(word).suffix or Path(word).exists() for word in rest)
     near = find_nearest(first, COMMANDS, LIKE_BEFORE_FILES if is_of_files else LIKE)
+    from retriever.embedding import is_english_word  # numpy, which no other line of a command needs
+
     # A single word is a question too, if it is a word: `trees`, and not `stauts`.
     if near and (is_of_files or not (rest or is_english_word(first))):
         says = f"{first} is no command; did you mean `{near}`?"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from pageindex.markdown import BlockKind
+from pageindex.markdown import BlockKind, fence_after
 from pageindex.node import Span
 from pageindex.units import plain_lines, read_unit_blocks
 from retriever.command_line.console import shorten_citation, terminal_columns
@@ -168,14 +168,16 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
             rows.append(block.lead)  # what introduces it
         if block.kind is BlockKind.TABLE and lines:
             lines = [line for line in lines if not TABLE_RULE.fullmatch(line)]
-            lines = lines if own[0] == block.span.first else [block.lines[0], *lines]
-        elif block.kind is BlockKind.CODE:
-            lines = [line for line in lines if line.strip() and not FENCE.match(line)]
-        else:
-            rows += [row for line in lines for row in plain_lines(line)]
+            rows += lines if own[0] == block.span.first else [block.lines[0], *lines]
+            has_block = True
             continue
-        rows += lines
-        has_block = has_block or bool(lines)
+        fence = ""
+        for number, line in enumerate(block.lines, start=block.span.first):
+            before, fence = fence, fence_after(fence, line)
+            if number in own and line.strip() and bool(before) == bool(fence):  # no line of the fence itself
+                is_code = bool(fence) or block.kind is BlockKind.CODE
+                rows += [line.rstrip()] if is_code else plain_lines(line)
+                has_block = has_block or is_code
     if not has_block or len(rows) <= MAX_ROWS:
         return rows if has_block else []
     matches = [len(find_highlights(row, stems)) for row in rows]

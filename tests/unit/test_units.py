@@ -85,6 +85,19 @@ def test_long_code_is_cut_at_blank_lines() -> None:
     assert (len(units), units[-1].text) == (9, "# What 8 is for. setting_8 = 8")
 
 
+def test_a_long_item_is_cut_into_its_blocks() -> None:
+    shells = "".join(
+        f"   In {shell}:\n\n   ```sh\n   . {shell}.sh\n   ```\n\n" for shell in ("bash", "fish", "zsh", "ksh")
+    )
+    units = split_text(f"1. Download it.\n\n2. Start it:\n\n{shells}", 1)
+    assert [describe(unit) for unit in units[1:4]] == [
+        "item 1 | Download it.",
+        "paragraph 3 | Start it:",
+        "code 5-9 | In bash: / . bash.sh",
+    ]
+    assert (len(units), str(units[-1].span)) == (7, "23-27")
+
+
 def test_each_row_of_a_table_in_html_is_a_unit() -> None:
     rows = "".join(f"<tr>\n<td>{name}</td>\n<td><b>{name}</b> get</td>\n</tr>\n" for name in ("apt", "brew"))
     units = split_text(f"<table>\n{rows}</table>\n", 1)
