@@ -4,7 +4,7 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.node import Span
-from pageindex.units import LONG_FOLD, Unit, UnitKind, split_text, split_units
+from pageindex.units import LONG_BLOCK, Unit, UnitKind, split_text, split_units
 
 PAGE = """\
 ---
@@ -108,7 +108,7 @@ def test_a_fold_is_a_unit_besides_what_is_in_it() -> None:
     fold = "<details>\n<summary>Why is it slow?</summary>\n\nIt is old.\n\n</details>\n"
     found = ["paragraph 1-6 | Why is it slow? It is old.", "paragraph 4 | It is old."]
     assert [describe(unit) for unit in split_text(f"{fold}\nAfter it.\n", 1)] == [*found, "paragraph 8 | After it."]
-    assert split_text(fold.replace("old.", "old.\n" * LONG_FOLD), 1)[0].span == Span(1, 2)
+    assert split_text(fold.replace("old.", "old.\n" * LONG_BLOCK), 1)[0].span == Span(1, 2)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT])
