@@ -207,7 +207,7 @@ class Hit(Cited):
     score: float
     scale: str
     """What the score is: `rrf` (a sum of weights / (k + rank)), `blended` (of weighted scores), `reranked`
-    (0 to 1 and what entities add; docs/guide/reranking.md), `several` (of several indexes: confidence / (k + rank)).
+    (0 to 1 and what entities add; docs/guide/profiles.md), `several` (of several indexes: confidence / (k + rank)).
     Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""

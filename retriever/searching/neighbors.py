@@ -15,7 +15,7 @@ from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 # A tree of documents and a tree of stored ones say the same of a node.
 Tree: TypeAlias = StoredTree | DocumentTree
 
-NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/reranking.md)
+NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/profiles.md)
 LINK_DECAY = 0.5  # of a score, over a link: it says less of what stands at its end than the tree does
 
 
