@@ -373,12 +373,19 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[.\][ \t]+)?)?")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
 _REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
+# A link or strong text that begins in one line and ends in another, once both are on one.
+_WRAPPED = re.compile(
+    r"(?<![\w\])])\[([^\[\]]{1,300})\](?:\[[^\[\]]*\]|\([^()\s]{1,500}\))"
+    r"|(?<![\w*])\*\*(?=\S)([^*]{1,300})(?<=\S)\*\*(?![\w*])"
+)
 _SPACES = re.compile(r"\s+")
 
 
 def plain_text(lines: Sequence[str]) -> str:
     """Return lines of Markdown as a page shows them, on one line."""
-    return " ".join(plain_lines("\n".join(lines)))
+    shown = " ".join(plain_lines("\n".join(lines)))
+    has_code = any(fence_after("", line) for line in lines)
+    return shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\2", shown)
 
 
 def plain_lines(text: str) -> Iterator[str]:
@@ -392,7 +399,7 @@ def plain_lines(text: str) -> Iterator[str]:
             row = CELL.join(filter(None, cells))
             shown = f"{row};" if row else ""
         else:
-            shown = plain(line)
+            shown = plain(line.rstrip().removesuffix("\\"))  # which breaks the line
         if shown := shown.strip():
             yield shown
 
