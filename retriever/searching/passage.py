@@ -408,15 +408,24 @@ def show_lead(unit: Unit) -> str:
     return " ".join(sentences)
 
 
+def find_best_part(parts: Sequence[str], unit: Unit, asked: Asked) -> int:
+    """Return the place of the part of a unit that answers best, as units are chosen; the first of several."""
+    return score_units([replace(unit, text=part, lead="", term="") for part in parts], asked).best(1)[0]
+
+
 def show_unit(unit: Unit, asked: Asked) -> str:
     """Return a unit as plain text on one line, of at most MAX_SENTENCE_CHARS characters.
 
     An item comes with what introduces it, a row's cells with the names of their columns. Of a long paragraph the
-    sentences are shown from the one on that has most of the question's words.
+    sentences are shown from the one that answers best, of a long row its first cell and the one that does.
     """
     text = unit.text
     if unit.kind is UnitKind.ROW:
-        text = CELL.join(f"{name}: {cell}" for name, cell in read_cells(unit)) or text
+        cells = [f"{name}: {cell}" for name, cell in read_cells(unit)]
+        text = CELL.join(cells) or text
+        if cells and len(text) > MAX_SENTENCE_CHARS:
+            best = find_best_part(cells, unit, asked)
+            return cut(CELL.join((cells[0], cells[best]) if best else cells[:1]), MAX_SENTENCE_CHARS)
     elif unit.lead and unit.kind is not UnitKind.PARAGRAPH:
         text = f"{show_lead(unit)} {text}".lstrip()
         if unit.kind is UnitKind.CODE:
@@ -424,7 +433,7 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     if len(text) <= MAX_SENTENCE_CHARS or unit.kind is UnitKind.LIST:
         return cut(text, MAX_SENTENCE_CHARS)
     sentences = _SENTENCE_END.split(text)
-    (first,) = score_units([replace(unit, text=sentence, lead="", term="") for sentence in sentences], asked).best(1)
+    first = find_best_part(sentences, unit, asked)
     while first and (
         _POINTS_BACK.match(sentences[first])
         or sum(map(len, sentences[first - 1 :])) + len(sentences) < MAX_SENTENCE_CHARS

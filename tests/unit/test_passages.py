@@ -68,6 +68,7 @@ CASE = "You may want to row alone.\n\nThen you can set `still`.\n"
 ITEMS = "Before you row:\n\n- Look at the sky.\n- Pack a lamp.\n"
 LONG = ITEMS + "- Stay at home if the wind is high.\n" * 15
 TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 40
+WIDE = f"| boat | built | carried |\n|---|---|---|\n| skiff | {'Of oak. ' * 60} | As a kayak, on one shoulder. |\n"
 ALL = "Before you row: Look at the sky.; Pack a lamp."
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
 CALL = "In a harbor, where a boat has to be turned on the spot each time, you can set the parameter still of row" + (
@@ -95,13 +96,14 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (ITEMS, "Pack", "can I row", "3-6", ALL),
         (ITEMS, "Pack", "where is the lamp", "6", "Before you row: Pack a lamp."),
         (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
+        (WIDE, "skiff", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
         (LONG, "Pack", "can I row", "6", "Before you row: Pack a lamp."),
         (f"{CALL}:\n\n```py\nrow(still=True)\n```\n", "row(", "turn it", "3-7", f"{CALL}: row(still=True)"),
     ],
     ids=[
         "what points back", "both sides", "sides far apart", "no difference", "what points back to a list",
         "what is done about a case",
-        "code below a paragraph", "a reason", "a short list", "one item", "a table", "a long list",
+        "code below a paragraph", "a reason", "a short list", "one item", "a table", "a wide table", "a long list",
         "code with a long introduction",
     ],
 )  # fmt: skip
