@@ -373,10 +373,10 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 _BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[.\][ \t]+)?)?")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
 _REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
-# A link or strong text that begins in one line and ends in another, once both are on one.
+# A link or emphasis that begins in one line and ends in another, once both are on one.
 _WRAPPED = re.compile(
     r"(?<![\w\])])\[([^\[\]]{1,300})\](?:\[[^\[\]]*\]|\([^()\s]{1,500}\))"
-    r"|(?<![\w*])\*\*(?=\S)([^*]{1,300})(?<=\S)\*\*(?![\w*])"
+    r"|(?<![\w*])(?P<mark>\*{1,3})(?=[^\s*])([^*]{1,500})(?<=\S)(?P=mark)(?![\w*])"
 )
 _SPACES = re.compile(r"\s+")
 
@@ -385,7 +385,7 @@ def plain_text(lines: Sequence[str]) -> str:
     """Return lines of Markdown as a page shows them, on one line."""
     shown = " ".join(plain_lines("\n".join(lines)))
     has_code = any(fence_after("", line) for line in lines)
-    return shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\2", shown)
+    return shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\3", shown)
 
 
 def plain_lines(text: str) -> Iterator[str]:

@@ -196,7 +196,10 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     span = join([units[place].span for place in beside])
     if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else
-    following = [unit for unit in units[best + 1 :] if unit.span.first > units[best].span.last]
+    below = (
+        unit for unit in units[best + 1 :] if unit.kind is not UnitKind.FIELD
+    )  # other properties say nothing of it
+    following = [unit for unit in below if unit.span.first > units[best].span.last]
     snippet = " ".join([show_unit(units[best], asked), *(unit.text for unit in following[:3])])
     return Passage(span, show_together(units, best, beside, asked), snippet)
 
