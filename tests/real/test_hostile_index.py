@@ -22,7 +22,6 @@ from tests.shelf import WORDS_ALONE
 INDEX = "index.sqlite"
 SECRET = "xyzzy-private-key"
 QUESTION = "otter holds hands"
-OTTERS = "# Otters\n\nAn otter holds hands.\n"
 ROWS = {
     "id_rsa": "id_rsa", "env.md": ".env", "deep.md": "notes/../../secret.md", "link.md": "out.md",
     "ending.md": "data.pem", "hidden.md": ".hidden/page.md", "ignored.md": "ignored.md",

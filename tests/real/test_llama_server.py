@@ -17,12 +17,7 @@ from pydantic import BaseModel, Field
 
 from retriever.answering.write import WrittenAnswer
 from retriever.embedding import open_encoder
-from retriever.errors import (
-    CutAnswerError,
-    LanguageModelError,
-    NoGeneratorError,
-    NoModelError,
-)
+from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, NoModelError
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
 from retriever.rerank.cross_encoders import EndpointReranker, check_rerank_server

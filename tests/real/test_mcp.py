@@ -21,8 +21,6 @@ from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, PAGES, index_pages, indexed, served
 from tests.shelf import write_pages
 
-WORDS_ALONE = {"encoder": {"kind": "none"}}
-
 Mode = Literal["auto", "legacy"]
 
 
@@ -60,11 +58,7 @@ async def session(client: Client) -> dict[str, Any]:
         ("read", {"place": "../../etc/passwd"}),
     ]
     results = [await client.call_tool(name, arguments) for name, arguments in calls]
-    return {
-        "tools": [tool.name for tool in listed],
-        "found": found,
-        "results": results,
-    }
+    return {"tools": [tool.name for tool in listed], "found": found, "results": results}
 
 
 def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:

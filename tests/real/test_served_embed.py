@@ -14,15 +14,7 @@ from retriever.indexing.background import UNRELATED_QUESTIONS
 from retriever.settings.schema import EncoderSettings
 from tests.fake_encoder import FakeEncoder
 from tests.program import Cli
-from tests.real.scripted_server import (
-    Asked,
-    Fault,
-    ScriptedServer,
-    embed_words,
-    hang_up,
-    scripted_server,
-    status,
-)
+from tests.real.scripted_server import Asked, Fault, ScriptedServer, embed_words, hang_up, scripted_server, status
 from tests.shelf import PAGES, write_pages
 
 TEXTS = [f"text about {word}" for word in ("boats", "rivers", "bread", "ovens", "stars")]

@@ -195,10 +195,7 @@ def test_a_connection_that_breaks_once_does_no_harm(served: Served, fault: Fault
     assert served.script.asked[0].body == served.script.asked[1].body
 
 
-SLOW: dict[str, Fault] = {
-    "silence": silence(),
-    "one byte each 50 ms": trickle(0.05),
-}
+SLOW: dict[str, Fault] = {"silence": silence(), "one byte each 50 ms": trickle(0.05)}
 
 
 @pytest.mark.parametrize("name", SLOW)

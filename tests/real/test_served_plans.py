@@ -35,10 +35,7 @@ def opened(ollama: ScriptedServer, **settings: Any) -> Generator:  # noqa: ANN40
 
 
 def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
-    settings = {
-        "llm": {"url": ollama.url} | llm,
-        "hyde": "always" if profile == "full" else "auto",
-    }
+    settings = {"llm": {"url": ollama.url} | llm, "hyde": "always" if profile == "full" else "auto"}
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
         return retriever.search(QUESTION)
 

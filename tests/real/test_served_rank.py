@@ -22,7 +22,6 @@ from tests.real.scripted_server import (
 from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
-REMOTE = "http://192.0.2.1/v1"
 QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 

@@ -90,11 +90,6 @@ def seen(browser: Browser, server: Served) -> Iterator[Seen]:
         yield seen
 
 
-def focused(page: Page) -> str:
-    text: str = page.evaluate("document.activeElement.textContent.trim() || document.activeElement.id")
-    return text
-
-
 def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     first = page.locator(".hits article").first

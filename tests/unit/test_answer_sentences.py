@@ -10,12 +10,7 @@ from benchmarks.checks import count_kept
 from pageindex.node import Span
 from retriever.answering.claims import find_conflict, read_quantities
 from retriever.answering.context import Piece
-from retriever.answering.sentences import (
-    check_sentence,
-    choose_sentences,
-    disarm_citations,
-    repeats,
-)
+from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations, repeats
 from retriever.answering.write import Checker
 from retriever.types import CitedSentence, DroppedSentence
 from tests.answers import hit

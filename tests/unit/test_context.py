@@ -13,12 +13,7 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
-from retriever.answering.context import (
-    ContextSection,
-    build_context,
-    complete_families,
-    load_token_counter,
-)
+from retriever.answering.context import ContextSection, build_context, complete_families, load_token_counter
 from retriever.display import phrases
 from retriever.display.phrases import code, sanitize
 from retriever.errors import UsageError

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion.prompt import (
-    Grounding,
-    WrittenExpansion,
-    build_expansion_task,
-    count_terms,
-)
+from retriever.expansion.prompt import Grounding, WrittenExpansion, build_expansion_task, count_terms
 from retriever.expansion.screening import find_entities, find_exact_names, reason_too_short, screen
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query

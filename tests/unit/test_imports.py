@@ -17,11 +17,7 @@ HEAVY = (
     "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "rank_bm25", "pydantic", "rich",
     "tokenizers", "httpx", "jinja2",
 )  # fmt: skip
-DISTRIBUTIONS = {
-    "markdown_it": "markdown-it-py",
-    "Stemmer": "pystemmer",
-    "yaml": "pyyaml",
-}
+DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "Stemmer": "pystemmer", "yaml": "pyyaml"}
 """Packages whose distributions have other names."""
 
 

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank.stage import (
-    RerankScore,
-    blend_orders,
-    count_named,
-    cut_passage,
-    rescale_unread,
-)
+from retriever.rerank.stage import RerankScore, blend_orders, count_named, cut_passage, rescale_unread
 from retriever.searching.hits import find_matched_chunk
 from retriever.store.reading import StoredChunk
 from retriever.text import cut_around

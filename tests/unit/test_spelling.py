@@ -97,10 +97,7 @@ def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, questio
 
 @pytest.mark.parametrize(
     ("question", "added"),
-    [
-        ("Rezept für Gratin?", "kartoffelgratin"),
-        ("Rezept für Kartoffel?", "kartoffelgratin"),
-    ],
+    [("Rezept für Gratin?", "kartoffelgratin"), ("Rezept für Kartoffel?", "kartoffelgratin")],
 )
 def test_parts_of_compounds_find_the_whole(tmp_path: Path, question: str, added: str) -> None:
     texts = {1: "Kartoffelgratin aus dem Ofen", 2: "Granit, Kartons"}

@@ -32,10 +32,7 @@ NOTES = [
         "> [!faq]- Why?\n>\n> So.\n",
         '<details class="callout question">\n<summary class="title">Why?</summary>\n<p>So.</p>\n</details>\n',
     ),
-    (
-        "> [!tip]+ T\n",
-        '<details class="callout tip" open="">\n<summary class="title">T</summary>\n</details>\n',
-    ),
+    ("> [!tip]+ T\n", '<details class="callout tip" open="">\n<summary class="title">T</summary>\n</details>\n'),
     (
         ":material-check:{ .green } Yes, see [it](https://example.org){ .md-button } {a}\n",
         '<p> Yes, see <a href="https://example.org" rel="noreferrer noopener" class="outside">it</a> {a}</p>\n',
