@@ -96,7 +96,7 @@ def build_hits(
                 score=candidate.score,
                 scale=candidate.scale or profile.fusion,
                 evidence=candidate.evidence,
-                matched_fields=matched[node.id],
+                matched_fields=tuple(dict.fromkeys((*matched[node.id], *find_statuses(view, rows, node.id)))),
                 words=find_question_words(question, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, rows.titles),
                 citation_state=anchor.state,
@@ -207,8 +207,13 @@ def find_matched_fields(view: View, rows: HitRows, node_id: str, words: Collecti
         for key, value in fields
         if (is_reader and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
         or (is_reader and asked.intersection(tokenize_properties([(key, value)])))
-        or (is_status(key, value) and not is_usual(view, value))
     )
+
+
+def find_statuses(view: View, rows: HitRows, node_id: str) -> list[tuple[str, str]]:
+    """Return what the front matter says of how far a document holds, which stands beside each of its sections."""
+    fields = rows.fields.get(rows.keys[node_id], ())
+    return [(key, value) for key, value in fields if is_status(key, value) and not is_usual(view, value)]
 
 
 def is_usual(view: View, value: str) -> bool:

@@ -39,6 +39,7 @@ NEAR = 0.7
 MOST_LINES = 15
 # Kinds of question that one item of a list answers.
 _BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
+MOST_FOLLOWING = 3  # units below the one that answers, in a snippet
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 # What a text has that answers a question of a kind.
@@ -196,12 +197,13 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     span = join([units[place].span for place in beside])
     if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else
-    below = (
-        unit for unit in units[best + 1 :] if unit.kind is not UnitKind.FIELD
-    )  # other properties say nothing of it
-    following = [unit for unit in below if unit.span.first > units[best].span.last]
-    snippet = " ".join([show_unit(units[best], asked), *(unit.text for unit in following[:3])])
-    return Passage(span, show_together(units, best, beside, asked), snippet)
+    shown, last = [show_unit(units[best], asked)], units[best].span.last
+    for unit in units[best + 1 :]:
+        # A list has its items, and other properties say nothing of this one.
+        if unit.span.first > last and unit.kind is not UnitKind.FIELD and len(shown) <= MOST_FOLLOWING:
+            shown.append(unit.text)
+            last = unit.span.last
+    return Passage(span, show_together(units, best, beside, asked), " ".join(shown))
 
 
 def cut_node(node: Node, lines: Span) -> Node:
