@@ -39,7 +39,7 @@ NEAR = 0.7
 MOST_LINES = 15
 # Kinds of question that one item of a list answers.
 _BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
-MOST_FOLLOWING = 3  # units below the one that answers, in a snippet
+MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 # What a text has that answers a question of a kind.
@@ -199,6 +199,8 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         span = whole  # it has nothing else
     shown, last = [show_unit(units[best], asked)], units[best].span.last
     for unit in units[best + 1 :]:
+        if unit.kind is UnitKind.CODE and len(unit.text) > SHORT_CODE:  # on one line, nobody can read it
+            break
         # A list has its items, and other properties say nothing of this one.
         if unit.span.first > last and unit.kind is not UnitKind.FIELD and len(shown) <= MOST_FOLLOWING:
             shown.append(unit.text)
