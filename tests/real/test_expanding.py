@@ -36,8 +36,17 @@ def report_of(answer: Answer) -> ExpansionReport:
     return answer.expansion
 
 
-def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedServer) -> None:
+def test_one_call_asks_for_texts_and_what_the_model_writes_is_searched_with(
+    shelf: Shelf, ollama: ScriptedServer
+) -> None:
+    write_speed(f"{ollama.url} llama3.2", Speed(2000, 80))
     answer = asked_of(shelf, ollama)
+    (asked,) = ollama.asked
+    assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
+    for text in (QUESTION, "Tomatoes"):  # the question and the words of the documents, as data
+        assert text in asked.material
+        assert text not in asked.instructions
+    assert asked.prompt_tokens < asked.num_ctx
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
     report = report_of(answer)
@@ -49,20 +58,6 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedSe
     plain = shelf.ask(QUESTION)
     assert found(plain) != found(answer)
     assert plain.expansion is None
-
-
-def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
-    shelf: Shelf, ollama: ScriptedServer
-) -> None:
-    write_speed(f"{ollama.url} llama3.2", Speed(2000, 80))
-    with shelf.open(**settings(ollama)) as retriever:
-        retriever.search(QUESTION)
-    (asked,) = ollama.asked
-    assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
-    for text in (QUESTION, "Tomatoes"):
-        assert text in asked.material
-        assert text not in asked.instructions
-    assert asked.prompt_tokens < asked.num_ctx
 
 
 def test_threads_ask_the_model_at_once(shelf: Shelf, ollama: ScriptedServer) -> None:

@@ -13,6 +13,7 @@ from retriever.command_line.options import Opening
 from retriever.command_line.serve import open_served
 from retriever.serving.mcp_server import call_tool, list_tools
 from tests.program import command, environment, in_terminal
+from tests.shelf import write_pages
 
 PAGES = {
     "notes/keys.md": "# Keys\n\nRotate the keys every year.\n",
@@ -26,10 +27,7 @@ Ask = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two folders of documents and an empty one; words alone are searched, for speed."""
-    for name, text in PAGES.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_pages(tmp_path, PAGES)
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ".data"))
     monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")

@@ -195,12 +195,9 @@ def test_a_connection_that_breaks_once_does_no_harm(served: Served, fault: Fault
     assert served.script.asked[0].body == served.script.asked[1].body
 
 
-SLOW: dict[str, Fault] = {"silence": silence(), "one byte each 50 ms": trickle(0.05)}
-
-
-@pytest.mark.parametrize("name", SLOW)
-def test_a_healthy_server_that_does_not_come_to_an_end(served: Served, name: str) -> None:
-    served.script.once.extend([SLOW[name]] * 2)
+@pytest.mark.parametrize("slow", [silence(), trickle(0.05)], ids=["silence", "one byte each 50 ms"])
+def test_a_healthy_server_that_does_not_come_to_an_end(served: Served, slow: Fault) -> None:
+    served.script.once.extend([slow] * 2)
     generator = served.open(seconds=SECONDS, load_seconds=0.01)
     generator.look_up()  # which may take as long on a busy machine
     error = failure(generator)

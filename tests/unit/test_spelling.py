@@ -95,14 +95,11 @@ def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, questio
     assert correct(question, spellings, is_english_word).text == meant
 
 
-@pytest.mark.parametrize(
-    ("question", "added"),
-    [("Rezept für Gratin?", "kartoffelgratin"), ("Rezept für Kartoffel?", "kartoffelgratin")],
-)
-def test_parts_of_compounds_find_the_whole(tmp_path: Path, question: str, added: str) -> None:
+@pytest.mark.parametrize("question", ["Rezept für Gratin?", "Rezept für Kartoffel?"])
+def test_parts_of_compounds_find_the_whole(tmp_path: Path, question: str) -> None:
     texts = {1: "Kartoffelgratin aus dem Ofen", 2: "Granit, Kartons"}
     found = correct(question, opened(tmp_path / "all", texts), is_english_word, ("german",))
-    assert added in remove_accents(found.text.lower().replace("?", "")).split()
+    assert "kartoffelgratin" in remove_accents(found.text.lower().replace("?", "")).split()
 
 
 @pytest.mark.parametrize(
