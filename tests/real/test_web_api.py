@@ -75,6 +75,7 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index:
         ("/read?node=nowhere.md", 404, "is not in the index"),
         ("/read?node=mail.md&passage=7-3", 422, "must be lines as first-last"),
         ("/?question=x&profile=none", 404, "there is no profile"),
+        ("/?question=tall+in:nowhere", 404, '<a href="/?question=tall">Ask “tall” without filters'),
         ("/?question=x&view=why", 422, "view: Extra inputs are not permitted"),
         ("/answer?question=%20", 422, "the question is empty"),
         ("/nowhere", 404, "there is no such page"),

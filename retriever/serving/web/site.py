@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -12,9 +13,11 @@ from pydantic import Field, SkipValidation
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
+from retriever.errors import QuestionError
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt, load_tree
 from retriever.query import AskRequest, Scope
+from retriever.searching.queries import split_filters
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
 from retriever.store.database import Connection
@@ -80,9 +83,16 @@ class Visit(AskArguments):
         """Return the address of a question that follows no other."""
         return address("/", question=question or self.question, profile=self.profile, **self._within)
 
+    @property
+    def unfiltered(self) -> str:
+        """Return the question without the filters in it; empty where nothing else is."""
+        with suppress(QuestionError):
+            return split_filters(self.question)[0]
+        return ""
+
     def ask_everywhere(self) -> str:
         """Return the address of the question without filters, under the library's own profile."""
-        return address("/", question=self.question)
+        return address("/", question=self.unfiltered)
 
     def write(self) -> str:
         """Return the address of the page on which a language model writes the answer."""
