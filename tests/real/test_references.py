@@ -13,6 +13,7 @@ import pytest
 from mcp.types import TextContent
 from starlette.testclient import TestClient
 
+from retriever.answering.context import load_token_counter
 from retriever.api import forget_documents, index_folders, open_retriever, open_several
 from retriever.command_line.options import Opening
 from retriever.command_line.serve import open_served
@@ -78,15 +79,34 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
     named = {f"{name}:{path}" for name in FOLDERS for path in ("README.md", "sub/README.md")}
     with_colons = {"a/docs:b/docs:README.md", "a/docs:notes:alone.md"}
     assert {hit.cited_as for hit in hits} == {*named, *with_colons, "notes:alone.md"}
-    found = retriever.context(question, 6_000)
-    for piece in found.context.pieces:
+    found = retriever.context(question)
+    context = found.context
+    assert found.answer.hits == hits
+    assert context.tokens == load_token_counter()(context.markdown) <= context.max_tokens == 4000
+    assert len(context.pieces) == 9, "one of each file"
+    for piece in context.pieces:
         assert retriever.read(piece.citation).text == piece.text
-        assert f"`{piece.citation}`" in found.context.markdown
+        assert f"`{piece.citation}`" in context.markdown
+    quoted = {node_id for piece in context.pieces for node_id in piece.node_ids}
+    assert quoted >= {hit.node_id for hit in hits} - {section.node_id for section in context.left_out}
     sentences = retriever.answer(question).sentences
     assert sentences
     for sentence in sentences:
         expected = lines_of(sentence.folder, sentence.file, sentence.span.first, sentence.span.last)
         assert retriever.read(sentence.citation).text == expected
+
+
+def test_the_command_line_prints_a_context_or_its_parts(index: Path, cli: Cli) -> None:
+    words = ("otters sleep in the sun", "--context", "--index", index)
+    page = cli(*words, "--max-tokens", "200").out
+    content = json.loads(cli(*words, "--json", "--max-tokens", "200").out)
+    assert page == content["markdown"]
+    assert content["tokens"] <= content["max_tokens"] == 200
+    piece = content["pieces"][0]
+    assert piece["text"] == lines_of(piece["folder"], piece["file"], piece["start_line"], piece["end_line"])
+    assert piece["citation"].endswith(f"{piece['file']}:{piece['start_line']}-{piece['end_line']}")
+    assert f"## `{piece['citation']}` " in page
+    assert "--full" in cli("word", "--context", "--full", code=2).err
 
 
 def read_json(cli: Cli, reference: str, *options: str | Path) -> dict[str, Any]:
