@@ -42,6 +42,11 @@ def index_pages(
     index_folders([write_pages(folder / "docs", pages)], place, settings=settings)
 
 
+def mcp_request(number: int, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """A message of MCP as raw JSON."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
 @dataclass(frozen=True)
 class Served:
     url: str

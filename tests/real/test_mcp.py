@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +21,7 @@ from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_to
 from retriever.serving.pool import ServedIndex
 from tests.program import command, environment
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import HOSTILE, PAGES, index_pages, indexed, served
+from tests.real.served import HOSTILE, PAGES, index_pages, indexed, mcp_request, served
 from tests.shelf import write_pages
 
 Mode = Literal["auto", "legacy"]
@@ -285,3 +288,51 @@ def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> Non
         assert str(tmp_path) not in text_of(waiting)
     with ServedIndex((docs,), str(tmp_path / "index")) as library:
         assert cited(ask(library, "search", question="what pays for a letter?"))
+
+
+# The server on standard streams as a process: when it ends.
+
+
+@pytest.fixture
+def process(index: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """One that has begun a session."""
+    with subprocess.Popen(
+        command("mcp", "--index", index), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            client = {"name": "test", "version": "1"}
+            begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+            send(process, mcp_request(0, "initialize", **begin))
+            assert process.stdout
+            assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "hybrid-retrieve"
+            send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+            yield process
+        finally:
+            process.kill()
+
+
+def send(process: "subprocess.Popen[bytes]", *messages: object) -> None:
+    assert process.stdin
+    process.stdin.writelines(json.dumps(message).encode() + b"\n" for message in messages)
+    process.stdin.flush()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_the_server_ends_when_told(process: "subprocess.Popen[bytes]", number: signal.Signals, code: int) -> None:
+    process.send_signal(number)
+    assert process.wait(20) == code
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_the_server_ends_with_its_input(process: "subprocess.Popen[bytes]", is_read: bool) -> None:
+    """More is answered than a pipe holds: nobody reads it, or the client is gone."""
+    assert process.stdin
+    assert process.stdout
+    wanted = {"name": "read", "arguments": {"place": "long.md", "max_tokens": 10_000}}
+    send(process, *[mcp_request(number, "tools/call", **wanted) for number in range(1, 12)])
+    process.stdin.close()
+    if is_read:
+        process.stdout.read(1)
+        process.stdout.close()
+    assert process.wait(60) == 0

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.mcp_messages import request
-from tests.real.served import Served, served
+from tests.real.served import Served, mcp_request, served
 
 
 def post(server: Served, content: bytes, **headers: str) -> tuple[int, bytes]:
@@ -70,7 +69,7 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
     with served(index, "--mcp", "--token-file", str(file)) as server:
         token = file.read_text(encoding="ascii").strip()
         assert os.name != "posix" or file.stat().st_mode & 0o777 == 0o600
-        message = json.dumps(request(1, "tools/list")).encode()
+        message = json.dumps(mcp_request(1, "tools/list")).encode()
         assert post(server, message)[0] == 401
         assert post(server, message, authorization="Bearer wrong")[0] == 401
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
