@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.api import index_folders
+from retriever.api import index_folders, open_retriever
 from retriever.errors import DocumentsError, EncoderError
+from retriever.store import open_store
 from retriever.types import FloatMatrix
+from retriever.upkeep.doctor import examine_index
+from tests.scenarios import pages
 from tests.shelf import (
     NEVER_REFRESH,
     PAGES,
@@ -185,3 +188,44 @@ def test_a_folder_without_documents_is_an_error_and_nothing_is_made(tmp_path: Pa
     with pytest.raises(DocumentsError, match="folder"):
         shelf.update(shelf.docs, folder)
     assert not shelf.index.exists()
+
+
+# Another embedding model: words answer until everything is embedded, and no vectors of two models are mixed.
+
+OTHER_MODEL = {"encoder": {"document_prefix": "passage: ", "query_prefix": "query: "}}
+"""The bundled model with prefixes: as many numbers in a vector, and other ones."""
+
+
+def test_an_index_that_another_model_took_over_is_as_one_made_at_once(tmp_path: Path) -> None:
+    shelf, fresh = (Shelf(tmp_path / name, {**PAGES, **pages(6, "first")}) for name in ("old", "fresh"))
+    index_folders([shelf.docs], shelf.index)
+    with open_retriever((), shelf.index) as lasting:
+        for each in (shelf, fresh):
+            assert index_folders([each.docs], each.index, settings=OTHER_MODEL).embedded == 20
+        assert "made with another embedding model" in str(lasting.search(QUESTIONS[0]).degraded[0])
+    with open_retriever((), shelf.index) as changed, open_retriever((), fresh.index) as new:
+        for question in QUESTIONS:
+            answer = changed.search(question)
+            assert answer.degraded == ()
+            assert same_hits(found(answer), found(new.search(question)))
+    assert not [item for item in examine_index(open_store(shelf.index)) if item.level == "problem"]
+    with shelf.rows() as rows:
+        # What the other model made of the texts is gone.
+        assert rows.execute("SELECT count(DISTINCT fingerprint) FROM vectors").fetchone() == (1,)
+    assert index_folders([shelf.docs], shelf.index, settings=OTHER_MODEL).embedded == 0
+
+
+def test_a_change_of_the_model_that_is_interrupted_goes_on_and_embeds_nothing_twice(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retriever.indexing.update.TEXTS_AT_ONCE", 2)
+    again = CountingEncoder(fingerprint="0f" * 8)
+    with pytest.raises(KeyboardInterrupt):
+        shelf.update(encoder=again, progress=Interrupting("embedding", 4))
+    answer = shelf.ask("which stamp pays for a letter?", encoder=again)
+    assert (answer.hits[0].node_id, answer.index.embedded_share) == ("mail.md#mail/stamps", 4 / 8)
+    assert "of the texts are embedded so far" in str(answer.degraded[0])
+    assert (shelf.update(encoder=again).embedded, again.encoded) == (4, 8)
+    answer = shelf.ask("which stamp pays for a letter?", encoder=again)
+    assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
+    assert not [item for item in examine_index(open_store(shelf.index)) if item.level == "problem"]
