@@ -1,6 +1,7 @@
 """What is written about the command line is true; tests/real/test_examples.py runs every example."""
 
 import re
+from pathlib import Path
 
 import pytest
 from click import Option
@@ -10,6 +11,7 @@ from retriever.command_line import GROUPS
 from retriever.command_line.program import load_command
 from retriever.settings.schema import list_settings
 from scripts.build_docs import write_page
+from tests.output_pages import CASES, run_page
 from tests.program import PROJECT, Cli
 
 COMMANDS = {name: load_command(name) for name in NAMES}
@@ -56,3 +58,9 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
         assert flag in screen
     assert "--help-all" in screen
     assert all(flag in whole and flag not in screen for flag in ("--since", "--after", "--server"))
+
+
+@pytest.mark.parametrize("page", sorted(CASES.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_shows_what_its_commands_print(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert run_page(text) == text
