@@ -53,15 +53,20 @@ def on_disk(folder: str, file: str, first: int, last: int) -> str:
 
 
 @EDITS
-def test_a_context_cites_the_lines_where_the_text_is_now(shelf: Shelf, state: str, lines: str) -> None:
+def test_a_context_and_a_section_cite_the_lines_where_the_text_is_now(shelf: Shelf, state: str, lines: str) -> None:
     edited(shelf.docs, state)
     with shelf.open(**NEVER_REFRESH, top_k=1) as retriever:
         context = retriever.context(QUESTION).context
+        passage = retriever.read(STAMPS)
+        cited = retriever.read(retriever.search(QUESTION).hits[0].citation)
     (piece,) = context.pieces
-    assert (piece.citation, piece.citation_state) == (f"mail.md:{lines}", state)
-    assert piece.text == "## Stamps\n\nA stamp pays for the journey of a letter.\n\n"
+    for found in (piece, passage):
+        assert (found.citation, found.citation_state) == (f"mail.md:{lines}", state)
+        assert found.text == "## Stamps\n\nA stamp pays for the journey of a letter.\n\n"
     if state in ("exact", "moved"):
         assert piece.text == on_disk(piece.folder, piece.file, piece.span.first, piece.span.last)
+        assert cited.text == passage.text, "what a hit cites is what is read there"
+    assert (cited.citation, cited.citation_state) == (f"mail.md:{lines}", "gone" if state == "gone" else "exact")
     for name, said in CITATION_STATES.items():
         assert (bool(said) and said in context.markdown) == (state == name != "exact")
 
@@ -97,19 +102,6 @@ def test_a_cut_of_a_moved_section_and_what_is_left_out_have_the_new_lines(tmp_pa
     (left_out,) = context.left_out
     assert left_out.citation == "more.md:3-5"
     assert context.markdown.count(CITATION_STATES["moved"]) == 2
-
-
-@EDITS
-def test_reading_a_section_says_where_it_is(shelf: Shelf, state: str, lines: str) -> None:
-    edited(shelf.docs, state)
-    with shelf.open(**NEVER_REFRESH) as retriever:
-        passage = retriever.read(STAMPS)
-        assert (passage.citation, passage.citation_state) == (f"mail.md:{lines}", state)
-        assert passage.text.startswith("## Stamps\n\nA stamp pays")
-        cited = retriever.read(retriever.search(QUESTION).hits[0].citation)
-    if state in ("exact", "moved"):
-        assert cited.text == passage.text, "what a hit cites is what is read there"
-    assert (cited.citation, cited.citation_state) == (f"mail.md:{lines}", "gone" if state == "gone" else "exact")
 
 
 def test_a_file_and_its_lines_are_read_as_they_are(shelf: Shelf) -> None:
