@@ -1,4 +1,4 @@
-"""Every command of a --help page and of README.md runs in a clone, in their order."""
+"""Every command of a --help page and of README.md runs in a clone; docs/guide and README.md show what they print."""
 
 import contextlib
 import json
@@ -18,9 +18,9 @@ from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
 from retriever.command_line.options import WithHelp
 from retriever.command_line.program import command_line, load_command
+from tests.program import PROJECT, run_command
 from tests.shelf import write_pages
 
-PROJECT = Path(__file__).parents[2]
 LASTS = ("serve", "watch", "mcp", "worker")  # until it is ended
 ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
 NEEDS_MORE = ("doctor --llm", "similar", "pick")  # a language model, vectors, a terminal
@@ -143,3 +143,9 @@ def test_every_example_of_a_help_page_runs(
 def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for line in commands_of_readme():
         run_as_it_stands(line, capfd)
+
+
+@pytest.mark.timeout(400)  # some twenty processes, each of which loads the model
+def test_what_the_pages_show_is_what_the_program_prints() -> None:
+    checked = run_command([sys.executable, PROJECT / "scripts" / "write_tutorial.py", "--check"])
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
