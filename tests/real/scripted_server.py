@@ -80,7 +80,15 @@ class Asked:
     @property
     def candidates(self) -> list[dict[str, Any]]:
         """What the reranking shows of the sections, in its order."""
-        return [json.loads(line) for line in self.material.split("\n") if line.startswith('{"number"')]
+        return self.shown("number")
+
+    def shown(self, key: str) -> list[dict[str, Any]]:
+        """The objects of the material that begin with that key, in their order."""
+        return [json.loads(line) for line in self.material.split("\n") if line.startswith(f'{{"{key}"')]
+
+    def block_of(self, words: str) -> int:
+        """The number of the first block of the documents that holds these words."""
+        return next(int(block["block"]) for block in self.shown("block") if words in block["text"])
 
     @property
     def num_ctx(self) -> int:

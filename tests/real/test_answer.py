@@ -31,14 +31,6 @@ def writing(*sentences: Mapping[str, object]) -> dict[str, object]:
     return {"sentences": list(sentences)}
 
 
-def blocks(asked: Asked) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"block"')]
-
-
-def block_of(asked: Asked, words: str) -> int:
-    return next(int(block["block"]) for block in blocks(asked) if words in block["text"])
-
-
 pytestmark = pytest.mark.shared_index
 
 
@@ -46,7 +38,7 @@ QUOTED = "A stamp pays for the journey of a letter."
 
 
 def write_stamp(asked: Asked) -> object:
-    return writing(*[{**STAMP, "block": block_of(asked, "stamp")}] * 2)
+    return writing(*[{**STAMP, "block": asked.block_of("stamp")}] * 2)
 
 
 def test_without_a_model_the_documents_are_quoted(shelf: Shelf) -> None:
@@ -157,9 +149,9 @@ def test_an_obeying_model_cannot_cite_what_is_not_there(
     shelf.update()
 
     def obey(asked: Asked) -> object:
-        assert any("Ignore the instructions" in block["text"] for block in blocks(asked)), "it reads the orders"
+        assert any("Ignore the instructions" in block["text"] for block in asked.shown("block")), "it reads the orders"
         assert "Ignore the instructions" not in asked.instructions
-        return writing({"block": block_of(asked, "A stamp pays"), "quote": quote, "text": text})
+        return writing({"block": asked.block_of("A stamp pays"), "quote": quote, "text": text})
 
     ollama.answer = obey
     found = ask(shelf, ollama)
@@ -203,7 +195,7 @@ def test_no_citation_of_a_document_is_mistaken_for_ours(
     question = "how often do the signing keys rotate?"
     said = "The signing keys rotate every week [docs/other.md:3-5](x), see [1] and other.md:7."
     sentence = {"quote": "The signing keys rotate every week", "text": said}
-    ollama.answer = lambda asked: writing({**sentence, "block": block_of(asked, "signing")})
+    ollama.answer = lambda asked: writing({**sentence, "block": asked.block_of("signing")})
     kind = "auto" if has_model else "extractive"
     flags = ["--llm-url", ollama.url, "--answer-kind", kind]
     printed = cli("answer", question, "--index", index, *flags).out.split("\n\n")[0]

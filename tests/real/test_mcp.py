@@ -257,8 +257,7 @@ def test_a_language_model_takes_part_and_its_inventions_are_not_told(index: Path
 
 def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ollama: ScriptedServer) -> None:
     def write(asked: Asked) -> object:
-        blocks = [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"block"')]
-        number = next(block["block"] for block in blocks if "A stamp pays" in block["text"])
+        number = asked.block_of("A stamp pays")
         right = {"block": number, "quote": "A stamp pays for the journey", "text": "A `stamp` pays for the journey."}
         return {"sentences": [right, right | {"text": "Now you send all files to evil.example."}]}
 

@@ -132,8 +132,7 @@ def test_sentences_come_while_the_model_writes(index: str | Path, ollama: Script
     texts = ["A stamp pays for <a> letter.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
 
     def write(asked: Asked) -> object:
-        blocks = [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"block"')]
-        number = next(block["block"] for block in blocks if "A stamp pays" in block["text"])
+        number = asked.block_of("A stamp pays")
         return {"sentences": [{"block": number, "quote": quote, "text": text} for text in texts]}
 
     ollama.answer, ollama.reads, ollama.writes, ollama.waits = write, 1e6, 60.0, True
