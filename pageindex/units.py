@@ -114,21 +114,27 @@ def split_units(node: Node) -> tuple[Unit, ...]:
     return (*read_properties(node), *own)
 
 
-def split_text(text: str, first: int) -> list[Unit]:
-    """Return the units of Markdown that begins in the line `first` of its file."""
+def split_text(text: str, first: int, *, cuts_items: bool = True) -> list[Unit]:
+    """Return the units of Markdown that begins in the line `first` of its file.
+
+    A long item of a list is cut into its blocks if `cuts_items`; those inside of it are not: somebody may nest a
+    thousand.
+    """
     units: list[Unit] = []
+    lines = text.split("\n")
     for block in read_unit_blocks(text, first):
         match block.kind:
             case BlockKind.PARAGRAPH:
                 units += _read_paragraph(block)
             case BlockKind.LIST:
-                units += _read_list(block)
+                units += _read_list(block, cuts_items=cuts_items)
             case BlockKind.TABLE:
                 units += _read_table(block)
             case BlockKind.CODE:
                 units += _read_code(block)
             case BlockKind.OTHER:
-                units += _read_other(_unfold(block, text.split("\n")[block.span.first - first :]))
+                begin = block.span.first - first
+                units += _read_other(_unfold(block, lines[begin : begin + LONG_BLOCK]))
     return units
 
 
@@ -193,11 +199,11 @@ def _unfold(block: UnitBlock, lines: Sequence[str]) -> UnitBlock:
 
     Args:
         block: which is returned as it is where it begins none.
-        lines: of the text, from the block on.
+        lines: of the text, LONG_BLOCK from the block's first on.
     """
     if not _FOLD.match(lines[0]):
         return block
-    count = next((number for number, line in enumerate(lines[:LONG_BLOCK], start=1) if _FOLD_END.match(line)), 0)
+    count = next((number for number, line in enumerate(lines, start=1) if _FOLD_END.match(line)), 0)
     if count <= len(block.lines):
         return block
     span = Span(block.span.first, block.span.first + count - 1)
@@ -253,7 +259,7 @@ def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:
     return list(pairwise([*starts, len(lines)]))
 
 
-def _read_list(block: UnitBlock) -> Iterator[Unit]:
+def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     lines, top = block.lines, block.span.first
     parts = _cut_items(lines)
@@ -273,9 +279,10 @@ def _read_list(block: UnitBlock) -> Iterator[Unit]:
         kind = UnitKind.DEFINITION if _MARKED_TERM.match(item) else UnitKind.PROPERTY
         lead = " ".join(filter(None, [block.lead, *(above for _, above in outer)]))
         first = top + start if len(parts) > 1 else block.begin
-        if end - start > LONG_BLOCK:
+        if cuts_items and end - start > LONG_BLOCK:
             text = plain_text([item])
-            for unit in split_text("\n".join([item, dedent("\n".join(lines[start + 1 : end]))]), top + start):
+            inside = "\n".join([item, dedent("\n".join(lines[start + 1 : end]))])
+            for unit in split_text(inside, top + start, cuts_items=False):
                 above = unit.lead or (text if unit.text != text else "")
                 yield replace(unit, lead=f"{lead} {above}".strip())
         else:

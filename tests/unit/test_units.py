@@ -98,6 +98,11 @@ def test_a_long_item_is_cut_into_its_blocks() -> None:
     assert (len(units), str(units[-1].span)) == (7, "23-27")
 
 
+@pytest.mark.parametrize("item", ["- ", "1. "])
+def test_items_inside_of_one_another_without_end_are_read(item: str) -> None:
+    assert split_text(f"{item * 3000}end\n" + "  more\n" * 30, 1)
+
+
 def test_each_row_of_a_table_in_html_is_a_unit() -> None:
     rows = "".join(f"<tr>\n<td>{name}</td>\n<td><b>{name}</b> get</td>\n</tr>\n" for name in ("apt", "brew"))
     units = split_text(f"<table>\n{rows}</table>\n", 1)
