@@ -25,8 +25,17 @@ MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is 
 # Longer text is read in pieces: the time of markdown-it's inline rules on hostile text may grow with its square.
 MAX_INLINE_CHARS = 2000
 
+# The pictures that a page shows, by their endings.
+PICTURE_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".avif": "image/avif",
+    ".svg": "image/svg+xml",
+}
 # `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label; a `(` or `[` behind it makes a link of it.
-PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif", ".bmp")
 WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]{1,999})(?:\|([^\[\]|\n]{0,999}))?\]\](?![(\[])")
 
 
@@ -296,7 +305,7 @@ def _parse_wikilink(state: StateInline, silent: bool) -> bool:
     if not silent:
         note, label = found.groups()
         token = state.push("wikilink", "", 0)
-        is_picture = found[0].startswith("!") and note.partition("#")[0].lower().endswith(PICTURES)
+        is_picture = found[0].startswith("!") and note.partition("#")[0].lower().endswith(tuple(PICTURE_TYPES))
         token.content = "" if is_picture else label or name_target(note)
         token.meta = {"note": note}
     state.pos = found.end()

@@ -19,15 +19,14 @@ from itertools import chain, compress, takewhile
 from operator import attrgetter
 
 from pageindex.node import Node, Span
-from pageindex.units import read_properties
 from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sanitize
 from retriever.embedding import bundled_counter
 from retriever.errors import IndexLockedError, UsageError
-from retriever.indexing.derived import SEARCHED_FIELDS
 from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
-from retriever.searching.hits import find_matched_chunk, read_chunks
+from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
 from retriever.searching.neighbors import Tree
+from retriever.searching.passage import cut_node
 from retriever.searching.view import View
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.types import Answer, CitationState, Hit, Verdict
@@ -218,26 +217,22 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
 
 def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -> Iterator[ContextSection]:
     """Yield the lines of the front matter that are shown beside a hit, each property as a section of its own."""
-    named = {key for key, _ in hit.matched_fields if key not in SEARCHED_FIELDS}
-    assert file.span is not None, "a file with front matter has lines"
-    lines = file.text.split("\n")
-    for unit in read_properties(file):
-        if unit.term.lower() in named:
-            text = "\n".join(lines[unit.span.first - file.span.first : unit.span.last - file.span.first + 1])
-            anchor = anchors.anchor(document_key, unit.span, text)
-            yield ContextSection(
-                node_id=hit.node_id,
-                folder=anchors.folders[document_key],
-                file=file.path,
-                span=anchor.span,
-                titles=(file.title,),
-                text=text,
-                rank=hit.rank,
-                chunk_spans=(anchor.span,),
-                citation_state=anchor.state,
-                cited_as=anchors.names[document_key],
-                is_property=True,
-            )
+    for unit in find_properties(file, hit.matched_fields):
+        text = cut_node(file, unit.span).text
+        anchor = anchors.anchor(document_key, unit.span, text)
+        yield ContextSection(
+            node_id=hit.node_id,
+            folder=anchors.folders[document_key],
+            file=file.path,
+            span=anchor.span,
+            titles=(file.title,),
+            text=text,
+            rank=hit.rank,
+            chunk_spans=(anchor.span,),
+            citation_state=anchor.state,
+            cited_as=anchors.names[document_key],
+            is_property=True,
+        )
 
 
 def complete_families(found: Sequence[str], tree: Tree) -> tuple[str, ...]:

@@ -37,7 +37,6 @@ MIN_WIDTH = 40
 MAX_ROWS = 8  # of a table, code or a drawing
 FIRST_RANKS = 5  # of a source, that are shown
 TABLE_RULE = re.compile(r"[|:\s-]+")
-FENCE = re.compile(r"\s*(```|~~~)")
 INDENT = 4
 
 CRUMB = " \u203a "  # between two titles of a breadcrumb
@@ -156,17 +155,17 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
     They are those around the most words of the question; of a table its header as well.
     """
     text, first = hit.text.expandtabs(4), hit.span.first
-    is_code = FENCE.match(text) and hit.passage.last >= first + len(text.split("\n"))
+    is_code = fence_after("", text.split("\n", 1)[0]) and hit.passage.last >= first + len(text.split("\n"))
     if hit.text_cut and (text.startswith("…\n") or is_code):  # it begins in the line above the passage
         first = hit.passage.first - 1
     rows: list[str] = []
     has_block = False
     for block in read_unit_blocks(text, first):
         own = range(max(hit.passage.first, block.span.first), min(hit.passage.last, block.span.last) + 1)
-        lines = [block.lines[number - block.span.first].rstrip() for number in own]
         if hit.passage.first <= block.begin < min(block.span.first, hit.passage.last + 1):
             rows.append(block.lead)  # what introduces it
-        if block.kind is BlockKind.TABLE and lines:
+        if block.kind is BlockKind.TABLE and own:
+            lines = [block.lines[number - block.span.first].rstrip() for number in own]
             lines = [line for line in lines if not TABLE_RULE.fullmatch(line)]
             rows += lines if own[0] == block.span.first else [block.lines[0], *lines]
             has_block = True

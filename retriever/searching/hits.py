@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from pageindex.markdown import fence_after
 from pageindex.node import Node, NodeKind, Span
-from pageindex.units import read_properties
+from pageindex.units import Unit, read_properties
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.indexing.request import FolderAccess
@@ -158,12 +158,16 @@ def score_sections(
     scored = {}
     for item in rows.candidates:
         node = rows.nodes[item.node_id]
-        named = {key for key, _ in matched[node.id] if key not in SEARCHED_FIELDS}
-        is_apart = named and node.kind is NodeKind.SECTION and node.path in rows.nodes
-        properties = read_properties(rows.nodes[node.path]) if is_apart else ()
-        asked_for = [unit for unit in properties if unit.term.lower() in named]
-        scored[node.id] = score_node(node, asked, find_matched(item), asked_for)
+        is_apart = node.kind is NodeKind.SECTION and node.path in rows.nodes
+        properties = find_properties(rows.nodes[node.path], matched[node.id]) if is_apart else []
+        scored[node.id] = score_node(node, asked, find_matched(item), properties)
     return scored
+
+
+def find_properties(file: Node, matched: Sequence[tuple[str, str]]) -> list[Unit]:
+    """Return the units of a file's front matter that a hit's matched fields name, but for those searched as text."""
+    named = {key for key, _ in matched if key not in SEARCHED_FIELDS}
+    return [unit for unit in read_properties(file) if unit.term.lower() in named] if named else []
 
 
 def find_matched(candidate: Candidate) -> Span | None:

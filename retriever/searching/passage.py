@@ -209,7 +209,7 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
 
 
 def cut_node(node: Node, lines: Span) -> Node:
-    """Return a node with some lines of its text, without front matter."""
+    """Return a node with some lines of its text, as a section that has no front matter."""
     assert node.span is not None
     text = node.text.split("\n")[lines.first - node.span.first : lines.last - node.span.first + 1]
     return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, lines, "\n".join(text))

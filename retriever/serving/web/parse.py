@@ -21,18 +21,16 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
-from pageindex.markdown import ATTRIBUTES, MAX_NESTING, WIKILINK, drop_icons, name_target, split_attributes
+from pageindex.markdown import (
+    ATTRIBUTES,
+    MAX_NESTING,
+    PICTURE_TYPES,
+    WIKILINK,
+    drop_icons,
+    name_target,
+    split_attributes,
+)
 
-# The pictures that a page shows, by their endings.
-PICTURE_TYPES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".avif": "image/avif",
-    ".svg": "image/svg+xml",
-}
 WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own lines alone
 MAX_COMMENT_LINES = 100
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic

@@ -25,11 +25,12 @@ from pygments.token import Comment, Generic, Keyword, Name, Number, String
 
 from pageindex.corpus import UnreadableDocumentError, find_document, read_file
 from pageindex.links import LinkKind, join_path
+from pageindex.markdown import PICTURE_TYPES
 from pageindex.node import Span
 from retriever.display.phrases import find_highlights, sanitize
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
-from retriever.serving.web.parse import PICTURE_TYPES, mark_passage, open_parser, parse_text
+from retriever.serving.web.parse import mark_passage, open_parser, parse_text
 from retriever.store.reading import StoredFolder
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
