@@ -9,18 +9,12 @@ from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotE
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement, weigh_reading
-from retriever.searching.fusion import fuse, weigh_rankings
+from retriever.searching.fusion import reciprocal_rank_fusion
 from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
-from retriever.searching.sources import (
-    KeywordResult,
-    SemanticResult,
-    rank_keyword,
-    rank_recency,
-    rank_semantic,
-)
+from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
@@ -156,16 +150,14 @@ def find_candidates(
         direct += [named] if named else []
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
-    if profile.fusion == "blended":
-        direct.append(rank_recency(view, direct))
     # An answer is often near what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile)
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
-        candidates = fuse(rankings, profile, cap)
+        candidates = reciprocal_rank_fusion(rankings, profile.rrf_k, cap)
         note.text = f"{len(candidates)} candidates"
-    recorder.rankings.extend(weigh_rankings(rankings, profile))
+    recorder.rankings.extend(rankings)
     return candidates, keyword.words
 
 
@@ -195,8 +187,8 @@ def look_further(
         if not rounds.found:
             return candidates
         recorder.notes.append(f"the language model also looked for: {note.text}")
-        recorder.rankings.extend(weigh_rankings([rounds.rank()], profile))
-        return fuse(recorder.rankings, profile, len(candidates))
+        recorder.rankings.append(rounds.rank())
+        return reciprocal_rank_fusion(recorder.rankings, profile.rrf_k, len(candidates))
 
 
 def encode_queries(

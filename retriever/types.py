@@ -43,8 +43,6 @@ class Source(StrEnum):
     """What bears the question as its title, file name or alias, or holds an identifier letter by letter."""
     NEIGHBORS = "neighbors"
     """The tree around what the others found."""
-    RECENCY = "recency"
-    """How new a section is."""
     ROUNDS = "rounds"
     """What a language model asked for besides, in rounds."""
     RERANK = "rerank"
@@ -206,8 +204,8 @@ class Hit(Cited):
     """Whether `text` is shorter than the section."""
     score: float
     scale: str
-    """What the score is: `rrf` (a sum of weights / (k + rank)), `blended` (of weighted scores), `reranked`
-    (0 to 1 and what entities add; docs/guide/profiles.md), `several` (of several indexes: confidence / (k + rank)).
+    """What the score is: `rrf` (a sum of weights / (k + rank)), `reranked` (0 to 1 and what entities add;
+    docs/guide/profiles.md), `several` (of several indexes: confidence / (k + rank)).
     Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""

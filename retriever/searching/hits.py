@@ -94,7 +94,7 @@ def build_hits(
                 text=text,
                 text_cut=text != node.body,
                 score=candidate.score,
-                scale=candidate.scale or profile.fusion,
+                scale=candidate.scale or "rrf",
                 evidence=candidate.evidence,
                 matched_fields=tuple(dict.fromkeys((*matched[node.id], *find_statuses(view, rows, node.id)))),
                 words=find_question_words(question, words, node.titled_body, languages),
@@ -308,8 +308,6 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
                 reasons[f'{RELATIONS[item.via.kind]} "{cut(title, MAX_TITLE_CHARS)}"'] = None
             case Source.NAME:
                 reasons["found by name"] = None
-            case Source.RECENCY:
-                reasons["new"] = None
             case Source.ROUNDS:
                 reasons[f"found by {item.note}"] = None
             case Source.RERANK:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pageindex.node import Node, NodeKind
 from pageindex.tree import DocumentTree
-from retriever.searching.fusion import NEIGHBOR_WEIGHT, best_of_each, first_of_each, fuse, sort_ranked
+from retriever.searching.fusion import best_of_each, first_of_each, reciprocal_rank_fusion, sort_ranked
 from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import Profile
 from retriever.store.reading import OutlineNode
@@ -15,6 +15,7 @@ from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 # A tree of documents and a tree of stored ones say the same of a node.
 Tree: TypeAlias = StoredTree | DocumentTree
 
+NEIGHBOR_WEIGHT = 0.1  # of their ranking in the fusion
 NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/profiles.md)
 LINK_DECAY = 0.5  # of a score, over a link: it says less of what stands at its end than the tree does
 
@@ -45,7 +46,8 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
             else item
             for item in rankings
         ]
-    best = [Ranked(candidate.node_id, candidate.score) for candidate in fuse(rankings, profile, profile.candidate_cap)]
+    fused = reciprocal_rank_fusion(rankings, profile.rrf_k, profile.candidate_cap)
+    best = [Ranked(candidate.node_id, candidate.score) for candidate in fused]
     known = {item.node_id for ranking in rankings for item in ranking.items}
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
     # may have ten thousand children.
@@ -53,7 +55,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
     # Where words alone found little, what stands around the first hit is no better than the second.
     evidence = max((item.evidence for ranking in rankings for item in ranking.items), default=0.0)
     items = tuple(replace(item, evidence=evidence) for item in look_around(best) if item.node_id not in known)[:limit]
-    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {profile.fusion}", NEIGHBOR_WEIGHT, items)]
+    return [*rankings, Ranking(Source.NEIGHBORS, "decayed rrf", NEIGHBOR_WEIGHT, items)]
 
 
 def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tuple[Ranked, ...]:

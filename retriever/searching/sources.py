@@ -1,6 +1,5 @@
-"""The rankings of a search: by vectors, by words, and by age. Names and neighbors are modules of their own."""
+"""The rankings of a search by vectors and by words. Names and neighbors are modules of their own."""
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -11,7 +10,6 @@ from retriever.lexical.properties import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.fusion import (
-    MIN_COSINE,
     first_of_each,
     rank_by_distance_and_rank,
     rank_by_two_chunks,
@@ -35,7 +33,7 @@ from retriever.types import QuestionForm, Ranked, Ranking, Source
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 SECONDS_OF_A_DAY = 86_400.0
-HALF_LIFE_DAYS = 180.0  # after which the newness of a document is half
+HALF_LIFE_DAYS = 180.0  # after which a section loses half of what age may take
 
 KeywordSearch = Literal["bm25", "tsvector"]
 
@@ -66,13 +64,11 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     """
     vector = average_vectors(encoded.vectors, [query.semantic_weight for query in queries])
     nearest = view.find_nearest(vector, profile.vector_top_n, profile.vector_search)
-    # Where scores are scaled over the list, its last is worth nothing: only those that are near may be in it.
-    min_cosine = MIN_COSINE if profile.fusion == "blended" else -math.inf
-    near = [text for text in nearest if text.cosine >= min_cosine]
-    hits, shares = _map_to_nodes(view, near, profile.vector_top_n)
+    hits, shares = _map_to_nodes(view, nearest, profile.vector_top_n)
     is_classic = profile.ranking == "classic"
     items = rank_by_distance_and_rank(hits) if is_classic else rank_by_two_chunks(hits)
-    items = penalize_boilerplate(items, shares, profile.page_prior)
+    items = penalize(items, shares, profile.page_prior)
+    items = penalize_age(view, items, profile.age_prior)
     items = items if is_classic else weigh_evidence(items)
     scale = "cosine / log2(1 + rank)" if is_classic else "cosine of two chunks"
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
@@ -156,7 +152,8 @@ def rank_keyword(
         Ranked(shown[key][0], score, own**power if is_weighed else 1.0)
         for (key, score), own in zip(found, coverage, strict=True)
     )
-    ranked = penalize_boilerplate(items, dict(shown.values()), profile.page_prior)
+    ranked = penalize(items, dict(shown.values()), profile.page_prior)
+    ranked = penalize_age(view, ranked, profile.age_prior)
     scale = "bm25" if profile.keyword == "bm25" else "ts_rank_cd"
 
     # What the verdict needs to know of the words, while the sections are at hand.
@@ -203,33 +200,6 @@ def search_words(
     return found, coverage, shown
 
 
-# By age
-
-
-def rank_recency(view: View, rankings: Sequence[Ranking]) -> Ranking:
-    """Rank the sections that the rankings hold by how new they are.
-
-    The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted
-    from the newest of the sections that are compared, not from the clock: the same index gives the same answer on any
-    day.
-    """
-    ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
-    dates = reading.dates(view.connection, ids)
-    scores = decay_by_age([dates[node_id] for node_id in ids])
-    return Ranking(Source.RECENCY, "recency", 1.0, sort_ranked(map(Ranked, ids, scores)))
-
-
-def decay_by_age(dates: Sequence[float | None]) -> list[float]:
-    """Return 0.5 ** (age / half-life) of each date: 1 for the newest, 0.5 for one a half-life older; 0 to 1.
-
-    Args:
-        dates: seconds, from any moment; None, when the time was too young to be kept, is as new as the newest.
-    """
-    newest = max((date for date in dates if date is not None), default=0.0)
-    ages = [0.0 if date is None else (newest - date) / SECONDS_OF_A_DAY for date in dates]
-    return [0.5 ** (age / HALF_LIFE_DAYS) for age in ages]
-
-
 # What several of them do
 
 
@@ -244,13 +214,27 @@ def weigh_evidence(items: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     )
 
 
-def penalize_boilerplate(items: Iterable[Ranked], shares: Mapping[str, float], most: float) -> tuple[Ranked, ...]:
-    """Lower scores above 0 of sections of link lists and logs by up to the share `most`, and sort the items anew.
+def penalize_age(view: View, items: tuple[Ranked, ...], most: float) -> tuple[Ranked, ...]:
+    """Lower scores above 0 of old sections, by up to the share `most`, and sort the items anew.
+
+    The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted
+    from the newest of the items, not from the clock: the same index gives the same answer on any day.
+    """
+    if not most:
+        return items
+    dates = reading.dates(view.connection, [item.node_id for item in items])
+    newest = max((date for date in dates.values() if date is not None), default=0.0)
+    days = {node_id: 0.0 if date is None else (newest - date) / SECONDS_OF_A_DAY for node_id, date in dates.items()}
+    return penalize(items, {node_id: 1 - 0.5 ** (age / HALF_LIFE_DAYS) for node_id, age in days.items()}, most)
+
+
+def penalize(items: Iterable[Ranked], shares: Mapping[str, float], most: float) -> tuple[Ranked, ...]:
+    """Lower scores above 0 by up to the share `most`, and sort the items anew.
 
     Args:
         items: sections.
-        shares: node ids to how much of a list of links or a log the document of each is, 0 to 1.
-        most: the share of its score that the whole of such a list loses.
+        shares: node ids to how much of that each loses, 0 to 1: how much of a list of links or a log its document is.
+        most: what a section with the share 1 loses of its score.
     """
     return sort_ranked(
         Ranked(item.node_id, item.score * (1.0 - most * shares[item.node_id]), item.evidence, item.matched, item.via)

@@ -217,9 +217,6 @@ class Profile:
         "evidence: a rank counts for as much as its source found, and neighbors are a list of their own; classic: all "
         "ranks count as one, a section is as good as its best chunk, and neighbors join the semantic list.",
     )
-    fusion: Literal["rrf", "blended"] = setting(
-        "rrf", "rrf: rankings are added by ranks; blended: by scores scaled over the candidates, and by age."
-    )
     rrf_k: Annotated[float, Bounds(above=0, at_most=1e6)] = setting(
         60, "The k of reciprocal rank fusion: 1 / (k + rank)."
     )
@@ -231,6 +228,9 @@ class Profile:
     exact: bool = setting(False, "Do not correct typos.")
     page_prior: Share = setting(
         0.3, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
+    )
+    age_prior: Share = setting(
+        0.0, "What old sections lose of their scores: up to this share, half of it where they are 180 days older."
     )
     read_passages: CountOrNone = setting(
         3, "In how many of the first sections the bundled reader reads the best lines, of English questions; 0: none."

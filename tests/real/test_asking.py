@@ -158,18 +158,17 @@ def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> No
         shelf.ask("word")
 
 
-@pytest.mark.parametrize("method", ["rrf", "blended"])
 @pytest.mark.parametrize("off", [{"semantic_weight": 0.0}, {"keyword_weight": 0.0}])
-def test_one_search_alone(shared_shelf: Shelf, method: str, off: dict[str, Any]) -> None:
-    answer = shared_shelf.ask("bread over night", **NEVER_REFRESH, fusion=method, **off)
+def test_one_search_alone(shared_shelf: Shelf, off: dict[str, Any]) -> None:
+    answer = shared_shelf.ask("bread over night", **NEVER_REFRESH, **off)
     assert answer.hits[0].node_id == "kitchen.md#kitchen/bread"
 
 
 @pytest.mark.parametrize(
     ("dates", "newer"), [(("2020-02-01", "2024-02-01"), "z.md"), (("2025-02-01", "2024-02-01"), "a.md"), ((), "z.md")]
 )
-def test_blended_ranks_what_is_newer_higher(tmp_path: Path, dates: tuple[str, ...], newer: str) -> None:
-    """By the front matter, else by the file; rrf ranks equal texts by their ids."""
+def test_with_an_age_prior_what_is_newer_ranks_higher(tmp_path: Path, dates: tuple[str, ...], newer: str) -> None:
+    """By the front matter, else by the file; else equal texts rank by their ids."""
     shelf, text = Shelf(tmp_path), "# Ferry\n\nThe ferry crosses the strait at noon.\n"
     for place, name in enumerate(("a.md", "z.md")):
         date = f"---\ndate: {dates[place]}\n---\n" if dates else ""
@@ -177,7 +176,7 @@ def test_blended_ranks_what_is_newer_higher(tmp_path: Path, dates: tuple[str, ..
     shelf.update()
     question = "when does the ferry cross the strait?"
     assert shelf.ask(question, **NEVER_REFRESH).hits[0].file == "a.md"
-    assert shelf.ask(question, **NEVER_REFRESH, fusion="blended").hits[0].file == newer
+    assert shelf.ask(question, **NEVER_REFRESH, age_prior=0.3).hits[0].file == newer
 
 
 GIBBERISH = Path(__file__).parents[1] / "eval_unanswerable" / "gibberish.jsonl"

@@ -10,15 +10,10 @@ from pageindex.front_matter import read_front_matter
 from pageindex.node import Span
 from retriever.searching.fusion import (
     best_of_each,
-    fuse,
     rank_by_distance_and_rank,
     rank_by_two_chunks,
     reciprocal_rank_fusion,
-    scale_over_list,
-    weigh_rankings,
 )
-from retriever.searching.sources import SECONDS_OF_A_DAY, decay_by_age
-from retriever.settings.schema import Profile
 from retriever.types import Candidate, Ranked, Ranking, Source
 
 
@@ -35,31 +30,12 @@ def scores_of(candidates: Sequence[Candidate]) -> dict[str, float]:
     return {candidate.node_id: round(candidate.score, 9) for candidate in candidates}
 
 
-RRF, BLENDED = Profile(fusion="rrf"), Profile(fusion="blended")
-
-
 def test_sums_done_by_hand() -> None:
     lists = [ranking(Source.SEMANTIC, 1.0, "a", "b"), ranking(Source.KEYWORD, 0.5, "b", "c")]
     fused = reciprocal_rank_fusion(lists, k=60)
     assert [item.node_id for item in fused] == ["b", "a", "c"]
     assert [item.score for item in fused] == pytest.approx([1 / 62 + 0.5 / 61, 1 / 61, 0.5 / 62])
     assert [(piece.source, piece.rank) for piece in fused[0].evidence] == [("semantic", 2), ("keyword", 1)]
-
-
-def test_blended_sums_done_by_hand() -> None:
-    dense = scored(Source.SEMANTIC, a=0.8, b=0.5, c=0.4)
-    lexical = scored(Source.KEYWORD, b=15.0, d=5.0)
-    temporal = scored(Source.RECENCY, a=0.5, b=0.25, c=1.0, d=0.0)
-    found = fuse([dense, lexical, temporal], BLENDED)
-    assert scores_of(found) == {
-        "a": round(0.55 * 1 + 0.15 * 0.5, 9),
-        "b": round(0.55 * 0.25 + 0.30 * 1 + 0.15 * 0.25, 9),
-        "c": round(0.15 * 1, 9),
-        "d": 0.0,
-    }
-    (piece, *_) = found[0].evidence
-    assert (piece.source, piece.rank, piece.score, round(piece.share, 9)) == ("semantic", 1, 0.8, 0.55)
-    assert [scale_over_list(scored(Source.SEMANTIC, **same)) for same in ({"a": 0.3}, {})] == [[1.0], []]
 
 
 lists = st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True), min_size=1, max_size=4)
@@ -85,24 +61,14 @@ some_ranking = st.builds(
 )
 
 
-@pytest.mark.parametrize("settings", [RRF, BLENDED], ids=["rrf", "blended"])
 @given(st.lists(some_ranking, max_size=5, unique_by=lambda item: item.source))
-def test_scores_are_finite_sums_of_their_shares(settings: Profile, rankings: list[Ranking]) -> None:
-    found = fuse(rankings, settings)
+def test_scores_are_finite_sums_of_their_shares(rankings: list[Ranking]) -> None:
+    found = reciprocal_rank_fusion(rankings, k=60)
     assert all(math.isfinite(candidate.score) for candidate in found)
     assert all(candidate.score == sum(piece.share for piece in candidate.evidence) for candidate in found)
     assert list(found) == sorted(found, key=lambda candidate: (-candidate.score, candidate.node_id))
-    assert fuse(weigh_rankings(rankings, settings), settings) == found
-    assert fuse([item for item in rankings if item.weight], settings) == found, "a list of no weight brings nobody in"
-
-
-def test_recency_by_hand() -> None:
-    day = SECONDS_OF_A_DAY
-    assert decay_by_age([400 * day, 220 * day, 40 * day]) == [1.0, 0.5, 0.25]
-    # What was too young to have a time is as new as the newest.
-    assert decay_by_age([None, 190 * day, 10 * day]) == [1.0, 1.0, 0.5]
-    assert decay_by_age([None, None]) == [1.0, 1.0]
-    assert decay_by_age([]) == []
+    weighed = [item for item in rankings if item.weight]
+    assert reciprocal_rank_fusion(weighed, k=60) == found, "a list of no weight brings nobody in"
 
 
 @pytest.mark.parametrize(
