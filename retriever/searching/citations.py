@@ -8,7 +8,7 @@ from pageindex.corpus import UnreadableDocumentError, find_document, read_docume
 from pageindex.node import Span
 from retriever.indexing.request import FolderAccess
 from retriever.store.database import Connection
-from retriever.store.reading import GIVEN, StoredDocument, select
+from retriever.store.reading import GIVEN, select
 from retriever.types import CitationState
 
 
@@ -16,7 +16,9 @@ from retriever.types import CitationState
 class CitedDocument:
     """A document as it was indexed, and how its file is cited."""
 
-    document: StoredDocument
+    path: str
+    """Relative to its folder."""
+    digest: str
     folder: str
     """Absolute."""
     name: str
@@ -24,7 +26,7 @@ class CitedDocument:
 
 
 _CITED = (
-    "SELECT document_key, documents.path, size, mtime_ns, digest, ctime_ns, inode, folders.path, prefix"
+    "SELECT document_key, documents.path, digest, folders.path, prefix || documents.path"
     f" FROM documents JOIN folders USING (folder_key) WHERE document_key {GIVEN}"
 )
 
@@ -53,10 +55,7 @@ class Anchors:
 
     @cached_property
     def _documents(self) -> dict[int, CitedDocument]:
-        read = ((StoredDocument._make(stored), folder, prefix) for *stored, folder, prefix in self._rows)
-        return {
-            document.key: CitedDocument(document, folder, prefix + document.path) for document, folder, prefix in read
-        }
+        return {key: CitedDocument(*columns) for key, *columns in self._rows}
 
     @cached_property
     def folders(self) -> dict[int, str]:
@@ -83,11 +82,11 @@ class Anchors:
         """Return `exact`, `stale`, `gone` or `unchecked` for the whole file, and its text, empty unless `stale`."""
         if document_key in self._seen:
             return self._seen[document_key]
-        known, folder = self._documents[document_key].document, self.folders[document_key]
+        known = self._documents[document_key]
         state: tuple[CitationState, str] = ("unchecked", "")
-        if folder in self._access.folders:
+        if known.folder in self._access.folders:
             try:
-                file = find_document(folder, known.path, self._access.options)
+                file = find_document(known.folder, known.path, self._access.options)
                 now = read_document(file, self._access.options.max_file_bytes)
                 state = ("exact", "") if now.digest == known.digest else ("stale", now.text)
             except UnreadableDocumentError:

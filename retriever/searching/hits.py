@@ -68,7 +68,7 @@ def build_hits(
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, languages)
     matched = {item.node_id: find_matched_fields(view, rows, item.node_id, words) for item in rows.candidates}
-    scored = score_sections(rows, matched, asked)
+    scored = score_sections(view, rows, matched, asked)
     if read_units:
         scored |= read_first(rows.candidates[: profile.read_passages], rows.nodes, scored, read_units)
     hits = []
@@ -117,7 +117,7 @@ class HitRows:
     keys: Mapping[str, int]
     """Of their documents, by node id."""
     nodes: Mapping[str, Node]
-    """They, and the beginnings of their files, which have the front matter."""
+    """They, with their texts."""
     fields: Mapping[int, Sequence[tuple[str, str]]]
     """The front matter of a document, by its key."""
     titles: Mapping[str, str]
@@ -127,39 +127,29 @@ class HitRows:
 
 def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> HitRows:
     """Read what hits are made of; a successor that was not found is one of the candidates from here on."""
-    titles = load_titles(view, candidates)
-    keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
-    access = FolderAccess.of(view.store, profile.documents)
-    anchors = Anchors(view.connection, set(keys.values()), access)
-    files = {node_id.partition("#")[0] for node_id in keys}
-    found = reading.nodes(view.connection, [*keys, *files])  # a database is waited for once: the fields come last
-    fields = reading.fields(view.connection, set(keys.values()))
-    nodes = {node.id: node for node in found}
+    tree = view.tree
+    tree.load_nodes(item.node_id for item in candidates)
+    fields = reading.fields(view.connection, {tree.document_key(item.node_id) for item in candidates})
     candidates = put_successors_first(view, candidates, fields)[: profile.top_k]
-    if added := [item.node_id for item in candidates if item.node_id not in keys]:
-        keys |= {node_id: view.tree.document_key(node_id) for node_id in added}
-        anchors = Anchors(view.connection, set(keys.values()), access)
-        nodes |= {node.id: node for node in reading.nodes(view.connection, added)}
-        titles |= load_titles(view, candidates)
-    return HitRows(candidates, keys, nodes, fields, titles, anchors)
-
-
-def load_titles(view: View, candidates: Sequence[Candidate]) -> dict[str, str]:
-    """Load the nodes of candidates into the tree; return the titles of the sections that brought some of them in."""
+    keys = {item.node_id: tree.document_key(item.node_id) for item in candidates}
+    anchors = Anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
+    nodes = tree.read(keys)
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
-    view.tree.load_nodes([*(candidate.node_id for candidate in candidates), *beside])
-    return {node_id: view.tree.node(node_id).title for node_id in beside}
+    tree.load_nodes(beside)
+    return HitRows(candidates, keys, nodes, fields, {node_id: tree.node(node_id).title for node_id in beside}, anchors)
 
 
 def score_sections(
-    rows: HitRows, matched: Mapping[str, Sequence[tuple[str, str]]], asked: Asked
+    view: View, rows: HitRows, matched: Mapping[str, Sequence[tuple[str, str]]], asked: Asked
 ) -> dict[str, ScoredUnits]:
     """Return the units of each candidate, and of its properties asked for, with their scores by words and shape."""
+    wanted = {node_id.partition("#")[0] for node_id, fields in matched.items() if fields}
+    files = view.tree.read(wanted) if wanted else {}
     scored = {}
     for item in rows.candidates:
         node = rows.nodes[item.node_id]
-        is_apart = node.kind is NodeKind.SECTION and node.path in rows.nodes
-        properties = find_properties(rows.nodes[node.path], matched[node.id]) if is_apart else []
+        file = files.get(node.id.partition("#")[0]) if node.kind is NodeKind.SECTION else None
+        properties = find_properties(file, matched[node.id]) if file else []
         scored[node.id] = score_node(node, asked, find_matched(item), properties)
     return scored
 

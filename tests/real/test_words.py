@@ -105,6 +105,15 @@ def test_a_property_that_is_asked_for_answers(vault: Retriever) -> None:
     assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "people/anna.md:2")
 
 
+def test_a_property_of_a_second_folder_answers(tmp_path: Path) -> None:
+    write_pages(tmp_path / "notes", {"feier.md": VAULT["feier.md"]})
+    write_pages(tmp_path / "team", {"anna.md": VAULT["people/anna.md"]})
+    index_folders([tmp_path / "notes", tmp_path / "team"], tmp_path / "index", settings=WORDS_ALONE)
+    with open_retriever(index=tmp_path / "index", settings=WORDS_ALONE) as retriever:
+        first = retriever.answer("Wann hat Anna Geburtstag?").sentences[0]
+    assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "team:anna.md:2")
+
+
 @pytest.mark.parametrize("name", ["Anna", "Max"])  # above a heading, and above the text itself
 def test_a_property_that_is_asked_for_is_in_the_context(vault: Retriever, name: str) -> None:
     pieces = vault.context(f"Wann hat {name} Geburtstag?").context.pieces
