@@ -127,16 +127,27 @@ class HitRows:
 
 def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> HitRows:
     """Read what hits are made of; a successor that was not found is one of the candidates from here on."""
-    tree = view.tree
-    tree.load_nodes(item.node_id for item in candidates)
-    fields = reading.fields(view.connection, {tree.document_key(item.node_id) for item in candidates})
+    titles = load_titles(view, candidates)
+    keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
+    access = FolderAccess.of(view.store, profile.documents)
+    anchors = Anchors(view.connection, set(keys.values()), access)
+    found = reading.nodes(view.connection, keys)  # a database is waited for once: the fields come last
+    fields = reading.fields(view.connection, set(keys.values()))
+    nodes = {node.id: node for node in found}
     candidates = put_successors_first(view, candidates, fields)[: profile.top_k]
-    keys = {item.node_id: tree.document_key(item.node_id) for item in candidates}
-    anchors = Anchors(view.connection, set(keys.values()), FolderAccess.of(view.store, profile.documents))
-    nodes = tree.read(keys)
+    if added := [item.node_id for item in candidates if item.node_id not in keys]:
+        keys |= {node_id: view.tree.document_key(node_id) for node_id in added}
+        anchors = Anchors(view.connection, set(keys.values()), access)
+        nodes |= view.tree.read(added)
+        titles |= load_titles(view, candidates)
+    return HitRows(candidates, keys, nodes, fields, titles, anchors)
+
+
+def load_titles(view: View, candidates: Sequence[Candidate]) -> dict[str, str]:
+    """Load the nodes of candidates into the tree; return the titles of the sections that brought some of them in."""
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
-    tree.load_nodes(beside)
-    return HitRows(candidates, keys, nodes, fields, {node_id: tree.node(node_id).title for node_id in beside}, anchors)
+    view.tree.load_nodes([*(candidate.node_id for candidate in candidates), *beside])
+    return {node_id: view.tree.node(node_id).title for node_id in beside}
 
 
 def score_sections(
