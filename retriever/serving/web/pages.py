@@ -40,7 +40,7 @@ from retriever.serving.web.section_html import (
     render_markdown,
 )
 from retriever.serving.web.site import (
-    BEGINNINGS,
+    HEADINGS,
     MAX_READ,
     NO_TITLE,
     Outline,
@@ -140,7 +140,7 @@ class Pages:
         if known is None or known[0] != wanted:
             known = self._outline = wanted, read_outline(view.connection)
             self._choices = list_choices(view.documents, view.fields)
-            self._examples = suggest_questions(view.connection.execute(BEGINNINGS, (MAX_READ,)).fetchall())
+            self._examples = suggest_questions(view.connection.execute(HEADINGS, (MAX_READ,)).fetchall())
         return known[1]
 
     def ask(self, query: bytes) -> str:
