@@ -171,23 +171,21 @@ def look_further(
     recorder: Recorder,
 ) -> tuple[Candidate, ...]:
     """Fuse what the language model asks for besides with the other rankings; where that fails, nothing changes."""
-    from retriever.searching.rounds import run_rounds  # pydantic, for the answers of a model
+    from retriever.searching.rounds import rank_found, run_rounds  # pydantic, for the answers of a model
 
     def ask(question: str) -> tuple[Candidate, ...]:
         own = Recorder(deadline=recorder.deadline)
-        found, _ = find_candidates(view, models, ExpandedQuery(question), profile, own)
+        candidates, _ = find_candidates(view, models, ExpandedQuery(question), profile, own)
         recorder.degraded += [item for item in own.degraded if item not in recorder.degraded]
-        return found
+        return candidates
 
     with recorder.stage(StageName.ROUNDS) as note:
-        rounds = run_rounds(view, expanded.question, candidates, profile.rounds, planner, ask, recorder.deadline)
-        if rounds.failure:
-            recorder.degrade(StageName.ROUNDS, rounds.failure)
-        note.text = ", ".join(rounds.found) or "nothing more was asked for"
-        if not rounds.found:
+        found = run_rounds(view, expanded.question, candidates, profile.rounds, planner, ask, recorder)
+        note.text = ", ".join(found) or "nothing more was asked for"
+        if not found:
             return candidates
         recorder.notes.append(f"the language model also looked for: {note.text}")
-        recorder.rankings.append(rounds.rank())
+        recorder.rankings.append(rank_found(found))
         return reciprocal_rank_fusion(recorder.rankings, profile.rrf_k, len(candidates))
 
 

@@ -5,8 +5,7 @@ section, or is more than the limits allow, is passed over. What the actions find
 that a question with two or three answers finds all of them.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import Literal
@@ -20,7 +19,7 @@ from retriever.served.generator import Generator
 from retriever.served.task import Task, fence_lines, json_line, new_nonce, size
 from retriever.store.reading import OutlineNode
 from retriever.text import cut
-from retriever.trace import Deadline
+from retriever.trace import Recorder
 from retriever.types import Candidate, Ranked, Ranking, Source, StageName
 
 MAX_SEARCHES = 2  # of all rounds of a question
@@ -62,24 +61,6 @@ class RoundPlan(BaseModel):
     actions: list[Action] = Field(default=[], json_schema_extra={"maxItems": MAX_ACTIONS})
 
 
-@dataclass(slots=True)
-class Rounds:
-    """What became of the rounds of one question."""
-
-    found: dict[str, Sequence[Candidate]] = field(default_factory=dict)  # by action, in words; each best first
-    failure: str = ""  # why a round could not be finished; what the rounds before it found counts
-
-    def rank(self) -> Ranking:
-        """Return what all actions found: the first of each, then the second of each, and so on."""
-        items: dict[str, Ranked] = {}
-        placed = ((rank, words, one) for words, found in self.found.items() for rank, one in enumerate(found, start=1))
-        for rank, words, one in sorted(placed, key=lambda item: item[0]):
-            matched = next((item.matched for item in one.evidence if item.matched), None)
-            # What answers one part of a question is first in one list alone: behind the first, ranks say little.
-            items.setdefault(one.node_id, Ranked(one.node_id, 1 / rank, 1 / rank, matched, note=words))
-        return Ranking(Source.ROUNDS, "1 / rank", WEIGHT, tuple(items.values()))
-
-
 def run_rounds(
     view: View,
     question: str,
@@ -87,9 +68,9 @@ def run_rounds(
     count: int,
     generator: Generator,
     ask: Callable[[str], Sequence[Candidate]],
-    deadline: Deadline,
-) -> Rounds:
-    """Let the model ask for more, `count` times at most.
+    recorder: Recorder,
+) -> dict[str, Sequence[Candidate]]:
+    """Let the model ask for more, `count` times at most; return what each action found, by its words.
 
     Args:
         view: the part of the index that may be found.
@@ -98,9 +79,10 @@ def run_rounds(
         count: of rounds.
         generator: the language model.
         ask: searches for another question.
-        deadline: of the whole answer.
+        recorder: learns why a round could not be finished; what the rounds before it found counts.
     """
-    rounds, done = Rounds(), list[Action]()
+    found: dict[str, Sequence[Candidate]] = {}
+    done: list[Action] = []
     shown = [candidate.node_id for candidate in candidates[:SHOWN_FIRST]]
     documents = name_documents(view, shown)
     shown += documents
@@ -108,8 +90,8 @@ def run_rounds(
         for _ in range(count):
             if len(done) >= MAX_ACTIONS:
                 break
-            seconds = deadline.seconds_for(StageName.ROUNDS)
-            plan = partial(build_round_task, view, question, tuple(shown), documents, tuple(done), generator, seconds)
+            seconds = recorder.deadline.seconds_for(StageName.ROUNDS)
+            plan = partial(build_round_task, view, question, shown, documents, done, generator, seconds)
             granted = grant_actions(generator.write_planned(plan).actions, question, len(shown), done)
             # A model that is granted nothing would be shown the same again, and asks for the same.
             if not granted:
@@ -118,18 +100,29 @@ def run_rounds(
             new: dict[str, None] = {}
             for action in granted:
                 if action.action == "search":
-                    words, found = f'search "{action.question}"', ask(action.question)
+                    words, reached = f'search "{action.question}"', ask(action.question)
                 else:
                     start = view.tree.node(shown[action.section - 1])
                     words = f'{action.action} of "{cut(start.title, 60)}"'
-                    found = walk(view, start, action.action, question, is_found=start.id not in documents)
-                rounds.found[words] = found
-                unseen = [one.node_id for one in found if one.node_id not in {*shown, *new}]
+                    reached = walk(view, start, action.action, question, is_found=start.id not in documents)
+                found[words] = reached
+                unseen = [one.node_id for one in reached if one.node_id not in {*shown, *new}]
                 new |= dict.fromkeys(unseen[:SHOWN_LATER])
             shown += new
     except (OutOfTimeError, LanguageModelError) as error:
-        rounds.failure = str(error)
-    return rounds
+        recorder.degrade(StageName.ROUNDS, error)
+    return found
+
+
+def rank_found(found: Mapping[str, Sequence[Candidate]]) -> Ranking:
+    """Rank what all actions found, by their words: the first of each, then the second of each, and so on. Pure."""
+    items: dict[str, Ranked] = {}
+    placed = ((rank, words, one) for words, own in found.items() for rank, one in enumerate(own, start=1))
+    for rank, words, one in sorted(placed, key=lambda item: item[0]):
+        matched = next((item.matched for item in one.evidence if item.matched), None)
+        # What answers one part of a question is first in one list alone: behind the first, ranks say little.
+        items.setdefault(one.node_id, Ranked(one.node_id, 1 / rank, 1 / rank, matched, note=words))
+    return Ranking(Source.ROUNDS, "1 / rank", WEIGHT, tuple(items.values()))
 
 
 def name_documents(view: View, shown: Sequence[str]) -> list[str]:

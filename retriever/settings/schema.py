@@ -25,7 +25,7 @@ def setting(default: Any, help: str, short_flag: str = "") -> Any:  # noqa: ANN4
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The range of a number; a profile's check and a flag's both read it."""
+    """The range of a number, which pydantic checks."""
 
     # It is `annotated_types.Interval`, whose import takes longer than all other modules of `--help` together.
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
-from retriever.searching.rounds import Action, RoundPlan, Rounds, grant_actions
+from retriever.searching.rounds import Action, RoundPlan, grant_actions, rank_found
 from retriever.types import Candidate, Evidence, Source
 
 
@@ -46,13 +46,12 @@ def candidate(node_id: str, score: float) -> Candidate:
 
 
 def test_what_the_actions_find_is_one_ranking() -> None:
-    rounds = Rounds(
+    ranking = rank_found(
         {
             'search "x"': (candidate("c", 9.0), candidate("d", 8.0), candidate("e", 7.0)),
             'children of "A"': (candidate("d", 1.0), candidate("f", 1.0)),
         }
     )
-    ranking = rounds.rank()
     assert [(item.node_id, item.evidence, item.note) for item in ranking.items] == [
         ("c", 1.0, 'search "x"'),
         ("d", 1.0, 'children of "A"'),
