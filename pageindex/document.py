@@ -1,13 +1,13 @@
-"""One document as nodes: its file node, its sections in the order of lines, and its links; links among documents."""
+"""One document as nodes: its file node, its sections in the order of lines, and its links."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 
 from pageindex.front_matter import FrontMatter
-from pageindex.links import Broken, Link, LinkTargets, find_links, note_names, resolve_link
+from pageindex.links import Link, find_links
 from pageindex.markdown import Markdown, count_lines, line_starts, parse_markdown
 from pageindex.node import Node, NodeKind, Span
 from pageindex.outline import Section, divide, outline
@@ -52,11 +52,6 @@ class Document:
         others = (field for field in self.front_matter.fields if field[0] not in named)
         aliases = (("aliases", alias) for alias in self.front_matter.aliases)
         return (*others, *aliases, *(("tags", tag) for tag in self.tags))
-
-    @property
-    def anchors(self) -> dict[str, str]:
-        """Anchor -> node id; the empty anchor is the file's own node."""
-        return {placed.node.anchor: placed.node.id for placed in self.nodes}
 
 
 def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
@@ -167,17 +162,3 @@ def _cut_sections(markdown: Markdown, text: str) -> tuple[tuple[Section, ...], l
     headings = sorted((*markdown.headings, *parts), key=lambda heading: heading.line)
     sections = outline(headings, markdown.line_count)
     return sections, cut_before(1, *(section.span.first for section in sections))
-
-
-def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:
-    """Yield (node id, its link, the node it leads to or why there is none); no link leads to another id prefix."""
-    targets = {}
-    for prefix in {document.id_prefix for document in documents}:
-        group = [document for document in documents if document.id_prefix == prefix]
-        targets[prefix] = LinkTargets(
-            anchors={document.path: document.anchors for document in group},
-            notes=note_names((document.path, document.front_matter.aliases) for document in group),
-        )
-    for document in documents:
-        for node_id, link in document.links:
-            yield node_id, link, resolve_link(link, document.path, targets[document.id_prefix])

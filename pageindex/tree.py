@@ -1,12 +1,11 @@
-"""All nodes of an index as one tree of folders, files and sections, with the links between them."""
+"""All nodes of an index as one tree of folders, files and sections."""
 
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, folder_id
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
 
 # Longer titles are cut where they are shown, never where they are stored.
 MAX_SHOWN_TITLE = 200
-_CONTAINS = "contains"
-_LINKS = "links"
-Member = TypeVar("Member")  # of a family
 
 
 class UnknownNodeError(KeyError):
@@ -30,7 +26,7 @@ class UnknownNodeError(KeyError):
 
 
 class DocumentTree:
-    """Nodes by id, in a directed graph whose edges contain (in document order), link, or both.
+    """Nodes by id, in a directed graph whose edges lead to what a node contains, in document order.
 
     Methods that take an id raise UnknownNodeError for one that is not in the tree.
     """
@@ -43,19 +39,12 @@ class DocumentTree:
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document]) -> DocumentTree:
-        """Build the tree of parsed documents and their folders, sorted by path, with all links that lead somewhere."""
-        from pageindex.document import resolve_links  # the parser: a tree of stored nodes does without its 60 ms
-        from pageindex.links import Broken
-
+        """Build the tree of parsed documents and their folders, sorted by path."""
         tree = cls()
-        ordered = sorted(documents, key=lambda document: (document.id_prefix, document.path))
-        for document in ordered:
+        for document in sorted(documents, key=lambda document: (document.id_prefix, document.path)):
             folder = tree.add_folders(document.id_prefix, document.path)
             for placed in document.nodes:
                 tree.add(placed.node, placed.parent_id or folder)
-        for source, _, target in resolve_links(ordered):
-            if not isinstance(target, Broken):
-                tree.link(source, target)
         return tree
 
     def add_folders(self, id_prefix: str, document_path: str) -> str:
@@ -85,13 +74,7 @@ class DocumentTree:
             self._check(parent_id)
         self._graph.add_node(node.id, node=node)
         if parent_id is not None:
-            self._graph.add_edge(parent_id, node.id, **{_CONTAINS: True})
-
-    def link(self, source_id: str, target_id: str) -> None:
-        """Note that one node links to another; a second time changes nothing."""
-        self._check(source_id)
-        self._check(target_id)
-        self._graph.add_edge(source_id, target_id, **{_LINKS: True})
+            self._graph.add_edge(parent_id, node.id)
 
     def node(self, node_id: str) -> Node:
         """Return the node with that id."""
@@ -102,31 +85,12 @@ class DocumentTree:
     def parent(self, node_id: str) -> Node | None:
         """Return the node that contains this one; None for a root."""
         self._check(node_id)
-        return next(self._along(self._graph.pred, node_id, _CONTAINS), None)
+        return next(map(self.node, self._graph.predecessors(node_id)), None)
 
     def children(self, node_id: str) -> tuple[Node, ...]:
         """Return the nodes that this one contains, in document order."""
         self._check(node_id)
-        return tuple(self._along(self._graph.succ, node_id, _CONTAINS))
-
-    def siblings(self, node_id: str, count: int | None = None) -> tuple[Node, ...]:
-        """Return the other children of the parent, nearest first; of two at the same distance the earlier one first.
-
-        `count` is how many at most; None is all of them.
-        """
-        parent = self.parent(node_id)
-        family = self.children(parent.id) if parent else (self.node(node_id),)
-        return nearest_siblings(family, [node.id for node in family].index(node_id), count)
-
-    def links(self, node_id: str) -> tuple[Node, ...]:
-        """Return the nodes that this one links to, each once."""
-        self._check(node_id)
-        return tuple(self._along(self._graph.succ, node_id, _LINKS))
-
-    def backlinks(self, node_id: str) -> tuple[Node, ...]:
-        """Return the nodes that link to this one, each once."""
-        self._check(node_id)
-        return tuple(self._along(self._graph.pred, node_id, _LINKS))
+        return tuple(map(self.node, self._graph.successors(node_id)))
 
     def walk(self, node_id: str | None = None, depth: int | None = None) -> Iterator[Node]:
         """Yield a node and what it contains, parents first, in document order; all roots without an id.
@@ -195,22 +159,9 @@ class DocumentTree:
                 family = self.children(node.id)[::-1]
                 pending.extend((child, below, index == 0, level + 1) for index, child in enumerate(family))
 
-    def _along(
-        self, adjacency: Mapping[str, Mapping[str, Mapping[str, object]]], node_id: str, kind: str
-    ) -> Iterator[Node]:
-        """Return the neighbours over edges of one kind, in the order in which the edges were added."""
-        nodes = self._graph.nodes
-        return (nodes[other]["node"] for other, edge in adjacency[node_id].items() if kind in edge)
-
     def _check(self, node_id: str) -> None:
         if node_id not in self._graph:
             raise UnknownNodeError(f"no node {printable(node_id)}")
-
-
-def nearest_siblings(family: Sequence[Member], place: int, count: int | None) -> tuple[Member, ...]:
-    """Return at most `count` other members of a family: nearest to `place` first, of two the earlier one. Pure."""
-    near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
-    return tuple(islice((family[at] for at in near if 0 <= at < len(family)), count))
 
 
 def printable(text: str) -> str:

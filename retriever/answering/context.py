@@ -19,15 +19,15 @@ from itertools import chain, compress, takewhile
 from operator import attrgetter
 
 from pageindex.node import Node, Span
+from pageindex.tree import DocumentTree
 from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sanitize
 from retriever.embedding import bundled_counter
 from retriever.errors import IndexLockedError, UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
-from retriever.searching.neighbors import Tree
 from retriever.searching.passage import cut_node
-from retriever.searching.view import View
+from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.types import Answer, CitationState, Hit, Verdict
 
@@ -235,7 +235,7 @@ def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -
         )
 
 
-def complete_families(found: Sequence[str], tree: Tree) -> tuple[str, ...]:
+def complete_families(found: Sequence[str], tree: StoredTree | DocumentTree) -> tuple[str, ...]:
     """Return the parents of which most children were found (best first), and their children that were not. Pure."""
 
     # A parent takes the place of its children: its own text and theirs are quoted as one. A completed family counts as

@@ -2,18 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
-from pageindex.node import Node, NodeKind
-from pageindex.tree import DocumentTree
+from pageindex.node import NodeKind
 from retriever.searching.fusion import best_of_each, first_of_each, reciprocal_rank_fusion, sort_ranked
 from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import Profile
 from retriever.store.reading import OutlineNode
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
-
-# A tree of documents and a tree of stored ones say the same of a node.
-Tree: TypeAlias = StoredTree | DocumentTree
 
 NEIGHBOR_WEIGHT = 0.1  # of their ranking in the fusion
 NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hits that answer (docs/guide/profiles.md)
@@ -58,7 +53,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
     return [*rankings, Ranking(Source.NEIGHBORS, "decayed rrf", NEIGHBOR_WEIGHT, items)]
 
 
-def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tuple[Ranked, ...]:
+def find_neighbors(hits: Sequence[Ranked], tree: StoredTree, profile: Profile) -> tuple[Ranked, ...]:
     """Return the nodes around the hits, without the hits themselves; best first, ties by node id. Pure.
 
     A node that several hits bring in has the largest of the scores that they give it. Only nodes with lines of their
@@ -70,7 +65,7 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tupl
         reached: list[Ranked] = []
         for hit in frontier:
             parent = tree.parent(hit.node_id)
-            steps: tuple[tuple[RelationKind, float, Sequence[OutlineNode | Node]], ...] = (
+            steps: tuple[tuple[RelationKind, float, Sequence[OutlineNode]], ...] = (
                 (RelationKind.PARENT, profile.parent_decay, [parent] if parent else []),
                 (RelationKind.CHILD, profile.child_decay, tree.children(hit.node_id)),
                 (
@@ -84,7 +79,6 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tupl
                 Ranked(node.id, hit.score * decay, via=Relation(kind, hit.node_id))
                 for kind, decay, nodes in steps
                 for node in nodes
-                if node.kind is not NodeKind.FOLDER
             ]
         frontier = [
             item for item in best_of_each(reached) if item.node_id not in best or item.score > best[item.node_id].score
@@ -94,13 +88,13 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, profile: Profile) -> tupl
     return sort_ranked(item for item in best.values() if item.node_id not in direct and tree.node(item.node_id).span)
 
 
-def find_file_roots(hits: Iterable[Ranked], tree: Tree, count: int, decay: float) -> tuple[Ranked, ...]:
+def find_file_roots(hits: Iterable[Ranked], tree: StoredTree, count: int, decay: float) -> tuple[Ranked, ...]:
     """Return the top section of each of the `count` best files, with its best hit's decayed score; hits best first."""
     best: dict[str, Ranked] = {}
     for hit in hits:
         if len(best) == count:
             break
-        node: OutlineNode | Node | None = tree.node(hit.node_id)
+        node: OutlineNode | None = tree.node(hit.node_id)
         while node is not None and node.kind is NodeKind.SECTION:
             node = tree.parent(node.id)
         if node is not None and not node.span:  # the file has no lines of its own: its first heading

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress
+from itertools import compress, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pageindex.node import Node
-from pageindex.tree import nearest_siblings
 from retriever.embedding.vectors import ExactIndex
 from retriever.errors import UsageError
 from retriever.indexing.background import Background, read_background
@@ -37,8 +36,7 @@ class StoredTree:
 
     What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes,
     links bring in the documents that they lead to, and folders, which would have to know all documents, are left out.
-    Texts are those of `read` alone. Belongs to one snapshot; every method must be called in a snapshot of that. Its
-    relatives come in the order of `DocumentTree`, without the 165 ms that networkx takes to import.
+    Texts are those of `read` alone. Belongs to one snapshot; every method must be called in a snapshot of that.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -125,7 +123,9 @@ class StoredTree:
         parent_id = self._nodes[node_id].parent_id
         if parent_id is None:
             return ()
-        return nearest_siblings(self._families[parent_id], self._places[node_id], count)
+        family, place = self._families[parent_id], self._places[node_id]
+        near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
+        return list(islice((family[at] for at in near if 0 <= at < len(family)), count))
 
     def links(self, node_id: str) -> Sequence[OutlineNode]:
         """Return the nodes that it links to, those that it contains first, then in the order of the links."""

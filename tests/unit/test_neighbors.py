@@ -1,12 +1,15 @@
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 
-from pageindex.document import parse_document
-from pageindex.tree import DocumentTree
+from retriever.api import index_folders, open_retriever
 from retriever.searching.neighbors import find_file_roots, find_neighbors
+from retriever.searching.view import StoredTree
 from retriever.settings.schema import Profile
+from retriever.store.reading import OutlineNode
 from retriever.types import Ranked
+from tests.shelf import WORDS_ALONE, write_pages
 
 GUIDE = """# Guide
 top
@@ -26,16 +29,32 @@ G = "guide.md#guide"
 
 
 @pytest.fixture(scope="module")
-def tree() -> DocumentTree:
-    return DocumentTree.from_documents([parse_document("guide.md", GUIDE), parse_document("faq.md", FAQ)])
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredTree]:
+    docs = write_pages(tmp_path_factory.mktemp("neighbors") / "docs", {"guide.md": GUIDE, "faq.md": FAQ})
+    index_folders([docs], docs.parent / "index", settings=WORDS_ALONE)
+    with open_retriever(index=docs.parent / "index") as retriever, retriever.view() as view:
+        view.tree.load_nodes(["guide.md", "faq.md"])
+        yield view.tree
 
 
-def around(tree: DocumentTree, *hits: Ranked, **changes: int) -> dict[str, float]:
+def around(tree: StoredTree, *hits: Ranked, **changes: int) -> dict[str, float]:
     found = find_neighbors(hits, tree, replace(Profile(), **changes))  # type: ignore[arg-type]  # counts
     return {item.node_id: round(item.score, 6) for item in found}
 
 
-def test_one_step_in_each_direction(tree: DocumentTree) -> None:
+def test_relatives_come_in_document_order_and_siblings_nearest_first(tree: StoredTree) -> None:
+    def ids(nodes: Sequence[OutlineNode]) -> list[str]:
+        return [node.id.removeprefix(f"{G}/install/") for node in nodes]
+
+    assert ids(tree.children(f"{G}/install")) == ["linux", "windows", "mac"]
+    assert ids(tree.siblings(f"{G}/install/mac")) == ["windows", "linux"]
+    assert ids(tree.siblings(f"{G}/install/windows", 1)) == ["linux"]
+    assert ids(tree.siblings("guide.md")) == []
+    assert ids(tree.links(f"{G}/install")) == ["faq.md#faq/why"]
+    assert ids(tree.backlinks("faq.md#faq/why")) == [f"{G}/install"]
+
+
+def test_one_step_in_each_direction(tree: StoredTree) -> None:
     assert around(tree, Ranked(f"{G}/install", 1.0)) == {
         G: 0.75,
         f"{G}/install/linux": 0.7,
@@ -46,14 +65,14 @@ def test_one_step_in_each_direction(tree: DocumentTree) -> None:
     }
 
 
-def test_two_steps_decay_twice_and_none_lead_nowhere(tree: DocumentTree) -> None:
+def test_two_steps_decay_twice_and_none_lead_nowhere(tree: StoredTree) -> None:
     found = around(tree, Ranked(f"{G}/use", 1.0), neighbor_depth=2)
     assert found[f"{G}/install"] == 0.6
     assert found[f"{G}/install/linux"] == pytest.approx(0.6 * 0.7)
     assert around(tree, Ranked(f"{G}/install", 1.0), neighbor_depth=0) == {}
 
 
-def test_hits_are_no_neighbours_and_the_best_way_counts(tree: DocumentTree) -> None:
+def test_hits_are_no_neighbours_and_the_best_way_counts(tree: StoredTree) -> None:
     found = around(tree, Ranked(f"{G}/install/linux", 1.0), Ranked(f"{G}/install/mac", 0.5))
     assert f"{G}/install/mac" not in found
     assert found[f"{G}/install/windows"] == 0.6
@@ -63,7 +82,7 @@ def test_hits_are_no_neighbours_and_the_best_way_counts(tree: DocumentTree) -> N
     assert list(found) == sorted(found, key=lambda node_id: (-found[node_id], node_id)), "by score, then by id"
 
 
-def test_the_best_files_bring_in_their_first_section(tree: DocumentTree) -> None:
+def test_the_best_files_bring_in_their_first_section(tree: StoredTree) -> None:
     hits = [Ranked("faq.md#faq/why", 1.0), Ranked(f"{G}/use", 0.8), Ranked(f"{G}/install", 0.7)]
     assert [(item.node_id, item.score) for item in find_file_roots(hits, tree, 5, 0.75)] == [
         ("faq.md#faq", 0.75),
