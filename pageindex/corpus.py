@@ -233,11 +233,12 @@ class _Walk:
     def is_document(self, name: str) -> bool:
         return name.lower().endswith(self.options.suffixes or tuple(READERS))
 
-    def run(self) -> None:
+    def run(self) -> Iterator[None]:
+        """List one folder after the other, the root first."""
         pending: list[tuple[str, IgnoreRules]] = [("", self.first_rules())]
         while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
-            folder, rules = pending.pop()
-            pending.extend(self.list_folder(folder, rules))
+            pending.extend(self.list_folder(*pending.pop()))
+            yield
 
     def list_folder(self, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
         """Note the folder's documents, and yield the folders in it with the rules that hold there."""
@@ -292,13 +293,11 @@ class _Walk:
         return patterns
 
     def check_name(self, name: str, path: str) -> bool:
-        """Return whether a name can be stored and printed; names one that cannot."""
-        if name.isascii():
-            return True
-        if not any("\ud800" <= char <= "\udfff" for char in name):
-            return True
-        self.skip(path, "its name is not UTF-8")
-        return False
+        """Return whether a name can be stored and printed; note one that cannot."""
+        is_utf8 = name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
+        if not is_utf8:
+            self.skip(path, "its name is not UTF-8")
+        return is_utf8
 
     def note_file(self, entry: os.DirEntry[str], path: str) -> None:
         if not self.check_name(entry.name, path):
@@ -346,7 +345,8 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     cannot be listed; IgnorePatternError when one of `options.ignore` is no pattern.
     """
     walk = _Walk(os.path.realpath(root), options or CorpusOptions())
-    walk.run()
+    for _ in walk.run():
+        pass
     files = sorted(walk.files, key=lambda file: file.path)
     return Listing(tuple(files), tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)))
 
@@ -355,43 +355,37 @@ def has_documents(root: Path, *, seconds: float) -> bool:
     """Return whether `list_files` would list anything, as far as can be seen in `seconds`."""
     walk = _Walk(os.path.realpath(root), CorpusOptions())
     end = time.monotonic() + seconds
-    pending = [("", walk.first_rules())]
     with suppress(UnreadableFolderError):
-        while pending and not walk.files and time.monotonic() < end:
-            pending.extend(walk.list_folder(*pending.pop()))
+        for _ in walk.run():
+            if walk.files or time.monotonic() > end:
+                break
     return bool(walk.files)
 
 
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
     """Return the document at a path that another program or person gives, under the rules of `list_files`.
 
-    Raises UnreadableDocumentError, with the reason, when `list_files` would not list it; IgnorePatternError when one of
-    `options.ignore` is no pattern.
+    Raises UnreadableDocumentError when `list_files` would not list it; IgnorePatternError when one of `options.ignore`
+    is no pattern.
     """
     walk = _Walk(root, options or CorpusOptions())
-    rules = walk.first_rules()
-    parts = path.split("/")
-    is_foreign = os.sep != "/" and (os.sep in path or ":" in path)  # Windows
-    if is_foreign or "\0" in path or not all(part and not part.startswith(".") for part in parts):
-        raise UnreadableDocumentError(path, "its path is not that of a document in the folder")
-    if not walk.is_document(parts[-1]):
-        raise UnreadableDocumentError(path, "its path is not that of a document in the folder")
-    here = ""
+    rules, here, names = walk.first_rules(), "", path.split("/")
+    is_foreign = "\0" in path or (os.sep != "/" and (os.sep in path or ":" in path))  # the latter on Windows
+    is_listed = not is_foreign and walk.is_document(path) and all(name and name[0] != "." for name in names)
     try:
-        for place, part in enumerate(parts, start=1):
+        for name in names if is_listed else ():
             if os.path.lexists(f"{root}/{here}/.gitignore"):
                 rules = walk.add_gitignore(here, rules)
-            here = f"{here}/{part}" if here else part
-            status = os.lstat(f"{root}/{here}")
-            is_file = place == len(parts)
-            if not (stat.S_ISREG if is_file else stat.S_ISDIR)(status.st_mode):
-                raise UnreadableDocumentError(path, "not a regular file")
-            if rules.ignores(here if is_file else f"{here}/"):
-                raise UnreadableDocumentError(path, "it is ignored")
+            here = f"{here}/{name}" if here else name
+            status, is_file = os.lstat(f"{root}/{here}"), here == path
+            is_kind = (stat.S_ISREG if is_file else stat.S_ISDIR)(status.st_mode)
+            is_listed = is_kind and not rules.ignores(here if is_file else f"{here}/")
+            if not is_listed:  # a link of a folder: nothing behind it is looked at
+                break
     except OSError as error:
         raise UnreadableDocumentError(path, _describe(error)) from error
-    if status.st_size > walk.options.max_file_bytes:
-        raise UnreadableDocumentError(path, f"more than the limit of {walk.options.max_file_bytes:,} bytes")
+    if not is_listed or status.st_size > walk.options.max_file_bytes:
+        raise UnreadableDocumentError(path, "no document that the folder lists")
     return SourceFile(path, f"{root}/{path}", *identify(status))
 
 
