@@ -4,8 +4,8 @@ A word that begins one of the documents' is half typed: `catal`. In languages th
 of theirs is a part of it: `Gratin` of `Kartoffelgratin`. Any other may be a typo, or a right word that they lack. A
 word that any section holds is never taken for a typo, and neither is a common word of the language of the question or
 of the documents. Where nothing says in which language a word is, one of any language stays, unless it is a very likely
-typo. A list lacks most words of a language, but shows how they are spelled: what is spelled as one of them is no typo
-of a word that only one section has.
+typo. A list lacks most words of a language, but shows how they are spelled: what is spelled as one of them is a typo
+only where its first letter is right.
 
 The common words of a language are its most frequent ones, without accents. `scripts/make_common_words.py` takes them
 from wordfreq; common/LICENSE has the terms of that data.
@@ -101,11 +101,10 @@ class Reader:
         is_form = any(self.spellings.holds(form) or self.is_english(form) for form in find_forms(word))
         if is_form or not (lower.isascii() or self.documents):
             return [], True
-        spelled = {name for name in (*self.own, *self.others) if is_spelled_as(word, name)}
+        is_spelled = any(is_spelled_as(word, name) for name in (*self.own, *self.others))
         likely = next(weight for letters, weight in LIKELY if len(word) >= letters)
-        most = likely if is_foreign else max(likely, LIKELY_AT_LEAST) if spelled else inf
-        may_be_word = is_foreign or bool(spelled and spelled.isdisjoint(self.documents))
-        nearest = self.spellings.nearest(word, most, may_be_word=may_be_word)
+        most = likely if is_foreign else max(likely, LIKELY_AT_LEAST) if is_spelled else inf
+        nearest = self.spellings.nearest(word, most)
         return [nearest] if nearest else [], False
 
 

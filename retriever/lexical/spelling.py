@@ -31,7 +31,6 @@ SHORTEST, LONGEST = 4, 40  # letters of a word that may be a typo; below that ev
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 TWO_EDITS_FROM = 10  # letters of a word that may be two edits away
-MANY = 500  # sections: in fewer, most words are in one alone
 MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
 
 # What an edit of a kind weighs against a plain one: hands often swap two letters, and seldom miss the first one.
@@ -58,11 +57,6 @@ class Spellings:
             raise SnapshotError(f"{folder}: the vocabulary does not add up; index the documents again")
         return cls(postings, letters.view(np.uint64))
 
-    @property
-    def sections(self) -> int:
-        """How many there are."""
-        return len(self._postings.keys)
-
     def holds(self, word: str) -> bool:
         """Return whether a section holds the word (in lower case), with these accents or with others."""
         return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
@@ -78,25 +72,22 @@ class Spellings:
     def look_up(self, words: Iterable[str]) -> None:
         """Prepare to be asked which of these words the documents hold."""
 
-    def nearest(self, word: str, most: float = inf, *, may_be_word: bool = False) -> str | None:
+    def nearest(self, word: str, most: float = inf) -> str | None:
         """Return the word of the documents that was probably meant by one they do not hold; None if none is near.
 
         Args:
             word: in lower case, without accents.
             most: what the typo may cost.
-            may_be_word: whether it may be a right word. Unless letters are only swapped, no word is meant then that
-                only one section of `MANY` or more has.
         """
         if not may_be_mended(word):
             return None
         edits = count_edits(word)
-        fewest = 2 if may_be_word and self.sections >= MANY else 1
         best: tuple[float, int, str] | None = None
         for other, sections in self._find_alike(word):
             if len(word) < CHANGED_FROM and sorted(word) != sorted(other):
                 continue
             cost = slip_cost(word, other, edits)
-            if cost is not None and cost <= most and (cost < 1 or sections >= fewest):
+            if cost is not None and cost <= most:
                 found = (cost, -sections, other)
                 best = found if best is None else min(best, found)
         return best[2] if best else None

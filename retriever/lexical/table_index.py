@@ -92,11 +92,6 @@ class TableSpellings(Spellings):
         self._connection = connection
         self._known: dict[str, bool] = {}
 
-    @cached_property
-    def sections(self) -> int:  # kept: it is asked for once
-        number: int = self._connection.execute("SELECT coalesce(sum(sections), 0) FROM documents").fetchone()[0]
-        return number
-
     def holds(self, word: str) -> bool:
         forms = [word, remove_accents(word)]
         self.look_up(forms)
