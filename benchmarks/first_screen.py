@@ -5,7 +5,7 @@ r"""Whether the first screen holds the answer when people type little, or mistyp
 
 NAME:FOLDER for each set. `benchmarks/first_screen.jsonl` holds short topic questions and mistyped ones with the files
 that answer them; exact titles are drawn from the documents, and names of programs where there are. Each is asked as it
-is, and with `--name-weight 0 --exact`, so that what names and mending do shows. docs/guide/asking.md holds the table,
+is, and with `--name-weight 0 --exact`, to show what names and correction do. docs/guide/asking.md holds the table,
 docs/internals/ranking.md that of names of programs.
 """
 
@@ -30,7 +30,7 @@ TITLES = 120
 """Drawn from each set, or as many as there are."""
 HALVES = 30
 """Half-typed words, likewise."""
-SETTINGS: dict[str, dict[str, Any]] = {"as it is": {}, "names and slips off": {"name_weight": 0.0, "exact": True}}
+SETTINGS: dict[str, dict[str, Any]] = {"as it is": {}, "names and typos off": {"name_weight": 0.0, "exact": True}}
 QUESTIONS = Path(__file__).with_suffix(".jsonl")
 
 

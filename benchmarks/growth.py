@@ -31,7 +31,7 @@ from retriever.embedding.onnx import OnnxEncoder
 from retriever.types import Answer
 
 SCOPE = "in:edition-0"
-SLIPS = "which setings decde how many reslts there are?"
+TYPOS = "which setings decde how many reslts there are?"
 MOST_QUESTIONS = 40
 ROUNDS = 3
 
@@ -77,7 +77,7 @@ def measure_size(
         with open_retriever(index=index) as retriever:
             opened = retriever.search(OPENING)
             rounds.append([timed(lambda: retriever.search(question)) for question in asked])  # noqa: B023 - called at once
-            slips = timed(lambda: retriever.search(SLIPS))[1]
+            typos = timed(lambda: retriever.search(TYPOS))[1]
             narrowed = [timed(lambda: retriever.search(f"{SCOPE} {question}"))[1] for question in asked]  # noqa: B023
     edit(docs, 1)
     renewed = run(*PROGRAM, *at_index, OPENING)
@@ -96,7 +96,7 @@ def measure_size(
         "cold ask, one file changed, ms": renewed.cpu * 1e3,
         "cold ask, one file changed: memory, MB": renewed.megabytes,
         "warm search, ms": best(rounds, lambda _, cost: cost.cpu * 1e3),
-        "warm search, words with slips, ms": slips.cpu * 1e3,
+        "warm search, words with typos, ms": typos.cpu * 1e3,
         f"warm search, first with `{SCOPE}`, ms": narrowed[0].cpu * 1e3,
         f"warm search, with `{SCOPE}`, ms": median(cost.cpu for cost in narrowed) * 1e3,
         "look for changed files, when the last look is a second old, ms": opened.trace.stages[0].milliseconds,

@@ -3,8 +3,8 @@ r"""Words of a question that the documents lack: everyday ones of five languages
     uv run python benchmarks/words.py fastapi:../shared/eval/corpora/fastapi rustbook:../shared/eval/corpora/rustbook
 
 NAME:FOLDER for each set of documents; those of tests/data/languages, in German, French and Spanish, come besides. The
-words and the slips are tests/data/words.json: two hundred words of each language, and what is wrong by a letter or two.
-Counted are words that become another one, and slips that become what was meant, of those that the documents lack, and
+words and the typos are tests/data/words.json: two hundred words of each language, and what is wrong by a letter or two.
+Counted are words that become another one, and typos that become what was meant, of those that the documents lack, and
 hold. Each is asked alone, where nothing says which language it is in.
 """
 
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pageindex.corpus import list_files, read_document
 from pageindex.document import parse_document
 from retriever.embedding import is_english_word
-from retriever.lexical.mending import correct
+from retriever.lexical.correction import correct
 from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
 
@@ -30,13 +30,15 @@ NOTES = {"German notes": ("de", "german"), "French notes": ("fr", "french"), "Sp
 def count_changed(words: Sequence[str], spellings: Spellings, documents: tuple[str, ...]) -> tuple[list[str], int]:
     """Return the words that become another one, with that, and how many the documents lack."""
     lacking = [word for word in words if not spellings.holds(word.lower())]
-    mended = [item for word in lacking for item in correct(word, spellings, is_english_word, documents).corrections]
-    return [f"{item.wrote} > {item.searched}" for item in mended], len(lacking)
+    corrected = [item for word in lacking for item in correct(word, spellings, is_english_word, documents).corrections]
+    return [f"{item.wrote} > {item.searched}" for item in corrected], len(lacking)
 
 
-def count_mended(slips: Sequence[tuple[str, str]], spellings: Spellings, documents: tuple[str, ...]) -> tuple[int, int]:
+def count_corrected(
+    typos: Sequence[tuple[str, str]], spellings: Spellings, documents: tuple[str, ...]
+) -> tuple[int, int]:
     """Return how many typos become what was meant, and of how many the documents hold that."""
-    held = [(wrote, meant) for wrote, meant in slips if spellings.holds(meant.lower())]
+    held = [(wrote, meant) for wrote, meant in typos if spellings.holds(meant.lower())]
     found = [(correct(wrote, spellings, is_english_word, documents).text, meant) for wrote, meant in held]
     return sum(remove_accents(text) == remove_accents(meant.lower()) for text, meant in found), len(held)
 
@@ -50,17 +52,17 @@ def measure(name: str, folder: Path, documents: tuple[str, ...], sets: Mapping[s
         build_spellings(Path(place) / "words", texts)
         spellings = Spellings.open(Path(place) / "words")
         changed = [count_changed(words, spellings, documents) for words in sets["words"].values()]
-        pairs = [pair for slips in sets["slips"].values() for pair in slips]
-        mended, held = count_mended(pairs, spellings, documents)
+        pairs = [pair for typos in sets["typos"].values() for pair in typos]
+        corrected, held = count_corrected(pairs, spellings, documents)
     cells = [f"{len(own)} of {lacking}" for own, lacking in changed]
     listed = ", ".join(word for own, _ in changed for word in own)
-    print(f"| {name} | {' | '.join(cells)} | {mended} of {held} | {listed} |")
+    print(f"| {name} | {' | '.join(cells)} | {corrected} of {held} | {listed} |")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the table."""
     sets = json.loads((DATA / "words.json").read_text(encoding="utf-8"))
-    print(f"| documents | {' | '.join(f'{name}: changed' for name in sets['words'])} | slips mended | changed |")
+    print(f"| documents | {' | '.join(f'{name}: changed' for name in sets['words'])} | typos corrected | changed |")
     print("|---" * (len(sets["words"]) + 3) + "|")
     for name, folder in (argument.split(":", 1) for argument in arguments):
         measure(name, Path(folder), (), sets)

@@ -21,7 +21,7 @@ from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess
 from retriever.searching.open_index import OpenIndex
-from retriever.searching.queries import ExpandedQuery, mend_question, read_question
+from retriever.searching.queries import ExpandedQuery, correct_question, read_question
 from retriever.searching.view import View
 from retriever.settings.schema import parse_duration
 from retriever.store.database import make_damage_error
@@ -76,7 +76,7 @@ class Retriever(Closing):
         # The budget begins here: the look at the folders, which may index a file, is part of the wait.
         total_s = parse_duration(self.profile.budget)
         recorder = Recorder(deadline=Deadline(total_s, self.clock, self.clock()))
-        asked = read_question(request, recorder, mends=not self.profile.exact)
+        asked = read_question(request, recorder, corrects=not self.profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
@@ -235,7 +235,7 @@ class Retriever(Closing):
     def _expand(self, asked: ExpandedQuery, request: AskRequest, recorder: Recorder) -> ExpandedQuery:
         """Return the question as it is understood, with the other words that it is searched with."""
         with contextlib.suppress(SnapshotError), self.view() as view:
-            asked = mend_question(asked, view)
+            asked = correct_question(asked, view)
         # Other threads ask while the model writes.
         written = self._models.expander.expand(replace(request, question=asked.question), self.view, recorder)
         return replace(
@@ -261,7 +261,7 @@ class Retriever(Closing):
                     if not view.number:
                         hint = CommandHint(f"index FOLDER --index {self.store}")
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
-                    question = mend_question(asked, view)
+                    question = correct_question(asked, view)
                     found = search(view, self._models, question, self.profile, own)
                     state = describe_state(view, fresh)
                     return self._describe(question, found, state, own)
@@ -294,5 +294,5 @@ class Retriever(Closing):
             expansion=recorder.expansion,
             scope=found.searched,
             notes=tuple(recorder.notes),
-            corrections=expanded.mended.corrections,
+            corrections=expanded.corrected.corrections,
         )

@@ -139,13 +139,13 @@ def find_candidates(
                 semantic = rank_semantic(view, encoded, queries, replace(profile, vector_search="exact"))
             note.text = f"{len(semantic.ranking.items)} sections"
     with recorder.stage(StageName.KEYWORD) as note:
-        keyword = rank_keyword(view, queries, profile, expanded.mended.alternatives)
+        keyword = rank_keyword(view, queries, profile, expanded.corrected.alternatives)
         note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, encoded, semantic, keyword)
 
     direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
     with recorder.stage(StageName.NAME) as note:
-        named = rank_names(view, queries[0].text, expanded.mended.half_typed, profile.name_weight)
+        named = rank_names(view, queries[0].text, expanded.corrected.half_typed, profile.name_weight)
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out

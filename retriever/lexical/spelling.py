@@ -63,7 +63,7 @@ class Spellings:
 
     def resembles(self, term: str) -> bool:
         """Return whether a term of a question may be a typo of one of the words, or another form of one."""
-        if len(term) < SHORTEST_STEM or not may_be_mended(term):
+        if len(term) < SHORTEST_STEM or not may_be_typo(term):
             return False
         beginnings = [term[:length] for length in range(SHORTEST_STEM, len(term) + 1)]
         self.look_up(beginnings)
@@ -79,14 +79,14 @@ class Spellings:
             word: in lower case, without accents.
             most: what the typo may cost.
         """
-        if not may_be_mended(word):
+        if not may_be_typo(word):
             return None
         edits = count_edits(word)
         best: tuple[float, int, str] | None = None
         for other, sections in self._find_alike(word):
             if len(word) < CHANGED_FROM and sorted(word) != sorted(other):
                 continue
-            cost = slip_cost(word, other, edits)
+            cost = typo_cost(word, other, edits)
             if cost is not None and cost <= most:
                 found = (cost, -sections, other)
                 best = found if best is None else min(best, found)
@@ -145,7 +145,7 @@ class Spellings:
         return self._postings.term(number).decode(), int(starts[number + 1] - starts[number])
 
 
-def may_be_mended(word: str) -> bool:
+def may_be_typo(word: str) -> bool:
     """Return whether a word, in lower case and without accents, is one that typos are looked for in."""
     return SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()
 
@@ -164,7 +164,7 @@ def build_spellings(
     save_column(folder, "letters", np.fromiter(map(letters_of, postings.terms()), np.uint64))
 
 
-def slip_cost(wrote: str, meant: str, most: float) -> float | None:
+def typo_cost(wrote: str, meant: str, most: float) -> float | None:
     """Return what it takes to make `meant` of `wrote`; None where that is above `most`.
 
     Optimal string alignment with weights; a plain edit weighs 1.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from itertools import compress
 
-from retriever.lexical.mending import SHORTEST_PREFIX
+from retriever.lexical.correction import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
 from retriever.lexical.properties import STATUS_KEYS, SUCCESSOR_KEYS, find_days, mark_property
 from retriever.lexical.tokens import remove_accents, tokenize

@@ -22,7 +22,7 @@ import numpy as np
 from retriever.embedding import is_english_word, measure_known_text, unread_tokens
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
-from retriever.lexical.mending import Mended, correct
+from retriever.lexical.correction import CorrectedQuestion, correct
 from retriever.protocols import Encoder
 from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.view import View
@@ -39,8 +39,8 @@ class ExpandedQuery:
     follow_up: FollowUp | None = None  # none where the question stands alone
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
-    mended: Mended = field(default_factory=Mended)  # what was corrected and completed in it
-    mends: bool = False  # whether its typos are still to be corrected
+    corrected: CorrectedQuestion = field(default_factory=CorrectedQuestion)  # what was corrected and completed in it
+    corrects: bool = False  # whether its typos are still to be corrected
 
 
 # A question and its filters
@@ -77,17 +77,17 @@ def clean_question(question: str, recorder: Recorder) -> str:
     return text[:MAX_QUESTION_CHARS]
 
 
-def read_question(request: AskRequest, recorder: Recorder, *, mends: bool) -> ExpandedQuery:
+def read_question(request: AskRequest, recorder: Recorder, *, corrects: bool) -> ExpandedQuery:
     """Return what is searched for, and where, by the question's filters and the scope of the request together.
 
-    With `mends`, `mend_question` is to correct its typos.
+    With `corrects`, `correct_question` is to correct its typos.
 
     Raises:
         QuestionError: the question is empty, or has filters alone.
     """
     asked = clean_question(request.question, recorder)
     text, scope = split_filters(asked)
-    return ExpandedQuery(text, asked=asked, scope=request.scope + scope, mends=mends)
+    return ExpandedQuery(text, asked=asked, scope=request.scope + scope, corrects=corrects)
 
 
 def split_filters(asked: str) -> tuple[str, Scope]:
@@ -117,15 +117,15 @@ def split_filters(asked: str) -> tuple[str, Scope]:
     return " ".join(text.split()) if pieces else asked, scope
 
 
-def mend_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
+def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
     """Return a question with its typos corrected by the words of the documents, where that is still to be done.
 
     Its filters are not in it any more: a tag is meant as it is written.
     """
-    if not asked.mends or not view.number:
+    if not asked.corrects or not view.number:
         return asked
-    mended = correct(asked.question, view.spellings, is_english_word, view.lexical.languages)
-    return replace(asked, question=mended.text, mended=mended, mends=False)
+    corrected = correct(asked.question, view.spellings, is_english_word, view.lexical.languages)
+    return replace(asked, question=corrected.text, corrected=corrected, corrects=False)
 
 
 def _read_filter(found: re.Match[str]) -> tuple[str, str]:

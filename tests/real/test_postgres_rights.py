@@ -30,7 +30,7 @@ tags: [confidential]
 
 We buy Zyxworth in spring, as the [plan](plan.md) says. The snapshot of its accounts is kept.
 """
-# Of what is in both, of what is hidden, and slips of words that are hidden, or are not.
+# Of what is in both, of what is hidden, and typos of words that are hidden, or are not.
 QUESTIONS = ("how long is a snapshot kept?", "rotate the master key", "Zyxwroth", "restroe one file", "retenton rules")
 ROLES = ("sales", "legal", "boss", "web", "clerk")
 VARYING = {

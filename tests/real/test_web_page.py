@@ -193,7 +193,7 @@ def test_filters_are_chosen_under_more(seen: Seen) -> None:
     page.get_by_label("Folder").fill("gardn")
     page.keyboard.press("Enter")
     page.locator("#results", has_text="did you mean garden?").wait_for()
-    assert page.get_by_label("Folder").input_value() == "gardn", "a slip can be mended where it was made"
+    assert page.get_by_label("Folder").input_value() == "gardn", "a typo can be corrected where it was made"
     assert page.get_by_label("Question").input_value() == "!flowers of tomatoes"
 
 

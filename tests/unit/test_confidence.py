@@ -135,7 +135,7 @@ def test_agreement_by_hand() -> None:
             ["hjGk38dLqpz0Xv7TnWc2RbYe", "zorb.xv"],
         ),
     ],
-    ids=["no single letters", "a slip and another form of a word", "an identifier by a word, not by two letters"],
+    ids=["no single letters", "a typo and another form of a word", "an identifier by a word, not by two letters"],
 )
 def test_what_the_documents_know(tmp_path: Path, text: str, known: list[str], unknown: list[str]) -> None:
     shelf = Shelf(tmp_path, {"page.md": text})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
-from retriever.lexical.mending import correct
+from retriever.lexical.correction import correct
 from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
 
@@ -45,7 +45,7 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
         ("dyas of vacation", "days of vacation"),
     ],
 )
-def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:
+def test_a_typo_is_corrected_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:
     found = correct(question, spellings, is_english_word)
     assert found.text == meant
     assert [item.wrote for item in found.corrections] == [
@@ -75,7 +75,7 @@ def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str
         "vocation",
     ],
 )
-def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
+def test_what_is_no_typo_stays(spellings: Spellings, question: str) -> None:
     found = correct(question, spellings, is_english_word)
     assert (found.text, found.corrections) == (question, ())
 
@@ -134,10 +134,10 @@ def test_words_of_other_languages_stay(tmp_path: Path, notes: tuple[str, ...]) -
         changed = [word for word in asked if correct(word, spellings, is_english_word, documents).corrections]
         assert 50 * len(changed) <= len(asked), changed
     for name in CODES.keys() & set(notes):
-        slips = [(wrote, meant) for wrote, meant in SETS["slips"][name] if spellings.holds(meant.lower())]
-        found = [correct(wrote, spellings, is_english_word, documents).text for wrote, _ in slips]
-        right = [remove_accents(meant.lower()) == text for (_, meant), text in zip(slips, found, strict=True)]
-        assert sum(right) >= 0.75 * len(slips) > 15
+        typos = [(wrote, meant) for wrote, meant in SETS["typos"][name] if spellings.holds(meant.lower())]
+        found = [correct(wrote, spellings, is_english_word, documents).text for wrote, _ in typos]
+        right = [remove_accents(meant.lower()) == text for (_, meant), text in zip(typos, found, strict=True)]
+        assert sum(right) >= 0.75 * len(typos) > 15
 
 
 def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:

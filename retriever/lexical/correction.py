@@ -41,7 +41,7 @@ _LAST_PART = re.compile(r"(?<!\S)\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z]))([A-Z]?[a-z]
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class CorrectedQuestion:
     """A question as it is searched for."""
 
     text: str = ""
@@ -113,7 +113,7 @@ def correct(
     spellings: Spellings,
     is_english: Callable[[str], bool],
     documents: tuple[str, ...] = (),
-) -> Mended:
+) -> CorrectedQuestion:
     """Return the question with its typos corrected and half-typed words completed; all else in it stays as it is.
 
     Args:
@@ -139,7 +139,7 @@ def correct(
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
     identifier = _LAST_PART.search(half_typed)
     longer = spellings.complete(identifier[1].lower(), is_whole=False)[:MOST_IDENTIFIED] if identifier else []
-    corrections, mended, alternatives = [], " ".join((question, *longer)), set(longer)
+    corrections, corrected, alternatives = [], " ".join((question, *longer)), set(longer)
     is_typed = bool(half_typed)
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed, word in zip(reversed(words), reversed(lowered), strict=True):
@@ -147,12 +147,12 @@ def correct(
         meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
         if meant:
             beside = [typed[0], *meant] if stays else meant
-            mended = mended[:begin] + " ".join(beside) + mended[end:]
+            corrected = corrected[:begin] + " ".join(beside) + corrected[end:]
             alternatives.update(beside[1:])
             corrections += [] if stays else [Correction(typed[0], ", ".join(meant))]
             if not stays and not meant[0].startswith(remove_accents(word)):  # then names are looked for as corrected
                 half_typed = ""
-    return Mended(mended, tuple(reversed(corrections)), half_typed, frozenset(alternatives))
+    return CorrectedQuestion(corrected, tuple(reversed(corrections)), half_typed, frozenset(alternatives))
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")
