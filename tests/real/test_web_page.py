@@ -5,10 +5,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request, Route, sync_playwright
 
 from tests.real.served import Served, indexed, served
 from tests.real.web_documents import PAGES, write_pictures
@@ -281,12 +282,79 @@ def test_a_hostile_document_is_text(seen: Seen) -> None:
     assert page.locator("main :is(script, iframe, style, img, form, object, [onerror], [onload])").count() == 0
     assert page.get_by_role("link", name="far").get_attribute("rel") == "noreferrer noopener"
     assert page.locator(".picture", has_text="zebra").count() == 1
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 360, "a long word and a wide table fit a phone"
 
 
-def test_every_page_fits_a_phone(browser: Browser, server: Served) -> None:
-    with tab(browser, server, viewport={"width": 360, "height": 800}) as seen:
-        for address in ("/", f"/?question={QUESTION}", "/read?node=hostile.md", "/read?node=garden"):
-            assert seen.open(address).evaluate("document.documentElement.scrollWidth") == 360, address
+PAGE_ADDRESSES = {
+    "start": "/",
+    "typed": "/",
+    "answered": f"/?question={QUESTION}",
+    "weak": "/?question=flowers and journeys",
+    "none": "/?question=quantum chromodynamics of gluons",
+    "empty": "/?question=bees until:1900-01-01",
+    "follow-up": f"/?question=and how does it travel?&after={QUESTION}",
+    "reading": f"/read?node=notes.md&passage=3&question={QUESTION}",
+    "folder": "/read?node=garden/",
+    "not found": "/read?node=garden/tomatos.md",
+    "failure": f"/?question={QUESTION} in:gardn",
+}
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+RUN_AXE = "axe.run({rules: {'target-size': {enabled: true}}, resultTypes: ['violations']})"
+
+
+@pytest.mark.parametrize("name", PAGE_ADDRESSES)
+def test_a_page_is_accessible(seen: Seen, name: str) -> None:
+    page = seen.open(PAGE_ADDRESSES[name])
+    if name == "typed":
+        page.get_by_label("Question").press_sequentially("pays for a lett")
+        page.locator(".hits.typed article").first.wait_for()
+    # What is folded is checked as well.
+    page.evaluate("document.querySelectorAll('details').forEach((one) => one.setAttribute('open', ''))")
+    page.evaluate(AXE)
+    violations = []
+    for look in ("light", "dark", "phone"):
+        page.emulate_media(color_scheme="dark" if look == "dark" else "light")
+        page.set_viewport_size({"width": 360 if look == "phone" else 1400, "height": 900})
+        violations += [
+            f"{look}: {rule['id']} at {node['target']}: {rule['help']}"
+            for rule in page.evaluate(RUN_AXE)["violations"]
+            for node in rule["nodes"]
+        ]
+    assert not violations, "\n".join(violations)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360, "it fits a phone"
+
+
+WATCH_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => shifts.push(...list.getEntries().map((one) => one.value)))
+  .observe({type: "layout-shift", buffered: true});
+"""
+
+
+@pytest.mark.parametrize("name", ["start", "answered", "reading"])
+def test_nothing_moves_after_the_first_paint(seen: Seen, name: str) -> None:
+    page = seen.ask(QUESTION)  # from now on the start page shows a recent question, by its script
+    page.add_init_script(WATCH_SHIFTS)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(r"/picture|page\.js"), hold)
+    page.goto(seen.url + PAGE_ADDRESSES[name], wait_until="commit")
+    painted = "() => performance.getEntriesByName('first-contentful-paint').length"
+    if name == "start":  # waits for its script
+        page.wait_for_timeout(400)
+        assert not page.evaluate(painted)
+    else:
+        page.wait_for_function(painted)
+    assert len(held) == {"start": 1, "answered": 1, "reading": 4}[name], "the script, and pictures"
+    for route in held:
+        route.continue_()
+    page.wait_for_load_state()
+    page.wait_for_timeout(300)
+    assert page.evaluate("shifts") == []
 
 
 def test_everything_works_without_a_script(browser: Browser, server: Served) -> None:

@@ -47,7 +47,13 @@ PAGES = {
     "hostile.md": HOSTILE,
     "empty.md": "",
     "notes.md": "# Notes\n\n> [!warning] Mind the gap\n> It is wide.\n\n- [ ] Read on[^1]\n- [x] Write $x^2$\n\n"
-    "![a dot](art/dot.png) and ![[drawing.svg]], not ![fake](art/fake.png)\n\n[^1]: In the evening.\n",
+    "![a dot](art/dot.png) and ![[drawing.svg]], not ![fake](art/fake.png)\n\n[^1]: In the evening.\n"
+    + "".join(
+        f"\n> [!{kind}]- A {kind}\n> ==Its== [text](bees.md) and `code`.\n" for kind in ("tip", "faq", "bug", "quote")
+    )
+    + "\n| | b |\n|---|--:|\n| 1 | 2 |\n\nTerm\n: Its meaning\n\n$$\nx^2\n$$\n\n```mermaid\nA-->B\n```\n\n"
+    "<details>\n<summary>More</summary>\n\n```python\n@once  # no more\ndef two(x: str = 'two'): return 2\n```\n\n"
+    "</details>\n\n1. One\n   > A quote\n2. ~~Two~~ Vec<T>\n\n%%hidden%%\n\n### Deep\n\n##### Deeper\n\nEnd.\n",
 }
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

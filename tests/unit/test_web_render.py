@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pageindex.links import LinkKind
 from pageindex.node import Span
-from retriever.serving.web.section_html import RenderOptions, locate_picture, render_markdown
+from retriever.serving.web.section_html import Picture, RenderOptions, locate_picture, render_markdown
 from tests.program import PROJECT
 
 
@@ -239,8 +239,10 @@ def test_a_link_leads_where_another_section_of_the_file_says() -> None:
 def test_words_are_marked_and_headings_begin_below_the_title() -> None:
     made = shown("Fusing `fused` ranks\n\n    fuse()\n\n```c\nint fuse;\n```\n", words=frozenset({"fuse"}))
     assert re.findall("<mark>(.*?)</mark>", made) == ["Fusing", "fused", "fuse", "fuse"]
-    made = shown("# A *title* {#id}\n\n### Deep\n\n###### Deeper\n", title="A title")
-    assert re.findall(r"<h\d>.*?</h\d>", made) == ["<h2>Deep</h2>", "<h5>Deeper</h5>"]
+    made = shown("# A *title* {#id}\n\n### Deep\n\n###### Deeper\n\n### Next\n\n## High\n\n### Low\n", title="A title")
+    assert re.findall(r"<h(\d)>(.*?)</h\1>", made) == [
+        ("2", "Deep"), ("3", "Deeper"), ("2", "Next"), ("2", "High"), ("3", "Low"),
+    ]  # fmt: skip
 
 
 PAGE = """\
@@ -311,14 +313,16 @@ def test_of_a_long_block_of_code_an_excerpt_shows_its_own_lines(
 
 
 def test_a_picture_is_shown_where_it_is_found_and_named_elsewhere() -> None:
-    def picture(source: str, by_name: bool) -> str | None:
-        return f"/picture?name={source},{by_name}" if source.startswith("a ") else None
+    def picture(source: str, by_name: bool) -> Picture | None:
+        size = (30, 20) if by_name else None
+        return Picture(f"/picture?name={source},{by_name}", size) if source.startswith("a ") else None
 
     made = shown("![A <dog>](a%20dog.png?x#y) ![[a cat.png|300]] ![far](https://e.example/a%20d.png)", picture=picture)
     assert re.findall(r'<img src="(.*?)" alt="(.*?)"', made) == [
         ("/picture?name=a dog.png,False", "A &lt;dog&gt;"),
         ("/picture?name=a cat.png,True", "a cat.png"),
     ]
+    assert made.count(' width="30" height="20" loading="lazy"') == 1, "its room is kept where its size is known"
     assert made.count('class="picture"') == 1, "a picture of another place is named alone"
 
 

@@ -33,9 +33,11 @@ from retriever.searching.view import View
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.section_html import (
+    Picture,
     RenderOptions,
     highlight,
     locate_picture,
+    measure_picture,
     read_picture,
     render_markdown,
 )
@@ -413,10 +415,11 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
         target = targets.get((str(kind), path, anchor))
         return None if target is None else visit.read(target)
 
-    def picture(source: str, by_name: bool) -> str | None:
+    def picture(source: str, by_name: bool) -> Picture | None:
         known = folder in access.folders
         path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
-        return address("/picture", name=f"{prefix}{path}") if path else None
+        shown = address("/picture", name=f"{prefix}{path}")
+        return Picture(shown, measure_picture(folder, path, access)) if path else None
 
     # `[text][label]` leads where the end of the file says, which may be another section.
     texts = (stored.node.text for stored in reading.nodes_of_documents(view.connection, [key]))

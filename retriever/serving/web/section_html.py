@@ -7,15 +7,18 @@ page's own view of a section, to http, https or mail, or nowhere; a picture is o
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape, unescape
+from io import BytesIO
 from itertools import groupby
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+import imagesize
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
@@ -23,7 +26,7 @@ from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, String
 
-from pageindex.corpus import UnreadableDocumentError, find_document, read_file
+from pageindex.corpus import UnreadableDocumentError, find_document, open_regular
 from pageindex.links import LinkKind, join_path
 from pageindex.markdown import PICTURE_TYPES
 from pageindex.node import Span
@@ -82,8 +85,18 @@ LAYOUT = {
 
 # (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
 Resolver = Callable[[LinkKind, str, str], str | None]
-# (a picture as a document writes it, whether it is embedded by its name) -> its address here; None: it is not shown.
-PictureResolver = Callable[[str, bool], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a page shows."""
+
+    address: str
+    size: tuple[int, int] | None  # width and height in pixels, where its file says them
+
+
+# (a picture as a document writes it, whether it is embedded by its name) -> the picture; None: it is not shown.
+PictureResolver = Callable[[str, bool], Picture | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +107,7 @@ class RenderOptions:
     picture: PictureResolver = lambda source, by_name: None
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # shown above the text already: a first heading that says the same is left out
-    top_level: int = 2  # the level that the text's highest heading gets
+    top_level: int = 2  # the level that the text's highest headings get
     passage: Span | None = None  # lines that are marked; None marks none
     passage_id: str = ""  # the id of the first block in them; empty for none
     first_line: int = 1  # the line of its file that the text begins with
@@ -115,12 +128,14 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     if options.passage is not None:
         first = options.passage.first - options.first_line
         mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage), options.passage_id)
-    # The highest heading of the text comes just below what is shown above it.
-    levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
-    shift = options.top_level - min(levels, default=options.top_level)
+    # The text's highest headings come just below what is shown above it, and each other one just below the one that
+    # it is in: notes skip levels, and a page whose levels have gaps is hard to follow with a screen reader.
+    levels: list[int] = []
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, max(2, int(token.tag[1]) + shift))}"
+            level = int(token.tag[1])
+            levels = [*(above for above in levels if above < level), level]
+            token.tag = f"h{min(6, options.top_level + len(levels) - 1)}"
         elif token.type in ("th_open", "td_open"):
             # The page allows no style attributes: a cell's alignment becomes a class.
             aligned = str(token.attrs.pop("style", "")).removeprefix("text-align:")
@@ -285,8 +300,11 @@ class _Renderer(RendererHTML):
         path = source if embedded else unquote(source.partition("#")[0].partition("?")[0])
         label = _text(alt or path.rstrip("/").rpartition("/")[2][:80])
         is_here = not _SCHEME.match(source) and not source.startswith("//")
-        if is_here and (address := self._options.picture(path, embedded)):
-            return f'<img src="{_text(address)}" alt="{label}" title="{label}" loading="lazy" decoding="async">'
+        if is_here and (picture := self._options.picture(path, embedded)):
+            # The room for it is kept until it comes, so that the text below does not jump.
+            room = ' width="{}" height="{}"'.format(*picture.size) if picture.size else ""
+            source = f'<img src="{_text(picture.address)}" alt="{label}" title="{label}"{room}'
+            return f'{source} loading="lazy" decoding="async">'
         return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {label}</span>'
 
     def table_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
@@ -334,6 +352,7 @@ class _Renderer(RendererHTML):
 # type that its name says and no other, with a policy under which nothing in it runs or loads.
 
 MAX_PICTURE_BYTES = 3_500_000
+MEASURED_BYTES = 65_536  # the first ones, which hold a picture's size
 # Where notes keep what is embedded by its name alone, beside the note or in a folder above it.
 EMBED_FOLDERS = ("", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
 
@@ -354,15 +373,29 @@ def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAcces
     for folder in sorted(folders, key=lambda folder: -len(folder.prefix)):
         if media_type is None or not name.startswith(folder.prefix) or folder.path not in access.folders:
             continue
-        path = name.removeprefix(folder.prefix)
-        try:
-            pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES), max_file_bytes=MAX_PICTURE_BYTES)
-            find_document(folder.path, path, pictures)
-            content = read_file(f"{folder.path}/{path}", MAX_PICTURE_BYTES)
-        except (UnreadableDocumentError, OSError, ValueError):
-            continue
-        return content, media_type
+        with (
+            suppress(UnreadableDocumentError, OSError, ValueError),
+            _open_picture(folder.path, name.removeprefix(folder.prefix), access) as file,
+        ):
+            return file.read(MAX_PICTURE_BYTES), media_type
     raise UsageError("there is no such picture below the indexed folders")
+
+
+def measure_picture(folder: str, path: str, access: FolderAccess) -> tuple[int, int] | None:
+    """Return the width and height of a picture in pixels; None where its first bytes do not say them."""
+    width, height = -1, -1
+    with suppress(UnreadableDocumentError, OSError, ValueError), _open_picture(folder, path, access) as file:
+        head = file.read(MEASURED_BYTES)
+        root = re.search(rb"<svg\b[^>]*>", head)  # of an SVG the whole is measured: parts of it have a width as well
+        width, height = imagesize.get(BytesIO(root[0] if root else head))
+    return (round(width), round(height)) if width >= 1 and height >= 1 else None
+
+
+def _open_picture(folder: str, path: str, access: FolderAccess) -> BinaryIO:
+    """Open a picture that may be shown; UnreadableDocumentError or OSError where it may not."""
+    pictures = replace(access.options, suffixes=tuple(PICTURE_TYPES), max_file_bytes=MAX_PICTURE_BYTES)
+    find_document(folder, path, pictures)
+    return os.fdopen(open_regular(f"{folder}/{path}"), "rb")
 
 
 def locate_picture(folder: str, document: str, source: str, *, by_name: bool) -> str:
