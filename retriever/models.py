@@ -41,11 +41,11 @@ class OpenModels:
             self._encoder = self._request.encoder or open_encoder(self._profile.encoder, view.dimension)
         if self._encoder is None:
             return None  # the caller wants words alone
-        if not view.fingerprint:
+        if not view.state.fingerprint:
             recorder.degrade(StageName.SEMANTIC, "the index has no vectors; index the documents again with this model")
             return None
         try:
-            is_same = self._encoder.fingerprint == view.fingerprint
+            is_same = self._encoder.fingerprint == view.state.fingerprint
         except EncoderError as error:  # a server that does not answer
             recorder.degrade(StageName.SEMANTIC, error)
             return None
@@ -53,12 +53,12 @@ class OpenModels:
             reason = "the index was made with another embedding model; index the documents again"
             recorder.degrade(StageName.SEMANTIC, reason)
             return None
-        if view.embedded_share < 1:
-            rest = "the others" if view.embedded_share else "the sections"
-            share = math.floor(100 * view.embedded_share)
+        if view.state.embedded_share < 1:
+            rest = "the others" if view.state.embedded_share else "the sections"
+            share = math.floor(100 * view.state.embedded_share)
             reason = f"{share} % of the texts are embedded so far; {rest} are found by words alone"
             recorder.degrade(StageName.SEMANTIC, reason)
-        return self._encoder if view.embedded_share else None
+        return self._encoder if view.state.embedded_share else None
 
     def generator(self) -> "Generator":
         """Return the language model; all stages ask the same one."""

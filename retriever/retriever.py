@@ -83,7 +83,10 @@ class Retriever(Closing):
             recorder.degraded.extend(fresh.degraded)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         if request.conversation or request.expansion or self.profile.use_llm or self.profile.hyde == "always":
-            asked = self._expand(asked, request, recorder)
+            with contextlib.suppress(SnapshotError), self.view() as view:
+                asked = correct_question(asked, view)
+            # Other threads ask while the model writes.
+            asked = self._models.expander.expand(asked, request, self.view, recorder)
         with self._use() as index:
             return self._answer(index, asked, fresh, recorder)
 
@@ -231,20 +234,6 @@ class Retriever(Closing):
             if self._is_closed:
                 raise ClosedError(f"the retriever of {self.store} is closed; open another one")
             yield self._index
-
-    def _expand(self, asked: ExpandedQuery, request: AskRequest, recorder: Recorder) -> ExpandedQuery:
-        """Return the question as it is understood, with the other words that it is searched with."""
-        with contextlib.suppress(SnapshotError), self.view() as view:
-            asked = correct_question(asked, view)
-        # Other threads ask while the model writes.
-        written = self._models.expander.expand(replace(request, question=asked.question), self.view, recorder)
-        return replace(
-            asked,
-            question=written.question,
-            expansion=written.expansion,
-            report=written.report,
-            follow_up=written.follow_up,
-        )
 
     def _answer(
         self,

@@ -7,7 +7,7 @@ searched as it is, and the answer says why.
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -43,15 +43,17 @@ class Expander:
         self._settings = settings
         self._open_generator = open_generator
 
-    def expand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
-        """Return the question as it is understood, with the texts that pass the screening.
+    def expand(
+        self, asked: ExpandedQuery, request: AskRequest, open_view: OpenView, recorder: Recorder
+    ) -> ExpandedQuery:
+        """Return a question of a request as it is understood, with the texts that pass the screening.
 
         The recorder has the reason where the language model was asked for, and there are none.
         """
         settings, reason = self._settings, ""
-        follow_up = self._understand(request, open_view, recorder)
+        follow_up = self._understand(asked.question, request.conversation, open_view, recorder)
         if follow_up is not None:
-            request = replace(request, question=follow_up.question)
+            asked = replace(asked, question=follow_up.question, follow_up=follow_up)
         if request.expansion is None and not settings.use_llm:
             reason = "the language model is switched off (use_llm)"
         elif not (settings.rewordings or settings.hyde_variants):
@@ -59,16 +61,17 @@ class Expander:
         if reason:
             if settings.hyde == "always":
                 recorder.degrade(StageName.EXPAND, reason)
-            return ExpandedQuery(request.question, follow_up=follow_up)
+            return asked
         with recorder.stage(StageName.EXPAND) as note:
-            usable, report = self._expand(request, open_view, recorder)
+            usable, report = self._expand(asked.question, request.expansion, open_view, recorder)
             note.text = report.note
-        return ExpandedQuery(request.question, usable, report, follow_up)
+        return replace(asked, expansion=usable, report=report)
 
-    def _understand(self, request: AskRequest, open_view: OpenView, recorder: Recorder) -> FollowUp | None:
+    def _understand(
+        self, question: str, conversation: Sequence[str], open_view: OpenView, recorder: Recorder
+    ) -> FollowUp | None:
         """Return how the question is understood by those before it; None where it stands alone."""
-        question = request.question
-        earlier = read_conversation(request.conversation, question)
+        earlier = read_conversation(conversation, question)
         if not earlier or not is_follow_up(question):
             return None
         with recorder.stage(StageName.FOLLOW_UP) as note:
@@ -93,13 +96,13 @@ class Expander:
         return understood if understood.question != question else None
 
     def _expand(
-        self, request: AskRequest, open_view: OpenView, recorder: Recorder
+        self, question: str, expansion: Expansion | None, open_view: OpenView, recorder: Recorder
     ) -> tuple[Expansion, ExpansionReport]:
-        question, settings = request.question, self._settings
+        settings = self._settings
         reason, names, grounding = self._look_into_index(question, open_view)
         if reason:
             return Expansion(), ExpansionReport(f"not needed: {reason}", gated=True)
-        expansion, report = request.expansion, ExpansionReport("given")
+        report = ExpansionReport("given")
         if expansion is None:
 
             def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:

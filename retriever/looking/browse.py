@@ -210,12 +210,12 @@ def find_similar(
     tree = view.tree
     tree.load([key])
     asked = tree.read([node_id])[node_id]
-    if not view.fingerprint:
+    if not view.state.fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=CommandHint("index FOLDER"))
     own = {node_id, *list_below(view, node_id)}
-    _, _, matrix = vectors_of_nodes(view.connection, view.fingerprint, own)
+    _, _, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
     if not len(matrix):
-        yet = " yet; ask again when more is" if view.embedded_share < 1 else ""
+        yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
         raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
     left_out = own if same_file else own | {section.id for section in tree.sections(key)}
     scores = score_near(view, average(matrix), left_out, count, how)
@@ -253,10 +253,10 @@ def find_similar(
 def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int, how: VectorChoice) -> dict[str, float]:
     """Return the cosine of each near section's mean with this one, -1 to 1."""
     # The nearest chunks may be those that are left out, but these are not more than they have.
-    more = len(vectors_of_nodes(view.connection, view.fingerprint, left_out)[1])
+    more = len(vectors_of_nodes(view.connection, view.state.fingerprint, left_out)[1])
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, how)
     candidates = {chunk.node_id for text in nearest for chunk in text.chunks} - left_out
-    _, owners, matrix = vectors_of_nodes(view.connection, view.fingerprint, candidates)
+    _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, candidates)
     names = np.array(owners)
     return {
         near: round(float(np.dot(average(matrix[names == near])[0].astype(np.float64), mean[0])), 6)

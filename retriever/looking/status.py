@@ -109,7 +109,7 @@ def describe_state(view: View, freshness: Freshness) -> IndexState:
         stale_files=freshness.stale,
         skipped_files=view.state.skipped,
         unchecked_folders=max(freshness.unseen, sum(folder not in named for folder in folders)),
-        embedded_share=view.embedded_share,
+        embedded_share=view.state.embedded_share,
     )
 
 

@@ -72,7 +72,7 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     items = items if is_classic else weigh_evidence(items)
     scale = "cosine / log2(1 + rank)" if is_classic else "cosine of two chunks"
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
-    weight = profile.semantic_weight * encoded.trust * view.embedded_share
+    weight = profile.semantic_weight * encoded.trust * view.state.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
 
 

@@ -59,12 +59,12 @@ class TableView(View):
             of_part = [self.part.node_keys.tolist()]
         candidates = f"SELECT * FROM vectors WHERE fingerprint = ? AND {among}"
         # All vectors, unless the graph is asked: an exact search, or one of a part, compares every one.
-        parameters = [query, self.fingerprint, *of_part]
+        parameters = [query, self.state.fingerprint, *of_part]
         if not is_exact:
             self.connection.execute(f"SET LOCAL hnsw.ef_search = {EF_SEARCH}")
             self.connection.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
             # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
-            name, kind = self.fingerprint.replace("'", "''"), f"halfvec({self.dimension})"
+            name, kind = self.state.fingerprint.replace("'", "''"), f"halfvec({self.dimension})"
             candidates = (
                 f"SELECT * FROM vectors WHERE fingerprint = '{name}' AND {among}"
                 f" ORDER BY CAST(vector AS {kind}) <=> CAST(? AS {kind}) LIMIT ?"
@@ -75,5 +75,5 @@ class TableView(View):
             f" FROM ({candidates}) AS candidates ORDER BY distance LIMIT ?) AS near"
             " JOIN chunks USING (text_hash) GROUP BY text_hash)"
         )
-        rows = self.connection.execute(NEAR_TEXTS % nearest, (self.fingerprint, *parameters, limit))
+        rows = self.connection.execute(NEAR_TEXTS % nearest, (self.state.fingerprint, *parameters, limit))
         return near_texts(rows, vector)

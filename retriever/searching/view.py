@@ -160,11 +160,6 @@ class View:
         """The snapshot in force; 0 before the first."""
         return self.state.number
 
-    @property
-    def embedded_share(self) -> float:
-        """The share of the chunks' texts that have a vector, 0 to 1: below 1 while a first indexing goes on."""
-        return self.state.embedded_share
-
     def within(self, scope: Scope) -> "View":
         """Return the part of this state that a scope leaves.
 
@@ -202,20 +197,15 @@ class View:
         """The documents that searches touch."""
         return self.whole.tree if self.whole is not None else StoredTree(self.connection)
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the encoder whose vectors these are; empty without vectors."""
-        return self.state.fingerprint
-
     @cached_property
     def dimension(self) -> int | None:
         """The length of the vectors; None where there is none."""
-        return text_vectors.dimension(self.connection, self.fingerprint)
+        return text_vectors.dimension(self.connection, self.state.fingerprint)
 
     @cached_property
     def background(self) -> Background | None:
         """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
-        return self.whole.background if self.whole else read_background(self.connection, self.fingerprint)
+        return self.whole.background if self.whole else read_background(self.connection, self.state.fingerprint)
 
     @cached_property
     def counts(self) -> reading.Counts:
@@ -243,7 +233,7 @@ class View:
     @property
     def can_ask_chroma(self) -> bool:
         """Whether ChromaDB has the vectors of this state; it may have those of an older state, or none."""
-        if not self.number or not self.fingerprint or self.embedded_share < 1:
+        if not self.number or not self.state.fingerprint or self.state.embedded_share < 1:
             return False
         return has_chroma(self.store.folder, self.number, self.state.manifest_hash)
 
@@ -263,7 +253,7 @@ class View:
         search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
-        rows = reading.select(self.connection, query, [key for key, _ in nearest], self.fingerprint)
+        rows = reading.select(self.connection, query, [key for key, _ in nearest], self.state.fingerprint)
         return text_vectors.near_texts(rows, vector)
 
     @cached_property
@@ -273,7 +263,7 @@ class View:
             scan = self.whole.scan
             first = text_vectors.first_chunks(self.connection, self.part.node_keys)
             return scan.restrict(np.isin(scan.keys, first))
-        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.fingerprint))
+        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.state.fingerprint))
 
     @cached_property
     def _snapshot(self) -> Snapshot:

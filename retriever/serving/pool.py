@@ -122,7 +122,7 @@ class ServedIndex(Closing):
         retriever = Retriever(request, profile)
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for `index`: there may be other servers.
-            is_partial = view.embedded_share < 1 and not view.store.is_shared
+            is_partial = view.state.embedded_share < 1 and not view.store.is_shared
         if is_partial and self._indexing is None:
             self._start_indexing(request)
         return retriever

@@ -58,7 +58,7 @@ def test_an_exported_folder_indexes_and_answers(folder: Path, tmp_path: Path) ->
     with open_retriever(index=shelf.index, settings=settings) as retriever:
         assert retriever.search("where does the otter sleep?").hits[0].file == "otter.md"
         with retriever.view() as view:
-            assert view.fingerprint == OnnxEncoder(folder).fingerprint != OnnxEncoder().fingerprint
+            assert view.state.fingerprint == OnnxEncoder(folder).fingerprint != OnnxEncoder().fingerprint
 
 
 def test_a_text_has_one_vector_whatever_is_beside_it(encoder: OnnxEncoder) -> None:
