@@ -207,7 +207,7 @@ def encode_queries(
 
         vectors, encoder = (encoded.vectors, encoded.encoder) if encoded else (None, None)
         queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
-        encoded = encoded.select(are_kept) if encoded else None
+        encoded = replace(encoded, vectors=encoded.vectors[are_kept]) if encoded else None
     return queries, encoded
 
 

@@ -169,13 +169,12 @@ def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tupl
 
 
 def normalize_weights(queries: Sequence[Query]) -> tuple[Query, ...]:
-    """Scale the weights of the queries to a sum of 1 in each search; queries without any weight are left out."""
+    """Scale the weights of the queries to a sum of 1 in each search."""
     semantic = sum(query.semantic_weight for query in queries)
     keyword = sum(query.keyword_weight for query in queries)
     return tuple(
         replace(query, semantic_weight=query.semantic_weight / semantic, keyword_weight=query.keyword_weight / keyword)
         for query in queries
-        if query.semantic_weight or query.keyword_weight
     )
 
 
@@ -204,7 +203,7 @@ def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, fl
     for words, weight in texts:
         for word, times in Counter(words).items():
             counts[word] = counts.get(word, 0.0) + times * weight
-    return {word: count for word, count in counts.items() if count}
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +220,6 @@ class EncodedQueries:
     def trust(self) -> float:
         """What its rankings weigh beside the others, 0 to 1."""
         return float(self.known**TRUST_POWER)
-
-    def select(self, are_kept: Sequence[bool]) -> "EncodedQueries":
-        """Return the queries without the rows of those that are not kept; the question's has to be kept."""
-        return replace(self, vectors=self.vectors[list(are_kept)])
 
 
 def encode(

@@ -130,7 +130,7 @@ def test_the_vector_is_the_weighted_mean_or_else_that_of_the_question() -> None:
 
 
 def test_a_word_counts_by_the_texts_that_hold_it() -> None:
-    queries = (Query("red fox fox", 1.0, 0.5), Query("red hen", 1.0, 0.25), Query("owl", 1.0, 0.0))
+    queries = (Query("red fox fox", 1.0, 0.5), Query("red hen", 1.0, 0.25))
     red, fox, hen = tokenize("red fox hen")
     assert weigh_words((tokenize(query.text), query.keyword_weight) for query in queries) == {
         red: 0.75,
