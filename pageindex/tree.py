@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 MAX_SHOWN_TITLE = 200
 
 
-class UnknownNodeError(KeyError):
+class UnknownNodeError(LookupError):
     """There is no node with that id."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class DocumentTree:

@@ -49,7 +49,6 @@ _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
 _FOLD, _FOLD_END = (re.compile(tag, re.IGNORECASE) for tag in (r"\s*<details\b", r".*</details>\s*$"))
-_ROW_TAG = re.compile(r"\s*<tr\b", re.IGNORECASE)
 _NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
 _MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
 
@@ -134,7 +133,9 @@ def split_text(text: str, first: int, *, cuts_items: bool = True) -> list[Unit]:
                 units += _read_code(block)
             case BlockKind.OTHER:
                 begin = block.span.first - first
-                units += _read_other(_unfold(block, lines[begin : begin + LONG_BLOCK]))
+                block = _unfold(block, lines[begin : begin + LONG_BLOCK])
+                is_quote = block.lines[0].lstrip().startswith(">")
+                units += _make(UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, block.span, block.text)
     return units
 
 
@@ -145,7 +146,11 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
     """
     introduction: UnitBlock | None = None
     above = ""
-    for block in _read_shown(text, first):
+    for marked, lines in _cut_blocks(text, first):
+        shown, span = plain_text(lines), Span(marked.line, marked.line + len(lines) - 1)
+        if not shown and marked.kind is not BlockKind.HEADING:
+            continue
+        block = UnitBlock(marked.kind, span, lines, shown, marked.line)
         if introduction and block.kind is not BlockKind.CODE:
             yield introduction
         if introduction and block.kind in _INTRODUCED:
@@ -160,14 +165,6 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
             yield block
     if introduction:
         yield introduction
-
-
-def _read_shown(text: str, first: int) -> Iterator[UnitBlock]:
-    """Yield the blocks of a text of which a page shows something, and its headings."""
-    for block, lines in _cut_blocks(text, first):
-        shown = plain_text(lines)
-        if shown or block.kind is BlockKind.HEADING:
-            yield UnitBlock(block.kind, Span(block.line, block.line + len(lines) - 1), lines, shown, block.line)
 
 
 def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
@@ -208,17 +205,6 @@ def _unfold(block: UnitBlock, lines: Sequence[str]) -> UnitBlock:
         return block
     span = Span(block.span.first, block.span.first + count - 1)
     return replace(block, span=span, lines=lines[:count], text=plain_text(lines[:count]))
-
-
-def _read_other(block: UnitBlock) -> Iterator[Unit]:
-    """Yield a quoted block; or HTML, each row of a table by itself."""
-    if block.lines[0].lstrip().startswith(">"):
-        yield from _make(UnitKind.QUOTE, block.span, block.text)
-        return
-    starts = [number for number, line in enumerate(block.lines) if not number or _ROW_TAG.match(line)]
-    for start, end in pairwise([*starts, len(block.lines)]):
-        span = Span(block.span.first + start, block.span.first + end - 1)
-        yield from _make(UnitKind.PARAGRAPH, span, plain_text(block.lines[start:end]))
 
 
 def _read_code(block: UnitBlock) -> Iterator[Unit]:

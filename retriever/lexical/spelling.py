@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from retriever.errors import SnapshotError
 from retriever.lexical.postings import (
     Postings,
     load_column,
@@ -51,11 +50,7 @@ class Spellings:
         Raises:
             SnapshotError: a file is missing or damaged.
         """
-        postings = load_postings(folder)
-        letters = load_column(folder, "letters", np.uint64)
-        if len(letters) != len(postings.starts) - 1:
-            raise SnapshotError(f"{folder}: the vocabulary does not add up; index the documents again")
-        return cls(postings, letters.view(np.uint64))
+        return cls(load_postings(folder), load_column(folder, "letters", np.uint64))
 
     def holds(self, word: str) -> bool:
         """Return whether a section holds the word (in lower case), with these accents or with others."""

@@ -222,7 +222,12 @@ def stems(text: str) -> list[str]:
     >>> stems("What are BackgroundTasks?")
     ['background', 'task']
     """
-    return [stem for subword in _split_parts(text) for stem in _hump_stems(subword)]
+    found: list[str] = []
+    for subword in _split_parts(text):
+        humps = _HUMP.finditer("".join(map(_classify_character, subword)))
+        terms = [remove_accents(_fold(subword[hump.start() : hump.end()])) for hump in humps]
+        found += [_stem(term) for term in terms if term not in STOP_WORDS["english"]]
+    return found
 
 
 def _split_parts(text: str) -> list[str]:
@@ -230,26 +235,13 @@ def _split_parts(text: str) -> list[str]:
     return _SUBWORD.findall(" ".join(_split(text)))
 
 
-@lru_cache(maxsize=8_192)
-def _hump_stems(subword: str) -> list[str]:
-    humps = _HUMP.finditer("".join(map(_classify_character, subword)))
-    terms = [remove_accents(_fold(subword[hump.start() : hump.end()])) for hump in humps]
-    return [_stem(term) for term in terms if term not in STOP_WORDS["english"]]
-
-
 def plain_words(text: str) -> Iterator[str]:
     """Yield the words of a text that are letters alone, in lower case; with accents and without them."""
     for word in set(_split_parts(text)):
-        if 3 <= len(word) <= 40:
-            yield from _plain_forms(word)
-
-
-@lru_cache(maxsize=65_536)
-def _plain_forms(word: str) -> tuple[str, ...]:
-    if not word.isalpha() or is_unspaced(word[0]):
-        return ()
-    folded = _fold(word)
-    return (folded,) if folded.isascii() else (folded, remove_accents(folded))
+        if 3 <= len(word) <= 40 and word.isalpha() and not is_unspaced(word[0]):
+            folded = _fold(word)
+            yield folded
+            yield remove_accents(folded)
 
 
 def count_words(text: str) -> int:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retriever.embedding import is_english_word
-from retriever.errors import SnapshotError
 from retriever.lexical.correction import correct
 from retriever.lexical.spelling import Spellings, build_spellings
 from retriever.lexical.tokens import remove_accents
@@ -159,11 +158,3 @@ def test_a_patched_vocabulary_is_that_of_all_texts(
 
 def read_all(folder: Path) -> Sequence[tuple[str, bytes]]:
     return sorted((file.name, file.read_bytes()) for file in folder.iterdir())
-
-
-def test_a_vocabulary_that_does_not_add_up_is_refused(tmp_path: Path) -> None:
-    opened(tmp_path / "one", {1: "some words"})
-    opened(tmp_path / "two", {1: "many more words than these"})
-    (tmp_path / "one/letters.npy").write_bytes((tmp_path / "two/letters.npy").read_bytes())
-    with pytest.raises(SnapshotError, match="does not add up"):
-        Spellings.open(tmp_path / "one")

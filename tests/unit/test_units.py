@@ -103,12 +103,6 @@ def test_items_inside_of_one_another_without_end_are_read(item: str) -> None:
     assert split_text(f"{item * 3000}end\n" + "  more\n" * 30, 1)
 
 
-def test_each_row_of_a_table_in_html_is_a_unit() -> None:
-    rows = "".join(f"<tr>\n<td>{name}</td>\n<td><b>{name}</b> get</td>\n</tr>\n" for name in ("apt", "brew"))
-    units = split_text(f"<table>\n{rows}</table>\n", 1)
-    assert [describe(unit) for unit in units] == ["paragraph 2-5 | apt apt get", "paragraph 6-10 | brew brew get"]
-
-
 def test_a_fold_is_a_unit_besides_what_is_in_it() -> None:
     fold = "<details>\n<summary>Why is it slow?</summary>\n\nIt is old.\n\n</details>\n"
     found = ["paragraph 1-6 | Why is it slow? It is old.", "paragraph 4 | It is old."]
