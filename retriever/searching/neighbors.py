@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pageindex.node import NodeKind
 from retriever.searching.fusion import best_of_each, first_of_each, reciprocal_rank_fusion, sort_ranked
 from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import Profile
@@ -94,12 +93,7 @@ def find_file_roots(hits: Iterable[Ranked], tree: StoredTree, count: int, decay:
     for hit in hits:
         if len(best) == count:
             break
-        node: OutlineNode | None = tree.node(hit.node_id)
-        while node is not None and node.kind is NodeKind.SECTION:
-            node = tree.parent(node.id)
-        if node is not None and not node.span:  # the file has no lines of its own: its first heading
-            node = next((child for child in tree.children(node.id) if child.span), None)
-        if node is not None:
-            via = Relation(RelationKind.FILE, hit.node_id)
-            best.setdefault(node.id, Ranked(node.id, hit.score * decay, via=via))
+        # The file itself, or its first heading where it has no lines of its own.
+        top = tree.sections(tree.document_key(hit.node_id))[0]
+        best.setdefault(top.id, Ranked(top.id, hit.score * decay, via=Relation(RelationKind.FILE, hit.node_id)))
     return sort_ranked(best.values())

@@ -136,8 +136,7 @@ def name_documents(view: View, shown: Sequence[str]) -> list[str]:
     known = {tree.document_key(node_id) for node_id in shown}
     keys = [key for (key,) in largest if key not in known][:SHOWN_DOCUMENTS]
     tree.load(keys)
-    roots = [next((node.id for node in tree.sections(key) if node.span), "") for key in keys]
-    roots = list(filter(None, roots))
+    roots = [node.id for key in keys for node in tree.sections(key)[:1]]
     return list(compress(roots, view.are_allowed(roots)))
 
 

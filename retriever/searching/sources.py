@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Literal
 
 from retriever.lexical.bm25 import KeyRanking
 from retriever.lexical.properties import find_days
@@ -34,9 +33,6 @@ COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 SECONDS_OF_A_DAY = 86_400.0
 HALF_LIFE_DAYS = 180.0  # after which a section loses half of what age may take
-
-KeywordSearch = Literal["bm25", "tsvector"]
-
 
 # By meaning
 
@@ -142,7 +138,7 @@ def rank_keyword(
     typed = cut_words(question, languages)
     words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
     words[question] = [*(term for _, terms in typed for term in terms), *find_days(question)]
-    found, coverage, shown = search_words(view, queries, words, profile.keyword_top_n, profile.keyword)
+    found, coverage, shown = search_words(view, queries, words, profile)
     form = read_form(typed)
     # No section covers the pairs of characters that stand across two words: without it, hit@5 of 30 Chinese questions
     # is .800, with it .967.
@@ -177,14 +173,15 @@ def rank_keyword(
 
 
 def search_words(
-    view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], limit: int, how: KeywordSearch
+    view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], profile: Profile
 ) -> tuple[KeyRanking, list[float], Mapping[int, tuple[str, float]]]:
     """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
 
     A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
     best one speaks of.
     """
-    if how == "tsvector":
+    limit = profile.keyword_top_n
+    if profile.keyword == "tsvector":
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
     else:
         counts = weigh_words([(words[query.text], query.keyword_weight) for query in queries])
