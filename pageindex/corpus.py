@@ -154,10 +154,7 @@ class DocumentText:
     # Decoded, and Markdown (`formats.py`); every line end is LF, and lines are counted as an editor counts them.
     text: str
     digest: str  # SHA-256 of the bytes on disk, 64 hex digits
-    size: int  # bytes on disk
-    mtime_ns: int  # this and the next two as they were when these bytes were read, and as `SourceFile` has them
-    ctime_ns: int
-    inode: int
+    file: SourceFile  # as it was when these bytes were read
     warnings: tuple[str, ...]  # what was replaced to make it text, as clauses
 
 
@@ -405,7 +402,8 @@ def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> Doc
             raise UnreadableDocumentError(file.path, "reached through a link")
         raw, seen = _read(file.absolute, max_file_bytes, follow_link=False)
         text, warnings = decode(raw)
-        return DocumentText(to_markdown(file.path, text), hashlib.sha256(raw).hexdigest(), *seen, warnings)
+        file = SourceFile(file.path, file.absolute, *seen)
+        return DocumentText(to_markdown(file.path, text), hashlib.sha256(raw).hexdigest(), file, warnings)
     except NotTextError as error:
         raise UnreadableDocumentError(file.path, str(error)) from error
     except OSError as error:

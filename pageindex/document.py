@@ -100,22 +100,16 @@ def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
     That is the first one below it that has text; else the nearest one above it, or the first below that. A node is left
     out when there is none: a document of headings alone is shown as it is, the file by its first heading.
     """
-    parents = {placed.node.id: placed.parent_id for placed in nodes}
-    speaks = {placed.node.id: placed.node.has_text for placed in nodes}
-    first_below: dict[str, str] = {}
+    shown: dict[str, str] = {}
+    for placed in reversed(nodes):  # from the last child to its parent: the first one with text stays
+        if placed.node.has_text:
+            shown[placed.node.id] = placed.node.id
+        if placed.parent_id is not None and placed.node.id in shown:
+            shown[placed.parent_id] = shown[placed.node.id]
     for placed in nodes:
-        if speaks[placed.node.id]:
-            above = placed.parent_id
-            while above is not None and above not in first_below:
-                first_below[above] = placed.node.id
-                above = parents[above]
-    holders = {}
-    for node_id in (node_id for node_id, has_text in speaks.items() if not has_text):
-        place: str | None = node_id
-        while place is not None and not speaks[place] and place not in first_below:
-            place = parents[place]
-        if place is not None:
-            holders[node_id] = place if speaks[place] else first_below[place]
+        if placed.node.id not in shown and placed.parent_id in shown:
+            shown[placed.node.id] = shown[placed.parent_id]
+    holders = {node_id: holder for node_id, holder in shown.items() if node_id != holder}
     file, *sections = (placed.node for placed in nodes)
     if file.span is None and sections:  # it has no lines that could be cited
         holders.setdefault(file.id, sections[0].id)

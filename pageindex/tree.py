@@ -58,19 +58,11 @@ class DocumentTree:
         return parent or folder_id(id_prefix, "")
 
     def add(self, node: Node, parent_id: str | None) -> None:
-        """Add a node as the last child of its parent; without a parent it is a root.
-
-        Raises:
-            ValueError: there is a node with that id.
-        """
-        if node.id in self:
-            raise ValueError(f"two nodes with one id: {node.id}")
+        """Add a node as the last child of its parent, which is in the tree; without a parent it is a root."""
+        self._graph.add_node(node.id, node=node)
         if parent_id is None:
             self._roots.append(node.id)
         else:
-            self._check(parent_id)
-        self._graph.add_node(node.id, node=node)
-        if parent_id is not None:
             self._graph.add_edge(parent_id, node.id)
 
     def node(self, node_id: str) -> Node:

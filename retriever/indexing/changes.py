@@ -169,9 +169,7 @@ def read_changes(changes: Sequence[FolderChanges], max_file_bytes: int, progress
             except UnreadableDocumentError as error:
                 change.unreadable.append((describe_file(0, file, ""), error.reason))
             else:
-                # What was read may be younger than what was listed.
-                seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
-                yield change, describe_file(0, seen, text.digest), text
+                yield change, describe_file(0, text.file, text.digest), text  # younger, maybe, than what was listed
             done += 1
             progress.advance("reading", done)
     if total:

@@ -184,7 +184,7 @@ def test_the_folder_itself(tmp_path: Path) -> None:
 def test_decoding(tmp_path: Path, raw: bytes, text: str, warnings: tuple[str, ...]) -> None:
     make(tmp_path, "a.md", content=raw)
     found = read_document(source(tmp_path / "a.md"))
-    assert (found.text, found.warnings, found.size) == (text, warnings, len(raw))
+    assert (found.text, found.warnings, found.file.size) == (text, warnings, len(raw))
 
 
 @pytest.mark.parametrize("raw", [b"a\0b", "no mark".encode("utf-16-le"), b"PK\x03\x04\0\0"])
@@ -213,4 +213,4 @@ def test_files_that_change_after_they_were_listed(tmp_path: Path) -> None:
         read_document(files["a.md"])
     with pytest.raises(UnreadableDocumentError, match="18 bytes, more than the limit of 10"):
         read_document(files["b.md"], 10)
-    assert read_document(files["b.md"]).size == 18
+    assert read_document(files["b.md"]).file.size == 18
