@@ -93,3 +93,8 @@ def print_row(name: str, ours: Cost, target: str, allowed: Cost) -> None:
 def print_memory(name: str, ours: Cost, megabytes: float) -> None:
     """Print the same for the most memory that it held."""
     print(f"| {name}: memory | {ours.megabytes:.0f} MB | | {megabytes} MB | | | {ours.megabytes / megabytes:.2f} | |")
+
+
+def print_wall(name: str, seconds: float, most: float) -> None:
+    """Print the same for what another process is waited for, whose CPU time is not known."""
+    print(f"| {name} | {seconds * 1000:.0f} ms | | | {most * 1000:.0f} ms | | {seconds / most:.2f} | |", flush=True)

@@ -10,6 +10,7 @@ version's hybrid_retrieve.py, at the commands alone. Not for Windows, which has 
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,10 +25,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import click
+import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.costs import Cost, in_turn, print_head, print_memory, print_row, run, timed, typical
+from benchmarks.costs import Cost, in_turn, print_head, print_memory, print_row, print_wall, run, timed, typical
 from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of, texts_of, write_editions
 from retriever import open_retriever
 from retriever.embedding.encoder import BUNDLED_MODEL
@@ -88,6 +90,7 @@ def main(folder: Path, questions: Path | None, program: Path | None, quick: bool
         else:
             originals = measure_indexing(scene)
             measure_commands(scene, asked[0], rounds=1 if quick else 9)
+            measure_pages(scene, asked[: 1 if quick else MOST_QUESTIONS])
             editions = 2 if quick else -(-SECTIONS // sections_of(folder))
             measure_searches(scene, originals, editions, asked[: 1 if quick else MOST_QUESTIONS])
     print(f"\nmeasured in {perf_counter() - begun:.0f} s on {os.cpu_count()} cores")
@@ -145,6 +148,37 @@ def measure_commands(scene: Scene, question: str, rounds: int) -> None:
     looked = costs["help"].times(1.5).plus(costs["stat"].times(3))
     print_row("index again, nothing changed", costs["unchanged"], "1.5 x `--help` + 3 x stat of all files", looked)
     print_row("index again, one file changed", costs["changed"], "2 x a cold ask", costs["ask"].times(2))
+
+
+def measure_pages(scene: Scene, asked: Sequence[str]) -> None:
+    """Measure the first byte of a running server's pages: of each answer, and of the section that it finds first."""
+    serve = (*PROGRAM, "serve", "--web", "--port", "0", "--index", str(scene.index))
+    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            found = next(filter(None, (re.search(r"http://\S+", line) for line in server.stderr)))
+            with httpx.Client(base_url=found[0], timeout=60) as client:
+
+                def wait(path: str, **given: str) -> float:
+                    begun = perf_counter()
+                    with client.stream("GET", path, params=given) as response:
+                        seconds = perf_counter() - begun  # the head of the answer is here
+                        response.raise_for_status().read()
+                    return seconds
+
+                wait("/", question=OPENING)  # opens everything
+                hits = [client.get("/api/search", params={"question": one}).json()["hits"][0] for one in asked]
+                wait("/read", node=hits[0]["node_id"])
+                waits = {
+                    "answer page": [wait("/", question=one) for one in asked],
+                    "reading page": [
+                        wait("/read", node=hit["node_id"], question=one) for one, hit in zip(asked, hits, strict=True)
+                    ],
+                }
+        finally:
+            server.terminate()
+    for name, seconds in waits.items():
+        print_wall(f"first byte of a warm {name}", median(seconds), 0.1)
 
 
 def compare_commands(scene: Scene, program: Path, question: str, rounds: int) -> None:

@@ -145,9 +145,10 @@ def find_candidates(
 
     direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
     with recorder.stage(StageName.NAME) as note:
-        named = rank_names(view, queries[0].text, expanded.corrected.half_typed, profile.name_weight)
+        named, is_named = rank_names(view, queries[0].text, expanded.corrected.half_typed, profile.name_weight)
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
+        recorder.signals = replace(recorder.signals, is_named=is_named)
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     # An answer is often near what matched: above it, below it, next to it.

@@ -272,6 +272,6 @@ class AnswerWriter:
     def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
         # A user who has not asked for a model, and runs none, misses nothing.
         is_missed = self._is_asked_for or not isinstance(error, NoGeneratorError)
-        self._note = f"{but or 'quoted'}: {error}" if is_missed else "quoted from the documents"
+        self._note = but or ("quoted" if is_missed else "quoted from the documents")
         if is_missed:
             self._recorder.degrade(StageName.ANSWER, f"{but or 'the documents are quoted'}; {error}")

@@ -62,6 +62,7 @@ about_option = click.option(
 @options.indexes
 @options.everywhere
 @options.profile
+@options.no_llm
 def serve(
     console: Console,
     opening: Opening,
@@ -122,6 +123,7 @@ def serve(
 @options.indexes
 @options.everywhere
 @options.profile
+@options.no_llm
 def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 

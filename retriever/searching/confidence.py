@@ -101,6 +101,8 @@ def assess(signals: Signals) -> Assessment:
         else:  # of other languages the reader knows a part: it says neither alone
             is_none = is_none and signals.reading < READS_NOTHING
             is_sure = is_sure and signals.reading >= READS_ABROAD
+    if signals.is_named:
+        is_none, is_sure = False, True
     if is_none:
         return Assessment("none", min(confidence, model.none_below))
     if is_sure:

@@ -159,7 +159,7 @@ def score_sections(
     scored = {}
     for item in rows.candidates:
         node = rows.nodes[item.node_id]
-        file = files.get(node.id.partition("#")[0]) if node.kind is NodeKind.SECTION else None
+        file = node if node.kind is NodeKind.FILE else files.get(node.id.partition("#")[0])
         properties = find_properties(file, matched[node.id]) if file else []
         scored[node.id] = score_node(node, asked, find_matched(item), properties)
     return scored

@@ -11,6 +11,7 @@ found: both answer the same questions, and the newer one may have fewer of their
 import re
 from collections.abc import Sequence
 from itertools import compress
+from pathlib import PurePosixPath
 
 from retriever.lexical.correction import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
@@ -33,8 +34,10 @@ _PART = re.compile(r"[^\W_]+")
 MOST_READ, MOST_HOLDING = 500, 60  # sections with its words that an identifier is looked for in, and are found
 
 
-def rank_names(view: View, question: str, half_typed: str, weight: float) -> Ranking | None:
-    """Rank the sections that the question names; None where it names none, or names are switched off.
+def rank_names(view: View, question: str, half_typed: str, weight: float) -> tuple[Ranking | None, bool]:
+    """Rank the sections that the question names, and say whether it is the name of one, and nothing besides.
+
+    The ranking is None where the question names none, or names are switched off.
 
     Args:
         view: the index.
@@ -43,9 +46,11 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> Ran
         weight: of the ranking; 0 switches it off.
     """
     if not weight:
-        return None
+        return None, False
     typed = half_typed or question  # without the words that it may be the beginning of
-    named = find_code(view, typed) or find_bearers(view, spell_name(typed), spell_term(_ASIDE.sub(" ", typed)))
+    named = find_file(view, typed) or find_code(view, typed)
+    named = named or find_bearers(view, spell_name(typed), spell_term(_ASIDE.sub(" ", typed)))
+    is_name = max(named.values(), default=0.0) > 0.5
     if not named and not spell_code(typed):  # `node --inspect-brk`, `how do I use fs.readFile?`
         for word in find_codes(typed):
             for node_id, share in find_code(view, word).items():
@@ -58,7 +63,7 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> Ran
     days = [node_id for day in find_days(typed) for node_id in find_matching(view, [mark_property(day)], MOST_ASKED)]
     named |= dict.fromkeys(days if len(days) <= MOST_NAMESAKES else (), 1.0)
     items = tuple(Ranked(node_id, share, share) for node_id, share in named.items())
-    return Ranking(Source.NAME, "share of the name", weight, items) if items else None
+    return (Ranking(Source.NAME, "share of the name", weight, items) if items else None), is_name
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:
@@ -102,6 +107,19 @@ def find_matching(view: View, terms: Sequence[str], limit: int) -> list[str]:
     found = [key for key, _ in view.lexical.search(terms, limit)]
     ids = list(dict.fromkeys(node_id for node_id, _ in reading.shown_nodes(view.connection, found).values()))
     return list(compress(ids, view.are_allowed(ids)))
+
+
+def find_file(view: View, typed: str) -> dict[str, float]:
+    """Return the first sections of the files at the end of whose path it is, `cli/add.md`, `cli/add` or `add.md`."""
+    path = typed.strip(_MARKUP).removeprefix("./")
+    if " " in path or not re.search(r"[./]", path):
+        return {}
+    ids = []
+    for node_id, _ in reading.nodes_named(view.connection, spell_name(PurePosixPath(path).stem), "", MOST_ASKED):
+        file = f"/{node_id.partition('#')[0]}"
+        if file.endswith(f"/{path}") or file.rpartition(".")[0].endswith(f"/{path}"):
+            ids.append(node_id)
+    return dict.fromkeys(compress(ids, view.are_allowed(ids)), 1.0)
 
 
 def find_code(view: View, word: str) -> dict[str, float]:

@@ -172,7 +172,9 @@ def score_node(node: Node, asked: Asked, matched: Span | None = None, properties
         properties: of its file, that the question names: they may answer as well.
     """
     own = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
-    return score_units((*properties, *own), asked)
+    # `id: workspaces` answers nothing: of front matter what the question names may, or all that there is.
+    texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
+    return score_units((*properties, *texts) or own, asked)
 
 
 def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | None = None) -> Passage:
@@ -201,8 +203,9 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     for unit in units[best + 1 :]:
         if unit.kind is UnitKind.CODE and len(unit.text) > SHORT_CODE:  # on one line, nobody can read it
             break
-        # A list has its items, and other properties say nothing of this one.
-        if unit.span.first > last and unit.kind is not UnitKind.FIELD and len(shown) <= MOST_FOLLOWING:
+        # A list has its items, and other properties say nothing of this one; a `summary` may be the first paragraph.
+        is_new = unit.kind is not UnitKind.FIELD and unit.text.rstrip(".") not in shown[0]
+        if unit.span.first > last and is_new and len(shown) <= MOST_FOLLOWING:
             shown.append(unit.text)
             last = unit.span.last
     return Passage(span, show_together(units, best, beside, asked), " ".join(shown))

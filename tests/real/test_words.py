@@ -67,6 +67,7 @@ VAULT = {
     "adr/3.md": "---\nstatus: superseded\nsuperseded_by: '[[queue in tables]]'\n---\n# Message queue\n\nRabbit.\n",
     "adr/7.md": "---\nstatus: accepted\n---\n# Queue in tables\n\nRows of PostgreSQL, no message queue.\n",
     "adr/9.md": "---\nstatus: draft\n---\n# Cache\n\nPages for an hour.\n",
+    "miete.md": "---\ntext: Wer zahlt die Miete.\n---\n# Haus\n\nWer zahlt die Miete.\n\nAm Ersten.\n",
     "adr/10.md": "---\nstatus: veraltet\n---\n# Schlüssel\n\nLiegen beim Pförtner.\n\n## Schrank\n\nGrau.\n",
     **{f"wiki/{n}.md": f"---\nstatus: published\n---\n# Seite {n}\n\nSeite {n} des Wikis.\n" for n in range(9)},
 }
@@ -103,6 +104,11 @@ def test_a_status_that_most_pages_have_is_not_shown(vault: Retriever) -> None:
 def test_a_property_that_is_asked_for_answers(vault: Retriever) -> None:
     first = vault.answer("Wann hat Anna Geburtstag?").sentences[0]
     assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "people/anna.md:2")
+
+
+def test_a_property_that_says_the_same_as_the_text_is_shown_once(vault: Retriever) -> None:
+    (hit,) = (hit for hit in vault.search("text der Miete").hits if hit.file == "miete.md")
+    assert hit.snippet == "text: Wer zahlt die Miete. Am Ersten."
 
 
 def test_a_property_of_a_second_folder_answers(tmp_path: Path) -> None:

@@ -156,6 +156,18 @@ def test_an_identifier_is_one_word_as_programs_have_them_and_no_part_of_a_longer
     assert holds_identifier("xHashtable, Hashtable.", "hashtable")
 
 
+@pytest.mark.parametrize("question", ["guide/setup.md", "guide/setup", "./guide/setup.md", "setup.md"])
+def test_a_file_is_found_by_the_end_of_its_path(tmp_path: Path, question: str) -> None:
+    pages = {
+        "guide/setup.md": "---\nid: setup\n---\nRun the installer.\n",
+        "setups.md": "# Setups\n\nBoth setup.md and guide/setup.md, of the setup in guide/setup.\n",
+    }
+    with open_retriever([write_pages(tmp_path / "docs", pages)], tmp_path / "index", settings=WORDS_ALONE) as retriever:
+        answer = retriever.search(question)
+    assert answer.verdict == "answered"
+    assert (answer.hits[0].file, answer.hits[0].sentence) == ("guide/setup.md", "Run the installer.")
+
+
 def test_a_page_is_named_sooner_than_a_section_of_another(tmp_path: Path) -> None:
     pages = {
         "plugins.md": "# Plugins\n\nWhat a plugin is.\n",
