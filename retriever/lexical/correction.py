@@ -13,7 +13,7 @@ from wordfreq; common/LICENSE has the terms of that data.
 
 import gzip
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from retriever.lexical.languages import count_function_words
 from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
-from retriever.lexical.tokens import remove_accents
+from retriever.lexical.tokens import remove_accents, stem_word
 from retriever.query import Correction
 
 SHORTEST_PREFIX = 3  # letters of a half-typed word
@@ -35,6 +35,12 @@ LIKELY = ((12, inf), (9, 1.0), (6, 0.7), (0, 0.0))
 # The same for a word that is only spelled as those of a language are: the first letter of a short one is right.
 LIKELY_AT_LEAST = 1.3
 
+# What a verb in two parts ends with, at the end of a clause: `Wie stelle ich eine Datei wieder her?`
+_PARTICLE = re.compile(
+    r"(?<=\s)(wieder her|wieder|zurück|zusammen|hinzu|durch|fest|frei|hoch|nach|ab|an|auf|aus|bei|ein|her|hin|los|mit"
+    r"|um|vor|weg|zu|samen|terug|voor|aan|toe|uit|af|in|op)(?=\s*(?:[?!.,;:]|$|(?:und|oder|en|of)\s))",
+    re.IGNORECASE,
+)
 _TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
 # The last part of an identifier.
 _LAST_PART = re.compile(r"(?<!\S)\S*(?:[^\w\s]|[\d_]|[a-z](?=[A-Z]))([A-Z]?[a-z]{2,}|[A-Z]{3,})$")
@@ -139,12 +145,15 @@ def correct(
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
     identifier = _LAST_PART.search(half_typed)
     longer = spellings.complete(identifier[1].lower(), is_whole=False)[:MOST_IDENTIFIED] if identifier else []
+    verbs = find_verbs(question, words, spellings) if reader.writes_compounds else {}
     corrections, corrected, alternatives = [], " ".join((question, *longer)), set(longer)
     is_typed = bool(half_typed)
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed, word in zip(reversed(words), reversed(lowered), strict=True):
         begin, end = typed.span()
         meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
+        if begin in verbs:
+            meant, stays = verbs[begin], True
         if meant:
             beside = [typed[0], *meant] if stays else meant
             corrected = corrected[:begin] + " ".join(beside) + corrected[end:]
@@ -153,6 +162,32 @@ def correct(
             if not stays and not meant[0].startswith(remove_accents(word)):  # then names are looked for as corrected
                 half_typed = ""
     return CorrectedQuestion(corrected, tuple(reversed(corrections)), half_typed, frozenset(alternatives))
+
+
+def find_verbs(question: str, words: Sequence[re.Match[str]], spellings: Spellings) -> dict[int, list[str]]:
+    """Return the verbs whose parts stand apart in a question as the documents write them in one: `wiederherstellen`.
+
+    Args:
+        question: in a language with such verbs.
+        words: of it.
+        spellings: of the documents.
+
+    Returns:
+        Where a verb's first part begins -> its infinitive and participle, as far as the documents hold them.
+    """
+    forms: dict[int, list[str]] = {}
+    for particle in _PARTICLE.finditer(question):
+        before = particle[1].lower().replace(" ", "")
+        for word in words:
+            # Other words with a capital are nouns in German: `welcher Teil kommt mit` asks nothing of `mitteilen`.
+            if word.end() < particle.start() and (word[0].islower() or not word.start()):
+                own = stem_word(remove_accents(word[0].lower()), "german")
+                stems = dict.fromkeys((own, own.removesuffix("t")))  # of `fügt` as well
+                endings = (form for stem in stems for form in (f"{stem}en", f"ge{stem}t", f"{stem}n"))
+                forms[word.start()] = [f"{before}{ending}" for ending in endings]
+    spellings.look_up(form for some in forms.values() for form in some)
+    found = {place: [form for form in some if spellings.holds(form)] for place, some in forms.items()}
+    return {place: some for place, some in found.items() if some}
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")

@@ -94,6 +94,22 @@ def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, questio
     assert correct(question, spellings, is_english_word).text == meant
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("Wie stelle ich die Datei wieder her?", ["wiederherstellen"]),
+        ("Füge ein Bild ein", ["einfugen", "eingefugt"]),
+        ("wann fügt man es ein, und wozu?", ["einfugen", "eingefugt"]),
+        ("Wo ist in diesen Tagen ein Teil mit?", []),  # no `Mittag`, no `mitteilen`
+        ("wie stelle ich den Ofen ein", []),  # the documents do not have it
+    ],
+)
+def test_a_verb_whose_parts_stand_apart_is_searched_for_in_one(tmp_path: Path, question: str, found: list[str]) -> None:
+    texts = {1: "Dateien wiederherstellen, einfügen, eingefügt", 2: "Mittag, mitteilen, Tagen, Teile, stelle"}
+    text = correct(question, opened(tmp_path / "all", texts), is_english_word, ("german",)).text
+    assert [word for word in dict.fromkeys(text.split()) if word not in question] == found
+
+
 @pytest.mark.parametrize("question", ["Rezept für Gratin?", "Rezept für Kartoffel?"])
 def test_parts_of_compounds_find_the_whole(tmp_path: Path, question: str) -> None:
     texts = {1: "Kartoffelgratin aus dem Ofen", 2: "Granit, Kartons"}
