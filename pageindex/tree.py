@@ -5,6 +5,7 @@ from __future__ import annotations  # nx.DiGraph takes a type argument for mypy 
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, folder_id
@@ -91,12 +92,13 @@ class DocumentTree:
     def pretty(self, node_id: str | None = None, depth: int | None = None, begin: str = "") -> str:
         """Return the tree as lines for people: title and `file:first-last`, of a folder how much is in it.
 
-        Where two folders of the tree hold a file or a folder of one path, their names stand before it; `begin` stands
-        before each. Control characters of documents are inert.
+        A file whose only heading has its title is one line with that. Where two folders of the tree hold a file or a
+        folder of one path, their names stand before it; `begin` stands before each. Control characters of documents are
+        inert.
         """
         named = (node for node in self.walk() if node.kind is not NodeKind.SECTION)
         names = Counter(name for node in named for name in {node.path, node.id.removesuffix("/")})
-        shown = list(self._descend(node_id, depth))
+        shown = list(self._descend(node_id, depth, joins=True))
         counts = self.count_folders() if any(node.kind is NodeKind.FOLDER for node, _, _ in shown) else {}
         lines = []
         for node, lead, is_last in shown:
@@ -135,18 +137,25 @@ class DocumentTree:
     def __contains__(self, node_id: object) -> bool:
         return node_id in self._graph
 
-    def _descend(self, node_id: str | None, depth: int | None) -> Iterator[tuple[Node, str | None, bool]]:
-        """Yield (node, what is drawn before its branch, None at a root, whether it is a last child), parents first."""
+    def _descend(
+        self, node_id: str | None, depth: int | None, *, joins: bool = False
+    ) -> Iterator[tuple[Node, str | None, bool]]:
+        """Yield (node, what is drawn before its branch, None at a root, whether it is a last child), parents first.
+
+        `joins` makes one node of a file and its only heading where both have one title.
+        """
         starts = self._roots if node_id is None else [node_id]
         pending: list[tuple[Node, str | None, bool, int]] = [(self.node(start), None, True, 0) for start in starts]
         pending.reverse()
         while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
             node, lead, is_last, level = pending.pop()
+            family = self.children(node.id)
+            if joins and node.kind is NodeKind.FILE and [child.title for child in family] == [node.title]:
+                node, family = replace(node, span=None), self.children(family[0].id)  # by its path all of it is read
             yield node, lead, is_last
             if depth is None or level < depth:
                 below = "" if lead is None else lead + ("    " if is_last else "│   ")
-                family = self.children(node.id)[::-1]
-                pending.extend((child, below, index == 0, level + 1) for index, child in enumerate(family))
+                pending.extend((child, below, index == 0, level + 1) for index, child in enumerate(family[::-1]))
 
     def _check(self, node_id: str) -> None:
         if node_id not in self._graph:

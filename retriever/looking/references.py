@@ -252,10 +252,12 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
             called |= {fold(name): document.node_id for name in names}
             called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(document.node_id).parents[:-1]}
     if not found:
-        near = get_close_matches(fold(wanted)[:MAX_NAME_CHARS], called, MAX_NEAR, NEAR)
-        raise UnknownReferenceError(
-            reference, list(dict.fromkeys(called[name] for name in near if called[name] != reference))
-        )
+        asked = fold(wanted)[:MAX_NAME_CHARS]
+        longer = re.compile(rf"(?<!\w){re.escape(asked)}(?!\w)")  # `Falke` of `Projekt Falke`
+        near = sorted(filter(longer.search, called), key=len) if asked else []
+        near += get_close_matches(asked, called, MAX_NEAR, NEAR)
+        ids = dict.fromkeys(called[name] for name in near if called[name] != reference)
+        raise UnknownReferenceError(reference, list(ids)[:MAX_NEAR])
     return found[0].key, only(reference, [section.node_id for section in found])
 
 

@@ -104,7 +104,7 @@ def test_paths_as_the_current_folder_sees_them(
     monkeypatch.chdir("/")
     assert retriever.read("only/here.md:1-3").folder == str(second)  # as a hit of the second folder is cited
     assert retriever.read("only/here.md#here").node_id == "annex:only/here.md#here"
-    assert retriever.tree("only/here.md") == "Here  only/here.md\n└── Here  only/here.md:1-3"
+    assert retriever.tree("only/here.md") == "Here  only/here.md"
 
 
 NO_LINES = ("0", "21", "0-3", "3-2", "5-21", "999999999", "1-999999999")
@@ -208,6 +208,7 @@ def test_a_question_names_what_it_holds_letter_by_letter(vault: Retriever, quest
         ("Rezpte/", "did you mean 'Rezepte/'?"),
         ("severence pakage", "did you mean 'handbook.md#working-here/severance-package'?"),
         ("apfelkuhen", "did you mean 'Rezepte/Apfelkuchen.md'?"),
+        ("severance#days", "did you mean 'handbook.md#working-here/severance-package'?"),
     ],
 )
 def test_what_is_nearly_a_name_is_asked_about(vault: Retriever, written: str, said: str) -> None:

@@ -137,7 +137,7 @@ def test_the_command_line_reads_back_what_it_prints(
         err = cli("read", hit["citation"], "--index", index).err
         assert place_of(read_json(cli, err.partition(" | ")[0].strip(), "--index", index)) == expected
     tree = cli("tree", "--index", index).out
-    places = re.findall(r"  (\S+\.md:\d+(?:-\d+)?)$", tree, re.MULTILINE)
+    places = re.findall(r"  (\S+\.md(?::\d+(?:-\d+)?)?)$", tree, re.MULTILINE)
     assert len({place_of(read_json(cli, reference, "--index", index)) for reference in places}) == len(places) == 27
 
 

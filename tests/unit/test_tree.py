@@ -31,13 +31,11 @@ def test_it_prints(tree: DocumentTree) -> None:
         "│   ├── deep  guide/deep/  1 file, 1 section\n"
         "│   │   └── more  guide/deep/more.md:1\n"
         "│   └── Install  guide/install.md\n"
-        "│       └── Install  guide/install.md:1-2\n"
-        "│           ├── Linux  guide/install.md:3-4\n"
-        "│           ├── macOS  guide/install.md:5-6\n"
-        "│           └── Windows  guide/install.md:7-9\n"
+        "│       ├── Linux  guide/install.md:3-4\n"
+        "│       ├── macOS  guide/install.md:5-6\n"
+        "│       └── Windows  guide/install.md:7-9\n"
         "└── Use  use.md\n"
-        "    └── Use  use.md:1-4\n"
-        "        └── Run  use.md:5-7"
+        "    └── Run  use.md:5-7"
     )
     assert tree.pretty("guide/", depth=1) == (
         "guide  guide/  2 files, 5 sections\n├── deep  guide/deep/  1 file, 1 section\n└── Install  guide/install.md"
