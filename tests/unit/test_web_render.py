@@ -290,6 +290,11 @@ def test_an_excerpt_that_begins_inside_a_block_is_shown_as_that_block(line: str,
     assert made.removeprefix('<div class="scroll" tabindex="0" role="group" aria-label="Table">').startswith(begins)
 
 
+def test_an_item_has_a_bullet_but_where_its_own_text_is_above_the_excerpt() -> None:
+    assert "<li>One\n<ul>" in shown("- One\n  - Two\n")
+    assert '<li class="empty">\n<ul>' in shown("- One\n  - Two\n", shown=(1, None))
+
+
 def test_an_excerpt_ends_with_a_whole_block() -> None:
     lines = PAGE.split("\n")
     first = lines.index("| 1900 | much |")

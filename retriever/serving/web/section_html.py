@@ -315,6 +315,8 @@ class _Renderer(RendererHTML):
         return "</table></div>\n"
 
     def list_item_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        if tokens[place + 1].type.endswith("_list_open"):  # its own text is above the excerpt
+            tokens[place].attrJoin("class", "empty")
         label = "done" if tokens[place].meta.get("checked") else "to do"
         return super().list_item_open(tokens, place, options, env).replace("<input", f'<input aria-label="{label}"')
 
