@@ -344,8 +344,8 @@ def export(run: Path, folder: Path, mix: Path | None) -> None:
         opset_version=17,
         dynamo=False,
     )
-    # By channel: one scale for a whole matrix loses much more.
-    quantize_dynamic(exact, folder / "model.onnx", per_channel=True, weight_type=QuantType.QInt8)
+    # By channel: one scale for a whole matrix loses much more. Unsigned: see scripts/export_model.py.
+    quantize_dynamic(exact, folder / "model.onnx", per_channel=True, weight_type=QuantType.QUInt8)
     reader.tokenizer.no_truncation()
     reader.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     print(f"{(folder / 'model.onnx').stat().st_size / 1e6:.1f} MB")
