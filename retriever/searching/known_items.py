@@ -25,7 +25,7 @@ MOST_NAMESAKES = 12  # more sections of one name than this, and the name says no
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
 MOST_BEGUN = 2_000  # names that share their first letters with what is half typed
 IN_QUESTION = 0.25  # the share of a name that a question has among its words
-# What a question asks of a term: `snapshot meaning`, `default of nodeLinker`.
+# What a question asks of what it names: `snapshot meaning`, `default of nodeLinker`.
 _ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
 _MARKUP = "`'\"() "  # what may stand about an identifier
 _FILE = re.compile(r"([^\s()\[\]|#/\\]+)\.mdx?\b")
@@ -48,9 +48,12 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     if not weight:
         return None, False
     typed = half_typed or question  # without the words that it may be the beginning of
+    subject = _ASIDE.sub(" ", typed)
     named = find_file(view, typed) or find_code(view, typed)
-    named = named or find_bearers(view, spell_name(typed), spell_term(_ASIDE.sub(" ", typed)))
+    named = named or find_bearers(view, spell_name(typed), spell_term(subject) if subject == typed else "")
     is_name = max(named.values(), default=0.0) > 0.5
+    if not named and subject != typed:  # whether what it asks of it is there, the name does not say
+        named = find_bearers(view, spell_name(subject), spell_term(subject))
     if not named and not spell_code(typed):  # `node --inspect-brk`, `how do I use fs.readFile?`
         for word in find_codes(typed):
             for node_id, share in find_code(view, word).items():
