@@ -61,11 +61,12 @@ TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand 
 # cross-encoder's logit within its bounds and late interaction.
 EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 1.0, 7.5
 # Below the first, no line of the first sections answers; below the second none does where the words speak against it
-# too. From the third on, one does where the words do not speak against it, from the fourth on alone.
-READS_NOTHING, READS_LITTLE, READS_WELL, READS_ANSWER = 2.6, 7.0, 5.5, 9.5
+# too. From the third on, one does where the words do not speak against it, from the fourth on if they hang together a
+# little, from the last on alone: `engineStrict default` hangs together in no text.
+READS_NOTHING, READS_LITTLE, READS_WELL, READS_ANSWER, READS_ALONE = 2.6, 7.0, 5.5, 9.5, 11.0
 # In other languages than English, beside the words: 6 of 80 near misses reach it, with 8.0 10 of 80.
 READS_ABROAD = 8.5
-COHERENT_READ = 1.0  # of `coherence`, beside a line that answers alone
+COHERENT_READ = 1.0  # of `coherence`, beside a line that answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,10 @@ def assess(signals: Signals) -> Assessment:
     if signals.reading is not None:
         if signals.in_english:
             is_none = signals.reading < (READS_LITTLE if is_none else READS_NOTHING)
-            is_sure = (is_sure and signals.reading >= READS_WELL) or (
-                signals.reading >= READS_ANSWER and coherence(signals) >= COHERENT_READ
+            is_sure = (
+                (is_sure and signals.reading >= READS_WELL)
+                or (coherence(signals) >= COHERENT_READ and signals.reading >= READS_ANSWER)
+                or signals.reading >= READS_ALONE
             )
         else:  # of other languages the reader knows a part: it says neither alone
             is_none = is_none and signals.reading < READS_NOTHING
