@@ -11,7 +11,6 @@ from itertools import islice
 from math import log
 from typing import TypeAlias
 
-from pageindex.markdown import fence_after
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, read_properties
 from retriever.display.phrases import RELATIONS, find_highlights
@@ -21,7 +20,7 @@ from retriever.lexical.properties import is_status, mark_property, tokenize_prop
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
-from retriever.searching.passage import BY_RANK, Asked, ScoredUnits, as_sentence, find_passage, score_node
+from retriever.searching.passage import BY_RANK, Asked, ScoredUnits, as_sentence, find_opening, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
@@ -236,11 +235,9 @@ def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
     place = passage.first - node.span.first
     if place <= begin or len("\n".join(lines[begin : passage.last - node.span.first + 1])) < max_chars:
         return cut(node.body, max_chars)
-    fence, opening = "", ""
-    for line in lines[begin:place]:
-        opening, fence = opening if fence else line, fence_after(fence, line)
-    # Without the line that opened it, code would be read as text.
-    return cut("\n".join([opening if fence else "…", *lines[place:]]), max_chars)
+    # Without what opens it, code would be read as text, and a row without the names of its columns.
+    opening = find_opening(lines[begin:], place - begin) or ["…"]
+    return cut("\n".join([*opening, *lines[place:]]), max_chars)
 
 
 def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

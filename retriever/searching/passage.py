@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pageindex.markdown import fence_after
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import CELL, Unit, UnitKind, split_units
 from retriever.lexical.tokens import tokenize
@@ -24,13 +25,16 @@ from retriever.text import cut
 from retriever.types import Reading
 
 MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
-MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines of the chunk that matched are read
+MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines around the one that has most of the question
 SHORT_LIST_CHARS = 250  # with what introduces it: it is shown whole
 MAX_LEAD_CHARS = 150  # of what an item is shown below
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 # Of units that are read: what the cross-encoder's logit and late interaction count, and what is left of what shared
 # words did. Shape counts as before: neither model knows much of it (docs/internals/passages.md).
 BY_LOGIT, BY_INTERACTION, BY_WORDS = 0.3, 12.0, 0.1
+# What words of the titles above units count of their rarity: all units there are about them. A question may have no
+# others, so they count.
+OF_TITLES = 0.25
 # Of units of several sections: what the logarithm of the section's score counts.
 BY_RANK = 2.0
 # Another unit beside the best one is cited with it where its score is nearer than this, and both have few lines: a
@@ -122,6 +126,13 @@ class Asked:
     languages: tuple[str, ...]
     """In which texts are read, beside English."""
 
+    def below(self, titles: Sequence[str]) -> "Asked":
+        """Return the question as units below some titles are chosen, whose words tell few of them apart."""
+        above = set(tokenize("\n".join(titles), self.languages))
+        return replace(
+            self, rarity={word: rarity * (OF_TITLES if word in above else 1) for word, rarity in self.rarity.items()}
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -163,7 +174,7 @@ class ScoredUnits:
 
 
 def score_node(node: Node, asked: Asked, matched: Span | None = None, properties: Sequence[Unit] = ()) -> ScoredUnits:
-    """Return the units of a section with their scores; of a very long one, those of the chunk that matched.
+    """Return the units of a section with their scores; of a very long one, those around what is asked.
 
     Args:
         node: the section.
@@ -171,10 +182,10 @@ def score_node(node: Node, asked: Asked, matched: Span | None = None, properties
         matched: the lines of the chunk that matched.
         properties: of its file, that the question names: they may answer as well.
     """
-    own = split_units(cut_node(node, matched) if matched and len(node.text) > MAX_READ_CHARS else node)
+    own = split_units(node if len(node.text) <= MAX_READ_CHARS else cut_long_node(node, asked, matched))
     # `id: workspaces` answers nothing: of front matter what the question names may, or all that there is.
     texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
-    return score_units((*properties, *texts) or own, asked)
+    return score_units((*properties, *texts) or own, asked.below((*node.breadcrumb, node.title)))
 
 
 def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | None = None) -> Passage:
@@ -197,7 +208,8 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         best += 1
     beside = find_beside(units, scores, best, asked)
     span = join([units[place].span for place in beside])
-    if all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
+    is_all_read = len(node.text) <= MAX_READ_CHARS
+    if is_all_read and all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else
     shown, last = [show_unit(units[best], asked)], units[best].span.last
     for unit in units[best + 1 :]:
@@ -211,11 +223,43 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     return Passage(span, show_together(units, best, beside, asked), " ".join(shown))
 
 
-def cut_node(node: Node, lines: Span) -> Node:
-    """Return a node with some lines of its text, as a section that has no front matter."""
+def cut_node(node: Node, lines: Span, opening: Sequence[str] = ()) -> Node:
+    """Return a node with some lines of its text, below others that open their block, as one without front matter."""
     assert node.span is not None
-    text = node.text.split("\n")[lines.first - node.span.first : lines.last - node.span.first + 1]
-    return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, lines, "\n".join(text))
+    own = node.text.split("\n")[lines.first - node.span.first : lines.last - node.span.first + 1]
+    span, text = Span(lines.first - len(opening), lines.last), "\n".join([*opening, *own])
+    return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, span, text)
+
+
+def cut_long_node(node: Node, asked: Asked, matched: Span | None) -> Node:
+    """Return a section with the lines around the one that has most of the question.
+
+    Where no line has a word of it, they are those around what matched.
+    """
+    assert node.span is not None
+    lines = node.text.split("\n")
+    words = [measure_words(line, asked) for line in lines]
+    best = max(range(len(lines)), key=lambda place: (words[place], -place))
+    if matched and not words[best]:
+        best = matched.first - node.span.first
+    middle = len("\n".join(lines[:best]))
+    first = node.text.count("\n", 0, max(0, middle - MAX_READ_CHARS // 2))
+    last = node.text.count("\n", 0, middle + MAX_READ_CHARS // 2)
+    read = Span(node.span.first + first, node.span.first + last)
+    return cut_node(node, read, find_opening(lines, first))
+
+
+def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
+    """Return what opens the block that a line goes on with: a fence of code, or the header of a table; or nothing."""
+    fence, opened = "", ""
+    for line in lines[:place]:
+        opened, fence = opened if fence else line, fence_after(fence, line)
+    if fence:
+        return [opened]
+    top = place
+    while top and lines[top].lstrip().startswith("|") and lines[top - 1].lstrip().startswith("|"):
+        top -= 1
+    return lines[top : min(top + 2, place)]
 
 
 def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:

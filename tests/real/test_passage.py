@@ -53,6 +53,19 @@ SETTINGS = "".join(
     f"# How many boats of kind {number} there are.\nboats_{number} = {number}\n\n" for number in range(90)
 )
 CONFIGURATION = f"## Configuration\n\nAll settings:\n\n```toml\n{SETTINGS}# The whistle.\nwhistle = true\n```\n"
+# More than is read of one section, with the row that is asked for far from the header.
+ROWS = "".join(f"| buoy.{number}.color | Of the buoy with number {number}. | red |\n" for number in range(900))
+TABLE = f"## Buoys\n\nEach has a color.\n\n| option | description | default |\n|---|---|---|\n{ROWS}"
+CRANES = """\
+## crane.height
+
+Raise the crane with `crane.height: 12`, for instance a crane.height of 20 for a tall ship.
+
+The crane.height of a neighbor is its own.
+
+- Default: none
+- Since: the third season
+"""
 WORDS_ALONE = {"encoder": {"kind": "none"}, **NEVER_REFRESH}
 
 
@@ -63,6 +76,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "docs" / "oven.md").write_text(OVEN, encoding="utf-8")
     (place / "docs" / "long.md").write_text(LONG, encoding="utf-8")
     (place / "docs" / "settings.md").write_text(CONFIGURATION, encoding="utf-8")
+    (place / "docs" / "buoys.md").write_text(TABLE, encoding="utf-8")
+    (place / "docs" / "cranes.md").write_text(CRANES, encoding="utf-8")
     index_folders([place / "docs"], place / "index", settings=WORDS_ALONE)
     return place
 
@@ -103,6 +118,18 @@ def test_a_text_that_is_cut_begins_with_the_passage(library: ServedIndex) -> Non
     hit = ask(library, "where does the walrus sleep")
     assert (str(hit.passage), str(hit.span)) == ("403", "1-403")
     assert (hit.text, hit.text_cut) == ("…\nA walrus sleeps.\n", True)
+
+
+def test_a_row_of_a_very_long_table_is_found_and_keeps_the_names_of_its_columns(library: ServedIndex) -> None:
+    hit = ask(library, "default of buoy.840.color")
+    assert hit.citation == f"buoys.md:{TABLE[: TABLE.index('buoy.840.')].count(chr(10)) + 1}"
+    assert hit.sentence == ("option: buoy.840.color · description: Of the buoy with number 840. · default: red")
+    assert hit.text.startswith("| option | description | default |\n|---|---|---|\n| buoy.840.color |")
+
+
+def test_words_of_the_title_speak_for_no_line(library: ServedIndex) -> None:
+    hit = ask(library, "default of crane.height")
+    assert (hit.citation, hit.sentence) == ("cranes.md:7", "Default: none")
 
 
 def test_a_setting_in_a_long_block_of_code_is_shown_as_code(library: ServedIndex, place: Path, cli: Cli) -> None:
