@@ -178,6 +178,19 @@ def fence_after(fence: str, line: str) -> str:
     return "" if mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
 
 
+def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
+    """Return what opens the block that a line goes on with: a fence of code, or the header of a table; or nothing."""
+    fence, opened = "", ""
+    for line in lines[:place]:
+        opened, fence = opened if fence else line, fence_after(fence, line)
+    if fence:
+        return [opened]
+    top = place
+    while top and lines[top].lstrip().startswith("|") and lines[top - 1].lstrip().startswith("|"):
+        top -= 1
+    return lines[top : min(top + 2, place)]
+
+
 def split_attributes(content: str) -> tuple[str, str | None]:
     """Return a heading's Markdown without a closing `{#id .class key=value}` or MDX's `{/*id*/}`, and the id in it."""
     start = content.rfind("{")

@@ -98,7 +98,8 @@ def read_questions(data: Sequence[Path], corpora: Collection[str] | None = None)
             is_marked(row, section, unit.span) and (unit.kind is UnitKind.LIST) == (row["kind"] == "list")
             for unit in units
         ]
-        yield Question(row["question"], row["kind"], section, units, ask(row["question"], rarities[corpus]), right)
+        asked = ask(row["question"], rarities[corpus]).below(section["crumb"])
+        yield Question(row["question"], row["kind"], section, units, asked, right)
 
 
 def as_matrix(example: Example, names: Sequence[str]) -> npt.NDArray[np.float64]:

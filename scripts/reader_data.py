@@ -156,7 +156,7 @@ def compare(rows: Sequence[Row], sections: dict[str, Row], documents: Path | Non
                     also = [found[place] for place, answers in known.items() if answers and place in found]
                     section = sections[row["section"]]
                     units = cut(section)
-                    scores = score_units(units, words).scores
+                    scores = score_units(units, words.below(section["crumb"])).scores
                     kind = "other" if row["kind"] == "none" and also else row["kind"]
                     candidates = mark(row, section, list(zip(units, scores, strict=True)))
                     if candidates:
@@ -190,7 +190,7 @@ def find_units(hits: Sequence[Hit], corpus: str, asked: Asked) -> dict[tuple[Any
     for hit in hits:
         section = {"id": f"{corpus}/{hit.node_id}", "crumb": [*hit.breadcrumb, hit.title], "text": hit.text}
         units = cut(section)
-        for place in score_units(units, asked).best(READ_OF_EACH):
+        for place in score_units(units, asked.below(section["crumb"])).best(READ_OF_EACH):
             span = units[place].span
             found[section["id"], span.first, span.last] = name(section, units[place])
     return found

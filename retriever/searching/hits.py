@@ -11,6 +11,7 @@ from itertools import islice
 from math import log
 from typing import TypeAlias
 
+from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, read_properties
 from retriever.display.phrases import RELATIONS, find_highlights
@@ -20,7 +21,7 @@ from retriever.lexical.properties import is_status, mark_property, tokenize_prop
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
-from retriever.searching.passage import BY_RANK, Asked, ScoredUnits, as_sentence, find_opening, find_passage, score_node
+from retriever.searching.passage import BY_RANK, Asked, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.searching.view import View
 from retriever.settings.schema import Profile

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pageindex.markdown import fence_after
+from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import CELL, Unit, UnitKind, split_units
 from retriever.lexical.tokens import tokenize
@@ -247,19 +247,6 @@ def cut_long_node(node: Node, asked: Asked, matched: Span | None) -> Node:
     last = node.text.count("\n", 0, middle + MAX_READ_CHARS // 2)
     read = Span(node.span.first + first, node.span.first + last)
     return cut_node(node, read, find_opening(lines, first))
-
-
-def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
-    """Return what opens the block that a line goes on with: a fence of code, or the header of a table; or nothing."""
-    fence, opened = "", ""
-    for line in lines[:place]:
-        opened, fence = opened if fence else line, fence_after(fence, line)
-    if fence:
-        return [opened]
-    top = place
-    while top and lines[top].lstrip().startswith("|") and lines[top - 1].lstrip().startswith("|"):
-        top -= 1
-    return lines[top : min(top + 2, place)]
 
 
 def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
