@@ -45,6 +45,7 @@ def test_no_template_switches_escaping_off_or_holds_a_script(path: Path) -> None
         ("Why?", ()),
         ("When to use this image?", ()),
         ("When to disable", ()),
+        ("How To - Recipes and more", ()),
         (f"What is {'very ' * 20}long?", ()),
     ],
 )

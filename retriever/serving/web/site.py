@@ -234,7 +234,7 @@ HEADINGS = (
 MAX_EXAMPLES = 6
 MAX_CHARS = 70
 
-_ASKS = re.compile(r"(how|what|why|when|where) (is|are|do|does|can|should|to|use) .+ .+", re.IGNORECASE)
+_ASKS = re.compile(r"(how|what|why|when|where) (is|are|do|does|can|should|to|use) \w.* .+", re.IGNORECASE)
 _POINTS = re.compile(
     r"\b(it|this|that|these|they|them|here|above|below)\b|^(what about|want|still|enter|ok|so|and|but)\b", re.IGNORECASE
 )
