@@ -45,6 +45,7 @@ def take_picture(
                 )
                 page.goto(found[1] + address)
                 page.locator("section.answer").wait_for()
+                page.reload()  # the models are loaded now
                 page.evaluate("document.activeElement.blur()")
                 page.screenshot(path=target)
                 page.close()
