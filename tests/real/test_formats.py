@@ -67,7 +67,6 @@ def test_its_sections_stand_in_the_tree(index: Path, cli: Cli) -> None:
     lines = cli("tree", "house.org", "--index", index).out.splitlines()
     assert [line.lstrip(" │├└─") for line in lines] == [
         "The house  house.org",
-        "The house  house.org:1-5",
         "Pay the rent  house.org:6-16",
         "Late payment  house.org:17-26",
         "The landlord  house.org:27-35",

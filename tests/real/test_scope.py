@@ -164,7 +164,7 @@ def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: st
 
 
 def test_a_hit_through_front_matter_shows_it(index: Path, cli: Cli) -> None:
-    first = cli("ask", "mise en place", "--index", index).out.partition("\n\n")[2].partition("\n\n")[0]
+    first = cli("ask", "mise en place", "--index", index).out.partition(" 1  ")[2].partition("\n\n")[0]
     hit = json.loads(cli("ask", "mise en place", "--index", index, "--json", "--full").out)["hits"][0]
     assert "also called Mise en place" in first
     assert {"key": "aliases", "value": "Mise en place"} in hit["matched_fields"]
