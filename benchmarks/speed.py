@@ -90,7 +90,8 @@ def main(folder: Path, questions: Path | None, program: Path | None, quick: bool
         else:
             originals = measure_indexing(scene)
             measure_commands(scene, asked[0], rounds=1 if quick else 9)
-            measure_pages(scene, asked[: 1 if quick else MOST_QUESTIONS])
+            for profile in ("balanced", "fast"):
+                measure_pages(scene, asked[: 1 if quick else MOST_QUESTIONS], profile)
             editions = 2 if quick else -(-SECTIONS // sections_of(folder))
             measure_searches(scene, originals, editions, asked[: 1 if quick else MOST_QUESTIONS])
     print(f"\nmeasured in {perf_counter() - begun:.0f} s on {os.cpu_count()} cores")
@@ -150,9 +151,9 @@ def measure_commands(scene: Scene, question: str, rounds: int) -> None:
     print_row("index again, one file changed", costs["changed"], "2 x a cold ask", costs["ask"].times(2))
 
 
-def measure_pages(scene: Scene, asked: Sequence[str]) -> None:
+def measure_pages(scene: Scene, asked: Sequence[str], profile: str) -> None:
     """Measure the first byte of a running server's pages: of each answer, and of the section that it finds first."""
-    serve = (*PROGRAM, "serve", "--web", "--port", "0", "--index", str(scene.index))
+    serve = (*PROGRAM, "serve", "--web", "--port", "0", "--index", str(scene.index), "--profile", profile)
     with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
@@ -178,7 +179,7 @@ def measure_pages(scene: Scene, asked: Sequence[str]) -> None:
         finally:
             server.terminate()
     for name, seconds in waits.items():
-        print_wall(f"first byte of a warm {name}", median(seconds), 0.1)
+        print_wall(f"first byte of a warm {name}, `{profile}`", median(seconds), 0.1)
 
 
 def compare_commands(scene: Scene, program: Path, question: str, rounds: int) -> None:
