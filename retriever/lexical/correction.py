@@ -151,9 +151,10 @@ def correct(
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed, word in zip(reversed(words), reversed(lowered), strict=True):
         begin, end = typed.span()
-        meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
         if begin in verbs:
             meant, stays = verbs[begin], True
+        else:
+            meant, stays = reader.find_meant(word, is_last=is_typed and end == len(question))
         if meant:
             beside = [typed[0], *meant] if stays else meant
             corrected = corrected[:begin] + " ".join(beside) + corrected[end:]

@@ -182,7 +182,7 @@ def score_node(node: Node, asked: Asked, matched: Span | None = None, properties
         matched: the lines of the chunk that matched.
         properties: of its file, that the question names: they may answer as well.
     """
-    own = split_units(node if len(node.text) <= MAX_READ_CHARS else cut_long_node(node, asked, matched))
+    own = split_units(cut_long_node(node, asked, matched) if is_long(node) else node)
     # `id: workspaces` answers nothing: of front matter what the question names may, or all that there is.
     texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
     return score_units((*properties, *texts) or own, asked.below((*node.breadcrumb, node.title)))
@@ -208,8 +208,7 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         best += 1
     beside = find_beside(units, scores, best, asked)
     span = join([units[place].span for place in beside])
-    is_all_read = len(node.text) <= MAX_READ_CHARS
-    if is_all_read and all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
+    if not is_long(node) and all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else
     shown, last = [show_unit(units[best], asked)], units[best].span.last
     for unit in units[best + 1 :]:
@@ -229,6 +228,11 @@ def cut_node(node: Node, lines: Span, opening: Sequence[str] = ()) -> Node:
     own = node.text.split("\n")[lines.first - node.span.first : lines.last - node.span.first + 1]
     span, text = Span(lines.first - len(opening), lines.last), "\n".join([*opening, *own])
     return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, span, text)
+
+
+def is_long(node: Node) -> bool:
+    """Return whether a section is too long for all of it to be read."""
+    return len(node.text) > MAX_READ_CHARS
 
 
 def cut_long_node(node: Node, asked: Asked, matched: Span | None) -> Node:
