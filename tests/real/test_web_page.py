@@ -370,7 +370,7 @@ def test_nothing_moves_after_the_first_paint(seen: Seen, name: str) -> None:
 
 
 class _SlowLine(BaseHTTPRequestHandler):
-    """Sends on what the server of this address answers; pages line by line, as if the browser could paint after each."""
+    """Sends on what the server of this address answers; pages line by line, so that the browser paints in between."""
 
     server_url = ""
 
