@@ -1,6 +1,7 @@
 """The JSON API and the headers of the web page, served by the program itself."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from starlette.testclient import TestClient
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from tests.program import Cli
-from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import index_pages, served
+from tests.real.scripted_server import Asked, ScriptedServer, rank_words
+from tests.real.served import index_pages, indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 
 QUESTION = "what pays for a letter?"
@@ -124,6 +125,46 @@ def test_no_language_model_is_asked_while_somebody_types(index: str | Path, olla
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
     assert ollama.requests == []
+
+
+def test_the_question_is_shown_before_the_search_has_ended(index: str | Path, ollama: ScriptedServer) -> None:
+    head_is_here = threading.Event()
+
+    def rank_late(asked: Asked) -> object:
+        assert head_is_here.wait(10)
+        return rank_words(asked)
+
+    ollama.rank = rank_late
+    settings = ("--rerank-kind", "endpoint", "--rerank-url", ollama.v1, "--rerank-seconds", "30", "--budget", "60s")
+    with served(index, "--web", *settings) as server:
+        server.wait_until_ready()
+        with httpx.stream("GET", server.url, params={"question": QUESTION}, timeout=30) as response:
+            pieces = response.iter_text()
+            head = next(pieces)
+            assert f'value="{QUESTION}"' in head
+            assert "<main" not in head
+            head_is_here.set()
+            rest = "".join(pieces)
+    assert len(ollama.of_kind("rank")) == 1
+    assert rest.startswith('<div id="page"')
+    assert ">Stamps</a>" in rest
+    assert "<form" not in rest, "the question is sent once"
+
+
+def test_what_fails_after_the_head_is_said_in_the_page(tmp_path: Path) -> None:
+    """A folder that the index has, whose only file is gone when the search looks at it."""
+    index = indexed(tmp_path, {"attic/box.md": "# Box\n\nA stamp.\n", "mail.md": "# Mail\n\nA letter.\n"})
+    with served(index, "--web") as server:
+        server.wait_until_ready()
+        (tmp_path / "docs" / "attic" / "box.md").unlink()
+        given = {"question": "a stamp in:attic"}
+        first, again = (httpx.get(server.url, params=given, timeout=30) for _ in range(2))
+    assert (first.status_code, again.status_code) == (200, 404), "then it is known before"
+    for page in (first.text, again.text):
+        assert page.count("<!doctype html>") == page.count("</html>") == 1
+        assert "<h1>Not found</h1>" in page
+        assert "there is no folder or file &#39;attic&#39;" in page
+        assert "Ask “a stamp” without filters" in page
 
 
 def test_sentences_come_while_the_model_writes(index: str | Path, ollama: ScriptedServer) -> None:

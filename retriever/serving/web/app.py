@@ -5,7 +5,7 @@ The API gives the objects that the command line prints with --json.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,6 +58,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+AT_ONCE = {"X-Accel-Buffering": "no"}  # of a page that is sent in pieces: proxies pass each on as it comes
 NO_SUCH_PAGE = "there is no such page; / asks a question"
 
 
@@ -68,21 +69,30 @@ def make_web_app(library: ServedIndex) -> Starlette:
     async def run(work: Callable[..., Result], *arguments: object) -> Result:
         return await to_thread.run_sync(work, *arguments, limiter=searches)
 
-    def route_page(path: str, make: Callable[[bytes], str]) -> Route:
-        async def answer(request: Request) -> Response:
-            return HTMLResponse(await run(make, request.scope["query_string"]))
-
-        return Route(path, answer)
-
     def route_json(path: str, model: type[Any], find: Callable[[Any], dict[str, Any]]) -> Route:
         async def answer(request: Request) -> Response:
             return AsciiJson(add_version(await run(find, read_query(request.scope["query_string"], model))))
 
         return Route(path, answer)
 
+    async def answer_question(request: Request) -> Response:
+        query = request.scope["query_string"]
+        top, search = await run(pages.ask, query)
+
+        async def send_pieces() -> AsyncIterator[str]:
+            yield top
+            yield await run(finish_page, pages, search, query)
+
+        return (
+            StreamingResponse(send_pieces(), media_type="text/html", headers=AT_ONCE) if search else HTMLResponse(top)
+        )
+
     async def answer_in_pieces(request: Request) -> Response:
         pieces = await run(pages.answer, request.scope["query_string"])
-        return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
+        return StreamingResponse(pieces, media_type="text/html", headers=AT_ONCE)
+
+    async def answer_reading(request: Request) -> Response:
+        return HTMLResponse(await run(pages.read, request.scope["query_string"]))
 
     async def answer_picture(request: Request) -> Response:
         content, media_type = await run(pages.picture, request.scope["query_string"])
@@ -97,8 +107,8 @@ def make_web_app(library: ServedIndex) -> Starlette:
         HTTPException: answer_failure,
     }
     routes = [
-        route_page("/", pages.ask),
-        route_page("/read", pages.read),
+        Route("/", answer_question),
+        Route("/read", answer_reading),
         Route("/answer", answer_in_pieces),
         *(route_json(*endpoint) for endpoint in list_endpoints(library)),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
@@ -116,23 +126,33 @@ class AsciiJson(JSONResponse):
 
 def describe_failure(pages: Pages, request: Request, error: Exception) -> Response:
     """Return what went wrong, as JSON below /api and as a page elsewhere."""
-    message, near = str(error), tuple[str, ...]()
-    headers: Mapping[str, str] | None = None
-    if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
-        status, headers = error.status_code, error.headers
-        message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
-    elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
-        status = 422
-    else:
-        status = 404 if isinstance(error, UsageError) else 503
+    message, status, near = explain_error(error)
+    headers = error.headers if isinstance(error, HTTPException) else None
     if request.url.path.startswith("/api/"):
-        return AsciiJson({"error": message}, status, headers)
+        return AsciiJson({"error": str(error) if near else message}, status, headers)
     query = request.scope["query_string"]
     if isinstance(error, NotReadyError):
         return HTMLResponse(pages.waiting(query), status)
-    if isinstance(error, UnknownReferenceError) and error.near:
-        message, near = f"{error.message}; did you mean:", error.near
     return HTMLResponse(pages.failure(message, status, near, query), status, headers)
+
+
+def finish_page(pages: Pages, search: Callable[[], str], query: bytes) -> str:
+    """Return the rest of a page whose beginning is sent; where the search fails, what went wrong."""
+    try:
+        return search()
+    except RetrieverError as error:
+        return pages.failure(*explain_error(error), query, is_begun=True)
+
+
+def explain_error(error: Exception) -> tuple[str, int, tuple[str, ...]]:
+    """Return what a page says of an error, its HTTP status, and the places that may have been meant."""
+    if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
+        return (NO_SUCH_PAGE if error.status_code == 404 else error.detail.lower()), error.status_code, ()
+    if isinstance(error, UnknownReferenceError) and error.near:
+        return f"{error.message}; did you mean:", 404, error.near
+    if isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
+        return str(error), 422, ()
+    return str(error), 404 if isinstance(error, UsageError) else 503, ()
 
 
 class _WithHeaders:

@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -21,14 +21,15 @@ from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
 from retriever.display import phrases
 from retriever.display.phrases import open_templates, sanitize_line
-from retriever.errors import UsageError, name_program
+from retriever.errors import ScopeError, UsageError, name_program
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
-from retriever.searching.scope import Choices, list_choices
+from retriever.searching.queries import read_question
+from retriever.searching.scope import Choices, list_choices, read_filters
 from retriever.searching.view import View
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
@@ -59,7 +60,7 @@ from retriever.serving.web.site import (
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import Store, reading
 from retriever.store.reading import StoredState, link_ids, link_sources
-from retriever.trace import milliseconds_since
+from retriever.trace import Recorder, milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
@@ -145,11 +146,14 @@ class Pages:
             self._examples = suggest_questions(view.connection.execute(HEADINGS, (MAX_READ,)).fetchall())
         return known[1]
 
-    def ask(self, query: bytes) -> str:
-        """Return the page without a question, or the answer to one: quoted, for that takes no time."""
+    def ask(self, query: bytes) -> tuple[str, Callable[[], str] | None]:
+        """Return the page without a question; of an answer its beginning, and the search that gives the rest.
+
+        That may raise RetrieverError as well, of what only a search meets; `failure` is then the rest.
+        """
         visit = read_query(query, AskVisit)
         if not visit.question.strip():
-            return self._home(visit)
+            return self._home(visit), None
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
         if visit.typing:
@@ -158,10 +162,22 @@ class Pages:
                 retriever = self._open(visit.profile, WHILE_TYPING)
             answer = retriever.search(visit.request)
             words = frozenset(answer.matched_words)
-            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=words))
+            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=words)), None
+        scope = read_question(visit.request, Recorder(), corrects=False).scope
+        try:
+            with retriever.view() as view:
+                self._read_outline(view)  # what the form offers
+                list(read_filters(view, scope))  # raises where a filter names nothing
+        except ScopeError:  # a file that came since may have it: the search looks before it raises that
+            return self._quote(retriever, visit, begun), None
+        top = self._render("top.html", visit, title=visit.question)
+        return top, partial(self._quote, retriever, visit, begun, is_begun=True)
+
+    def _quote(self, retriever: Retriever, visit: Visit, begun: float, *, is_begun: bool = False) -> str:
+        """Return the answer with lines of the documents, for that takes no time: all of its page, or what follows."""
         short = retriever.answer(visit.request, quoted=True)
         shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
-        return self._render("answer.html", visit, **shown)
+        return self._render("answer.html", visit, is_begun=is_begun, **shown)
 
     def answer(self, query: bytes) -> Iterator[str]:
         """Yield the answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
@@ -307,10 +323,10 @@ class Pages:
             folders = reading.folders(view.connection)
         return read_picture(folders, given.name, retriever.access)
 
-    def failure(self, message: str, status: int, near: Sequence[str], query: bytes) -> str:
-        """Make the page that says what went wrong, and what to do."""
-        visit = Visit.repeat(query)
-        return self._render("failure.html", visit, title="Error", message=message, status=status, near=near)
+    def failure(self, message: str, status: int, near: Sequence[str], query: bytes, *, is_begun: bool = False) -> str:
+        """Make the page that says what went wrong, and what to do; or what follows the beginning of another page."""
+        shown = {"message": message, "status": status, "near": near, "is_begun": is_begun}
+        return self._render("failure.html", Visit.repeat(query), title="Error", **shown)
 
     def waiting(self, query: bytes) -> str:
         """Make the page that shows how far the first indexing is; the page that was asked for replaces it by itself."""
@@ -320,7 +336,8 @@ class Pages:
         return self._templates.get_template(template).render(self._context(visit, **values))
 
     def _context(self, visit: Visit, **values: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
-        return {"visit": visit, "title": "", "tree": [], "choices": self._choices, **values}
+        given = {"title": "", "tree": [], "is_begun": False, **values}
+        return {"visit": visit, "choices": self._choices, **given}
 
 
 def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:
