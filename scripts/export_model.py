@@ -224,6 +224,7 @@ def write_folder(
     max_tokens: int,
     pooling: str = "mean",
     prefixes: Prefixes | None = None,
+    projection: "torch.nn.Module | None" = None,
 ) -> ModelCard:
     """Make `folder` with all that the encoder reads.
 
@@ -234,8 +235,9 @@ def write_folder(
         max_tokens: how many tokens of a text it reads, special ones included.
         pooling: one of POOLINGS.
         prefixes: what it wants before texts.
+        projection: makes token vectors of the transformer's.
     """
-    write_files(folder, transformer, tokenizer)
+    write_files(folder, transformer, tokenizer, projection)
     card = ModelCard(
         model_sha256=file_sha256(folder / MODEL_NAME),
         tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
@@ -249,7 +251,9 @@ def write_folder(
     return card
 
 
-def write_files(folder: Path, transformer: "torch.nn.Module", tokenizer: str) -> None:
+def write_files(
+    folder: Path, transformer: "torch.nn.Module", tokenizer: str, projection: "torch.nn.Module | None" = None
+) -> None:
     """Make `folder` with all but the card."""
     from tokenizers import Tokenizer
 
@@ -259,10 +263,10 @@ def write_files(folder: Path, transformer: "torch.nn.Module", tokenizer: str) ->
     whole.no_padding()
     whole.save(str(folder / TOKENIZER_NAME), pretty=False)
     transformer.config.to_json_file(folder / "config.json")
-    write_quantised(transformer, folder / MODEL_NAME)
+    write_quantised(transformer, folder / MODEL_NAME, projection)
 
 
-def write_quantised(transformer: "torch.nn.Module", path: Path) -> None:
+def write_quantised(transformer: "torch.nn.Module", path: Path, projection: "torch.nn.Module | None") -> None:
     """Write the transformer as ONNX, its weights as 8 bits for each channel: for the whole tensor they lose much more.
 
     Unsigned: without VNNI, a processor's sums of products with signed ones are cut off at 16 bits.
@@ -271,14 +275,15 @@ def write_quantised(transformer: "torch.nn.Module", path: Path) -> None:
 
     with TemporaryDirectory() as place:
         exported = Path(place) / "float32.onnx"
-        write_float32(transformer, exported)
+        write_float32(transformer, exported, projection)
         quantize_dynamic(exported, path, per_channel=True, weight_type=QuantType.QUInt8)
 
 
-def write_float32(transformer: "torch.nn.Module", path: Path) -> None:
+def write_float32(transformer: "torch.nn.Module", path: Path, projection: "torch.nn.Module | None") -> None:
     """Write the transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out.
 
-    Of a model that classifies, the output is `logits` (n, classes).
+    Of a model that classifies, the output is `logits` (n, classes). With a projection there is a second one,
+    `token_vectors` (n, t, p).
     """
     import torch
 
@@ -287,16 +292,19 @@ def write_float32(transformer: "torch.nn.Module", path: Path) -> None:
         names.append("token_type_ids")
     classifies = type(transformer).__name__.endswith("ForSequenceClassification")
     outputs = ["logits"] if classifies else ["last_hidden_state"]
+    if projection:
+        outputs.append("token_vectors")
 
     class Vectors(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
         def __init__(self) -> None:
             super().__init__()
             self.transformer = transformer  # as a part of it, its weights are parameters, not constants
+            self.projection = projection
 
-        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
             output = self.transformer(**dict(zip(names, inputs, strict=True)))
             vectors: torch.Tensor = output.logits if classifies else output.last_hidden_state
-            return vectors
+            return (vectors, self.projection(vectors)) if self.projection else vectors
 
     example = torch.tensor([[1, 2, 3, 4], [1, 2, 0, 0]])
     known = {"input_ids": example, "attention_mask": (example > 0).long(), "token_type_ids": torch.zeros_like(example)}

@@ -1,554 +1,461 @@
-r"""Train a small encoder for sections, and write it as the folder that the encoder kind `onnx` reads.
+"""Train the encoder: the vectors by which sections are found, and those of tokens by which their lines are chosen.
 
-    uv run --extra training scripts/train_encoder.py RUN --base MODEL --data DATA --minutes 170
+    uv run --extra training scripts/train_encoder.py train RUN --start MODEL --data DATA --minutes 2
+    uv run --extra training scripts/train_encoder.py export RUN FOLDER --documents DOCS
 
-MODEL is the folder of a sentence-transformers model of the BERT kind, with mean pooling, in float32. DATA is a folder
-that `scripts/training_data.py` made: `sections.jsonl.gz` and `chunks.jsonl.gz`; more than one may be named. The
-questions are `scripts/training/questions/*.jsonl`; those of sections that no DATA holds are passed over and counted.
+DATA is what `scripts/training_data.py` wrote. MODEL is the folder of an exported encoder, whose weights are read as
+exactly as 8 bits hold them, or of a model of the BERT kind in float32. RUN holds settings.json, curve.jsonl, and
+state.pt, from which the same command goes on after an interruption. A GPU is used where there is one.
 
-RUN holds all of the run: settings.json, curve.jsonl (a line for each report), state.pt (from which the same command
-goes on after an interruption), and the int8 models of each share of the tuned weights.
+A text's vector is the mean of its tokens. A projection of each token to 128 dimensions gives the token vectors. A step
+reads some questions, mostly of one corpus, the chunks that answer them, and some that were found wrongly. It learns:
 
-What is learned, in one step, from some sections of one corpus, each with all its questions:
-
-- the mean vector: each question is nearer to its section (the nearest of its chunks) than to the others of the step
-  and to sections that the model itself finds wrongly (InfoNCE: van den Oord, Li and Vinyals, "Representation learning
-  with contrastive predictive coding", 2018);
+- each question is nearer to its section (the nearest of its chunks, or the one that holds the lines that answer) than
+  to the others of the step (InfoNCE: van den Oord, Li and Vinyals, "Representation learning with contrastive
+  predictive coding", 2018);
+- the same by tokens, each with its nearest of the chunk (MaxSim: Khattab and Zaharia, "ColBERT", 2020);
 - what the model knew: the cosines between the chunks of a step stay near those of the model that it began as.
 
-That a section's questions share one reading of it makes a step cheap: about 75 tokens a question, where one question
-with a chunk and a hard negative of its own reads 250.
+A section that answers too is not an opponent: one with the same text, or that `scripts/training/rivals.jsonl.gz` names.
+The tables of embeddings stay as they are: a few thousand questions name few of their words.
 """
 
-import gzip
 import json
-import random
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import accumulate
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
-from shutil import rmtree
 from time import monotonic
+from typing import Any
 
 import click
 import numpy as np
+import numpy.typing as npt
 import torch  # noqa: TID253 - the script is of no use without it
-import yaml
 from torch import Tensor  # noqa: TID253
 from torch.nn import functional as F  # noqa: TID253
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.encoder import Tokens
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.types import FloatMatrix
-from scripts.export_model import Agreement, write_folder
+from scripts.export_model import Agreement, sample_of_chunks, write_folder
+from scripts.training_data import MAX_TOKENS, Flags, Integers, find_held_out, read_data
 
-QUESTIONS = Path(__file__).parent / "training" / "questions"
-CORPORA = Path(__file__).parent / "training" / "corpora.yaml"
-CHUNK_TOKENS = 160
-"""The most tokens read of a chunk: almost none is longer, and a step is as slow as its longest text."""
-OTHERS = 150
-"""How many sections without a question join those with one, in each corpus, to be found wrongly."""
-COMPARED = 600
-"""The chunks on which the int8 model is compared with its float32 one."""
-RANKS = slice(3, 43)
-"""Sections at these places of the model's own ranking are hard negatives: the first few often are an answer as well."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All that decides a run, beside the data."""
-
-    base: str
-    seed: int
-    steps: int
-    minutes: float
-    learning_rate: float
-    sections: int
-    """In a step."""
-    temperature: float
-    """Of the mean vectors' cosines."""
-    keep_weight: float
-    """Of the cosines that the base has between chunks."""
-    dropout: float
-    warm_up: float = 0.08
-    """This share of the run the learning rate rises."""
-    held_out: tuple[str, ...] = ()
-    """Corpora whose questions are not learned."""
-    limit: int = 0
-    """Sections are drawn until they have this many questions, and the others' are not learned; 0 learns all."""
+TOKEN_DIMENSION = 128
+DROPOUT, WORD_DROP = 0.1, 0.1  # the second: the share of a question's tokens that are left out
+PER_SECTION = 3  # at most so many questions of a section in a step
+HARD = 2  # chunks found wrongly, for each question
+RANKS = slice(3, 43)  # they are of sections at these places: the first few often are an answer as well
+MIXED = 0.1  # the share of steps with questions of all corpora
+COMPARED = 64  # so many questions of a step are compared by their tokens
+TEMPERATURE, TOKEN_TEMPERATURE = 0.05, 0.04
+TOKEN_WEIGHT, KEEP_WEIGHT = 0.25, 10.0
+WARM_UP = 0.08  # this share of the run the learning rate rises, then it falls
+AVERAGE = 0.998  # of the weights: what is kept of their mean at each step
+MINE_S, REPORT_S, SAVE_S = 90.0, 10.0, 300.0
+LEFT_OUT = -4.0  # in the place of a cosine
+SAMPLE = 600  # chunks on which the int8 model is compared with the float32 one
 
 
-@dataclass(slots=True)
-class Section:
-    """A section and what is asked for it."""
-
-    corpus: str
-    chunks: list[int] = field(default_factory=list)
-    """Places in `Data.texts`."""
-    questions: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """What there is to learn from."""
-
-    sections: list[Section]
-    """Those with questions first."""
-    texts: list[str]
-    """All chunks."""
-
-    def of_corpus(self) -> dict[str, list[int]]:
-        """Map each corpus to the places of its sections."""
-        found = defaultdict(list)
-        for place, section in enumerate(self.sections):
-            found[section.corpus].append(place)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Mined:
-    """What a model finds for a question of a section."""
-
-    chunk: int
-    """The chunk of the right section that is nearest, as a place in `Data.texts`."""
-    wrong: list[int]
-    """The nearest chunks of sections at `RANKS`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The texts of one step: the sections' chunks come first, the hard negatives after them."""
-
-    questions: list[str]
-    chunks: list[int]
-    owner: list[int]
-    """Of each chunk: which section of the step it is of; a hard negative is a section of its own."""
-    answer: list[int]
-    """Of each question: its section."""
-
-
-@click.command()
-@click.argument("run", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--base", required=True, type=click.Path(exists=True, file_okay=False))
-@click.option("--data", required=True, multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--questions", type=click.Path(exists=True, file_okay=False, path_type=Path), default=QUESTIONS)
-@click.option(
-    "--hold-out",
-    "held_out",
-    multiple=True,
-    default=lambda: [one["name"] for one in yaml.safe_load(CORPORA.read_text("utf-8")) if one.get("held_out")],
-    help="A corpus whose questions are not learned.  [those that corpora.yaml holds out]",
-)
-@click.option("--limit", default=0, show_default=True, help="Learn about so many questions; 0: all.")
-@click.option("--steps", default=1500, show_default=True)
-@click.option("--minutes", default=170.0, show_default=True, help="The run is shortened to fit.")
-@click.option("--seed", default=1, show_default=True)
-@click.option("--learning-rate", default=5e-5, show_default=True)
-@click.option("--sections", default=24, show_default=True, help="Sections in a step.")
-@click.option("--temperature", default=0.05, show_default=True)
-@click.option("--keep-weight", default=1.0, show_default=True)
-@click.option("--dropout", default=0.0, show_default=True, help="A quarter slower with it.")
-@click.option("--mine-again", default=2, show_default=True, help="So many times the hard negatives are found anew.")
-@click.option("--average", default=(0.6, 1.0), multiple=True, help="Shares of the tuned weights in what is exported.")
-@click.option("--threads", default=0, help="Of PyTorch; 0 lets it choose.")
-def main(
-    run: Path,
-    data: tuple[Path, ...],
-    questions: Path,
-    mine_again: int,
-    average: tuple[float, ...],
-    threads: int,
-    **chosen: object,
-) -> None:
-    """Train, or go on with, the RUN."""
-    settings = Settings(**chosen)  # type: ignore[arg-type] # click has checked each
-    if threads:
-        torch.set_num_threads(threads)
-    run.mkdir(parents=True, exist_ok=True)
-    keep_settings(run / "settings.json", settings)
-    learned = read_data(data, questions, settings)
-    trainer = Trainer(run, settings, learned, mine_again)
-    trainer.train()
-    for share in average:
-        export(trainer, share)
-
-
-def keep_settings(path: Path, settings: Settings) -> None:
-    """Write the settings of a new run; refuse to go on with a run that was begun with others."""
-    now = json.loads(json.dumps(asdict(settings)))
-    if path.exists() and (before := json.loads(path.read_text())) != now:
-        other = ", ".join(name for name in now if before.get(name) != now[name])
-        raise click.ClickException(
-            f"{path.parent} was begun with another {other}: name another folder, or the same settings"
-        )
-    path.write_text(json.dumps(now, indent=2) + "\n")
-
-
-def read_lines(path: Path) -> Iterator[dict[str, object]]:
-    """Yield the objects of a JSONL file, gzip or not.
-
-    Raises:
-        click.ClickException: a line is not a JSON object; it is named.
-    """
-    read = gzip.open if path.suffix == ".gz" else open
-    with read(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise click.ClickException(f"{path}:{number}: not JSON: {error}") from error
-            if not isinstance(row, dict):
-                raise click.ClickException(f"{path}:{number}: not an object")
-            yield row
-
-
-def read_questions(folder: Path) -> dict[str, list[str]]:
-    """Map each section to its questions, without the unanswerable ones.
-
-    Raises:
-        click.ClickException: a line lacks its section, style or question.
-    """
-    found = defaultdict(list)
-    for path in sorted(folder.glob("*.jsonl")):
-        for number, row in enumerate(read_lines(path), 1):
-            if missing := [
-                key for key in ("section", "style", "question") if not isinstance(row.get(key), str) or not row[key]
-            ]:
-                raise click.ClickException(f"{path}:{number}: no {' and no '.join(missing)}")
-            if row["style"] != "unanswerable":
-                found[str(row["section"])].append(str(row["question"]))
-    return found
-
-
-def read_data(folders: Sequence[Path], questions: Path, settings: Settings) -> Data:
-    """Read the sections with questions, and beside them others of their corpora."""
-    asked = read_questions(questions)
-    wanted = {name: text for name, text in asked.items() if name.split("/", 1)[0] not in settings.held_out}
-    chunks = defaultdict(list)
-    for folder in folders:
-        for row in read_lines(folder / "chunks.jsonl.gz"):
-            chunks[str(row["sid"])].append(str(row["text"]))
-    found = [name for name in wanted if name in chunks]
-    if settings.limit:
-        random.Random(settings.seed).shuffle(found)
-        counts = accumulate(len(wanted[name]) for name in found)
-        found = [name for name, count in zip(found, counts, strict=True) if count <= settings.limit]
-    print(
-        f"{sum(len(wanted[name]) for name in found)} questions of {len(found)} sections; "
-        f"{len(wanted) - len(found)} sections are in no data",
-        flush=True,
-    )
-    others = defaultdict(list)
-    corpora = {name.split("/", 1)[0] for name in found}
-    for name in chunks:
-        if (corpus := name.split("/", 1)[0]) in corpora and name not in asked:
-            others[corpus].append(name)
-    chosen = random.Random(settings.seed)
-    extra = [
-        name for corpus in sorted(others) for name in chosen.sample(others[corpus], min(OTHERS, len(others[corpus])))
-    ]
-    sections: list[Section] = []
-    texts: list[str] = []
-    for name in (*found, *extra):
-        section = Section(name.split("/", 1)[0], questions=wanted.get(name, []) if name in wanted else [])
-        for text in chunks[name]:
-            section.chunks.append(len(texts))
-            texts.append(text)
-        sections.append(section)
-    return Data(sections, texts)
+@click.group()
+def main() -> None:
+    """Train an encoder, and export it."""
 
 
 class Model(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
-    """The transformer, and the mean of its tokens."""
+    """A transformer of the BERT kind, the mean of its tokens, and a projection of each."""
 
-    def __init__(self, base: str, dropout: float) -> None:
+    def __init__(self, start: Path, device: torch.device) -> None:
         super().__init__()
-        self.transformer = AutoModel.from_pretrained(
-            base,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=dropout,
-            local_files_only=True,
-            add_pooling_layer=False,
-            attn_implementation="eager",  # a third faster than PyTorch's own on a CPU, in bf16
-        )
+        dropouts = {"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT}
+        config = AutoConfig.from_pretrained(start, local_files_only=True, **dropouts)
+        # PyTorch's own attention saves most of a GPU's memory. The exporter, and a CPU, do better without it.
+        kind = "sdpa" if device.type == "cuda" else "eager"
+        options = {"add_pooling_layer": False, "attn_implementation": kind}
+        self.projection = torch.nn.Linear(config.hidden_size, TOKEN_DIMENSION, bias=False)
+        torch.nn.init.orthogonal_(self.projection.weight)
+        if (start / "model.onnx").is_file():
+            self.transformer = AutoModel.from_config(config, **options)
+            load_exported(self, start / "model.onnx")
+        else:
+            self.transformer = AutoModel.from_pretrained(start, config=config, local_files_only=True, **options)
+        for name, weights in self.transformer.embeddings.named_parameters():
+            weights.requires_grad_("LayerNorm" in name)
+        self.to(device)
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Map token numbers (n, t), and which of them are of the text, to unit mean vectors (n, d)."""
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Map token numbers and a mask, each (n, t), to unit vectors of texts (n, d) and of tokens (n, t, 128)."""
         hidden = self.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
-        weights = mask.unsqueeze(-1).to(hidden.dtype)
-        mean = (hidden * weights).sum(1) / weights.sum(1)
-        return F.normalize(mean.float(), dim=-1)
+        weights = mask.unsqueeze(-1).float()
+        means = (hidden.float() * weights).sum(1) / weights.sum(1)
+        return F.normalize(means, dim=-1), F.normalize(self.projection(hidden).float(), dim=-1)
+
+
+def load_exported(model: Model, path: Path) -> None:
+    """Fill a model with the weights of an exported one; one without a projection leaves it as it is.
+
+    Raises:
+        click.ClickException: other weights are missing.
+    """
+    import onnx
+
+    graph = onnx.load(path).graph
+    stored = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    # A matrix has lost its name, but the product that uses it is named after the part of the model.
+    uses = {node.input[1]: node.name for node in graph.node if node.op_type == "MatMulInteger"}
+    weights = {name: torch.from_numpy(values.copy()) for name, values in stored.items() if values.dtype == np.float32}
+    for quantised, values in stored.items():
+        if quantised.endswith("_quantized"):
+            name = quantised.removesuffix("_quantized")
+            exact = (values.astype(np.int32) - stored[f"{name}_zero_point"]) * stored[f"{name}_scale"]
+            if use := uses.get(quantised):
+                name, exact = use.strip("/").removesuffix("/MatMul_quant").replace("/", ".") + ".weight", exact.T
+            weights[name] = torch.from_numpy(np.ascontiguousarray(exact, np.float32))
+    wanted = model.state_dict()
+    if missing := wanted.keys() - weights.keys() - {"projection.weight"}:
+        raise click.ClickException(f"{path} has no {min(missing)}: it was not made by scripts/train_encoder.py")
+    model.load_state_dict({name: weights.get(name, values) for name, values in wanted.items()})
+
+
+def mix_weights(start: Path, learned: dict[str, Tensor], share: float, device: torch.device) -> Model:
+    """Return a model with this share of the learned weights, else the start's (Wortsman et al., WiSE-FT, CVPR 2022)."""
+    model = Model(start, device)
+    model.eval()
+    before = model.state_dict()
+    model.load_state_dict({name: before[name].lerp(values.to(device), share) for name, values in learned.items()})
+    return model
+
+
+@main.command()
+@click.argument("run", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--start", required=True, type=click.Path(exists=True, file_okay=False))
+@click.option("--data", required=True, type=click.Path(exists=True, file_okay=False))
+@click.option("--hold-out", multiple=True, default=find_held_out, help="A corpus that measures.  [see corpora.yaml]")
+@click.option("--minutes", default=2.0, show_default=True, help="Of training, without reading DATA.")
+@click.option("--steps", default=1_000_000, show_default=True, help="It ends after so many, if they come first.")
+@click.option("--batch", default=256, show_default=True, help="Questions in a step.")
+@click.option("--learning-rate", default=5e-5, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def train(run: Path, **settings: Any) -> None:  # noqa: ANN401 - click has checked each
+    """Train, or go on with, the RUN; then measure the start, the mean of both, and what was learned."""
+    run.mkdir(parents=True, exist_ok=True)
+    written = run / "settings.json"
+    settings["hold_out"] = list(settings["hold_out"])
+    if written.exists() and (before := json.loads(written.read_text())) != settings:
+        other = ", ".join(name for name in settings if before.get(name) != settings[name])
+        raise click.ClickException(f"{run} was begun with another {other}: name another folder, or the same settings")
+    written.write_text(json.dumps(settings, indent=2) + "\n")
+    trainer = Trainer(run, settings)
+    trainer.train()
+    start, learned = Path(settings["start"]), trainer.average.state_dict()
+    for share in (0.0, 0.5, 1.0):
+        trainer.measure(mix_weights(start, learned, share, trainer.device), f"share {share:g}")
 
 
 class Trainer:
-    """A run: it can be stopped at any time and goes on from its last state."""
+    """A run, which goes on from its last state."""
 
-    def __init__(self, run: Path, settings: Settings, data: Data, mine_again: int) -> None:
-        self.run, self.settings, self.data = run, settings, data
+    def __init__(self, run: Path, settings: dict[str, Any]) -> None:
+        self.run, self.settings = run, settings
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        torch.manual_seed(settings.seed)
-        self.model = Model(settings.base, settings.dropout).to(self.device)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), weight_decay=0.01)
-        self.tokens = Tokens.in_file(Path(settings.base) / "tokenizer.json")
-        self.random = random.Random(settings.seed)
-        self.step, self.seconds, self.mined_times = 0, 0.0, 0
-        self.mine_at = [index / (mine_again + 1) for index in range(mine_again + 1)]
-        self.mined: list[list[Mined]] = []
-        self.base_vectors: FloatMatrix = np.empty((0, 0), np.float32)
-        self.queue: dict[str, list[int]] = {}
-        self.resume()
-
-    # Being stopped, and going on.
-
-    def resume(self) -> None:
-        """Resume from the last state, if there is one."""
-        path = self.run / "state.pt"
-        if path.exists():
-            state = torch.load(path, map_location=self.device, weights_only=False)
-            self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.random.setstate(state["random"])
-            torch.set_rng_state(state["torch_random"])
-            for name in ("step", "seconds", "mined_times", "mined", "base_vectors", "queue"):
-                setattr(self, name, state[name])
-            print(f"going on after step {self.step}, {self.seconds / 60:.0f} minutes", flush=True)
+        start = Path(settings["start"])
+        self.data = read_data(Path(settings["data"]), Tokens.in_file(start / "tokenizer.json"))
+        self.held_out = [name for name in self.data.corpora if name in settings["hold_out"]]
+        self.learned = [name for name in self.data.corpora if name not in self.held_out]
+        if not self.learned:
+            raise click.ClickException(f"{settings['data']} has no questions on a corpus that is not held out")
+        counts = (sum(len(self.data.corpora[name][1]) for name in names) for names in (self.learned, self.held_out))
+        print("{} questions to learn, {} to measure".format(*counts), flush=True)
+        self.questions_of: dict[int, list[int]] = defaultdict(list)
+        for name in self.learned:
+            for question in self.data.corpora[name][1]:
+                self.questions_of[int(self.data.answer[question])].append(int(question))
+        torch.manual_seed(settings["seed"])
+        self.model = Model(start, self.device)
+        self.average = deepcopy(self.model).requires_grad_(False)
+        self.weights = [values for values in self.model.parameters() if values.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": [values for values in self.weights if values.ndim > 1], "weight_decay": 0.01},
+            {"params": [values for values in self.weights if values.ndim == 1], "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups)
+        self.step, self.seconds = 0, 0.0
+        self.queue: dict[str, Integers] = {}
+        self.right = self.data.answer_chunk.copy()  # the chunk that answers each question, where known or once mined
+        self.wrong: dict[int, list[int]] = {}  # chunks of sections that are found wrongly
+        self.vectors_before = torch.zeros(len(self.data.chunks), self.model.transformer.config.hidden_size)
+        self.vectors_before = self.vectors_before.to(self.device)
+        for name in self.learned:
+            chunks = self.data.corpora[name][0]
+            self.vectors_before[torch.from_numpy(chunks)] = self.embed_all(self.model, self.data.chunks, chunks)
+        if (run / "state.pt").exists():
+            state = torch.load(run / "state.pt", map_location=self.device)
+            for part in ("model", "average", "optimizer"):
+                getattr(self, part).load_state_dict(state[part])
+            self.step, self.seconds = state["step"], state["seconds"]
+            print(f"going on after step {self.step}", flush=True)
 
     def save(self) -> None:
-        """Write the state beside the old one, then put it in its place."""
-        names = ("step", "seconds", "mined_times", "mined", "base_vectors", "queue")
-        state = {name: getattr(self, name) for name in names}
-        state |= {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        state |= {"random": self.random.getstate(), "torch_random": torch.get_rng_state()}
-        torch.save(state, self.run / "state.new")
-        (self.run / "state.new").replace(self.run / "state.pt")
+        """Write the run's state; an interruption leaves the one before."""
+        state = {part: getattr(self, part).state_dict() for part in ("model", "average", "optimizer")}
+        torch.save(state | {"step": self.step, "seconds": self.seconds}, self.run / "state.tmp")
+        (self.run / "state.tmp").rename(self.run / "state.pt")
 
-    # The loop.
-
-    @property
-    def progress(self) -> float:
-        """The share of the run that is done."""
-        return max(self.step / self.settings.steps, self.seconds / 60 / self.settings.minutes)
+    def report(self, row: dict[str, Any]) -> None:
+        """Write a line to the terminal and to curve.jsonl."""
+        line = json.dumps({"step": self.step, "seconds": round(self.seconds)} | row)
+        with (self.run / "curve.jsonl").open("a") as curve:
+            curve.write(line + "\n")
+        print(line, flush=True)
 
     def train(self) -> None:
-        """Do all steps that are left."""
-        self.model.train()
-        tokens = 0
-        sums: dict[str, float] = defaultdict(float)
-        reported = saved = begun = monotonic()
-        while self.progress < 1:
-            if self.mined_times < len(self.mine_at) and self.progress >= self.mine_at[self.mined_times]:
+        """Do all steps that are left, and save the state."""
+        limit, warm = self.settings["minutes"] * 60, WARM_UP
+        losses: dict[str, list[Tensor]] = defaultdict(list)
+        began = monotonic() - self.seconds
+        mine_at, reported, saved = self.seconds, self.seconds, self.seconds
+        while self.seconds < limit and self.step < self.settings["steps"]:
+            if not self.wrong or (self.seconds >= mine_at and limit - self.seconds > MINE_S / 3):
                 self.mine()
-            step = self.next_step()
-            losses, count = self.learn(step)
+                # Where mining takes long, as on a CPU, it is done less often.
+                mine_at = monotonic() - began + max(MINE_S, 4 * (monotonic() - began - self.seconds))
+            share = max(self.seconds / limit, self.step / self.settings["steps"])
+            factor = share / warm if share < warm else (1 - share) / (1 - warm)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.settings["learning_rate"] * max(factor, 0.01)
+            for name, loss in self.learn().items():
+                losses[name].append(loss.detach())
             self.step += 1
-            tokens += count
-            for name, value in losses.items():
-                sums[name] += value
-            now = monotonic()
-            self.seconds += now - begun
-            begun = now
-            if self.step % 20 == 0:
-                self.report({name: value / 20 for name, value in sums.items()}, tokens / (now - reported))
-                reported, tokens, sums = now, 0, defaultdict(float)
-            if now - saved > 300:
+            kept = min(AVERAGE, (1 + self.step) / (10 + self.step))
+            for mean, values in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                mean.lerp_(values.detach(), 1 - kept)
+            self.seconds = monotonic() - began
+            if self.seconds - reported > REPORT_S:
+                reported = self.seconds
+                self.report({name: round(float(torch.stack(found).mean()), 4) for name, found in losses.items()})
+                losses.clear()
+            if self.seconds - saved > SAVE_S:
+                saved = self.seconds
                 self.save()
-                saved = now
         self.save()
 
-    def report(self, losses: dict[str, float], speed: float) -> None:
-        """Write a line to the terminal and to curve.jsonl."""
-        row = {"step": self.step, "minutes": round(self.seconds / 60, 2), "tokens_per_second": round(speed)}
-        row |= {name: round(value, 4) for name, value in losses.items()}
-        with (self.run / "curve.jsonl").open("a") as curve:
-            curve.write(json.dumps(row) + "\n")
-        print(json.dumps(row), flush=True)
+    # A step.
 
-    def learn(self, step: Step) -> tuple[dict[str, float], int]:
-        """Change the weights once; return the losses, and how many tokens were read."""
-        share = self.progress
-        warm = self.settings.warm_up
-        factor = share / warm if share < warm else (1 - share) / (1 - warm)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * max(factor, 0.01)
-        bf16 = self.device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16):
-            questions = self.encode(step.questions)
-            chunks = self.encode([self.data.texts[chunk] for chunk in step.chunks])
-        losses = self.losses(step, questions, chunks)
-        total = losses["mean"] + self.settings.keep_weight * losses["keep"]
+    def learn(self) -> dict[str, Tensor]:
+        """Change the weights once, and return the losses."""
+        chance = np.random.default_rng([self.settings["seed"], self.step])
+        self.model.train()
+        losses = self.compute_losses(self.draw_questions(chance), chance)
+        total = losses["mean"] + TOKEN_WEIGHT * losses["tokens"] + KEEP_WEIGHT * losses["keep"]
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
         self.optimizer.step()
-        return {name: float(value.detach()) for name, value in losses.items()}, questions.count + chunks.count
+        return losses
 
-    def losses(self, step: Step, questions: "Encoded", chunks: "Encoded") -> dict[str, Tensor]:
-        """Return the loss of the mean vectors, and that of what has to stay."""
-        settings = self.settings
-        answer = torch.tensor(step.answer, device=self.device)
-        owner = torch.tensor(step.owner, device=self.device)
-        cosines = questions.means @ chunks.means.T
-        mean = F.cross_entropy(best_of(cosines, owner) / settings.temperature, answer)
-        before = torch.from_numpy(self.base_vectors[step.chunks]).to(self.device)
-        keep = F.mse_loss(chunks.means @ chunks.means.T, before @ before.T) * 10
-        return {"mean": mean, "keep": keep}
+    def draw_questions(self, chance: np.random.Generator) -> Integers:
+        """Return the questions of a step: of sections of one corpus, each in its turn, at times of all."""
+        is_mixed = chance.random() < MIXED
+        if is_mixed:
+            name, sections = "", chance.permutation(list(self.questions_of))
+        else:
+            if not self.queue:
+                for corpus in self.learned:
+                    asked = self.data.answer[self.data.corpora[corpus][1]]
+                    self.queue[corpus] = chance.permutation(np.unique(asked))
+            sizes = np.array([len(rest) for rest in self.queue.values()])
+            name = str(chance.choice(list(self.queue), p=sizes / sizes.sum()))
+            sections = self.queue.pop(name)
+        drawn: list[int] = []
+        used = 0
+        while used < len(sections) and len(drawn) < self.settings["batch"]:
+            own = self.questions_of[int(sections[used])]
+            drawn += chance.choice(own, min(PER_SECTION, len(own)), replace=False).tolist()
+            used += 1
+        if not is_mixed and len(sections) - used > used // 3:  # a step with few questions teaches little
+            self.queue[name] = sections[used:]
+        return chance.permutation(drawn)  # the first are compared by their tokens
 
-    def encode(self, texts: Sequence[str]) -> "Encoded":
-        """Encode the texts by length, some at a time, so that little is padding."""
-        ids = [row[: CHUNK_TOKENS - 1] + row[-1:] if len(row) > CHUNK_TOKENS else row for row in self.tokens.ids(texts)]
-        order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
-        means = []
-        for begin in range(0, len(order), 16):
-            places = order[begin : begin + 16]
-            width = len(ids[places[-1]])
-            padded = torch.tensor(
-                [ids[place] + [0] * (width - len(ids[place])) for place in places], device=self.device
-            )
-            mask = torch.tensor(
-                [[1] * len(ids[place]) + [0] * (width - len(ids[place])) for place in places], device=self.device
-            )
-            means.append(self.model(padded, mask))
-        back = torch.tensor(np.argsort(order), device=self.device)
-        return Encoded(torch.cat(means)[back], sum(map(len, ids)))
+    def compute_losses(self, questions: Integers, chance: np.random.Generator) -> dict[str, Tensor]:
+        """Return the losses of mean vectors, of token vectors, and of what has to stay."""
+        data, right = self.data, self.right[questions]
+        wrong = [self.wrong[int(question)] for question in questions]
+        hard = [chance.choice(found, min(HARD, len(found)), replace=False) for found in wrong if found]
+        by_tokens = np.unique(right[:COMPARED])
+        others = np.setdiff1d(np.concatenate([right, *hard]), by_tokens)
+        chunks = np.concatenate([by_tokens, others])
+        asked, asked_tokens, asked_mask = self.read(self.model, [data.questions[one] for one in questions], chance)
+        read, tokens, mask = self.read(self.model, [data.chunks[one] for one in by_tokens])
+        if len(others):
+            read = torch.cat([read, self.embed(self.model, data.chunks, others, 65_000)])
+        owner, answer = data.section_of[chunks], data.answer[questions]
+        # Left out: other sections that answer, and of the right one all but the chunk that is known to answer.
+        is_own = owner[None] == answer[:, None]
+        is_known = (data.answer_chunk[questions] >= 0)[:, None]
+        left_out = data.find_answers(questions, owner) & ~is_own
+        left_out |= is_own & is_known & (chunks[None] != right[:, None])
+        near = max_similarities(asked_tokens[:COMPARED], asked_mask[:COMPARED], tokens, mask)
+        count = len(by_tokens)
+        before = self.vectors_before[torch.from_numpy(chunks)]
+        return {
+            "mean": contrast(asked @ read.T, TEMPERATURE, left_out, owner, answer),
+            "tokens": contrast(near, TOKEN_TEMPERATURE, left_out[:COMPARED, :count], owner[:count], answer[:COMPARED]),
+            "keep": F.mse_loss(read @ read.T, before @ before.T),
+        }
 
-    # What a step is made of.
+    # Reading texts.
 
-    def next_step(self) -> Step:
-        """Return sections of one corpus with all their questions, and as many that the model finds wrongly."""
-        count = self.settings.sections
-        if not any(len(rest) >= count // 2 for rest in self.queue.values()):
-            self.queue = {}
-            for corpus, places in sorted(self.data.of_corpus().items()):
-                asked = [place for place in places if self.data.sections[place].questions]
-                self.random.shuffle(asked)
-                self.queue[corpus] = asked
-        corpora = [corpus for corpus, rest in self.queue.items() if len(rest) >= count // 2] or [
-            corpus for corpus, rest in self.queue.items() if rest
-        ]
-        corpus = self.random.choices(corpora, [len(self.queue[corpus]) for corpus in corpora])[0]
-        chosen, self.queue[corpus] = self.queue[corpus][:count], self.queue[corpus][count:]
-        questions, chunks, owner, answer = [], [], [], []
-        taken = set()
-        for number, place in enumerate(chosen):
-            section, found = self.data.sections[place], self.mined[place]
-            for chunk in sorted({one.chunk for one in found}):
-                chunks.append(chunk)
-                owner.append(number)
-                taken.add(chunk)
-            questions += section.questions
-            answer += [number] * len(section.questions)
-        of_chosen = {chunk for place in chosen for chunk in self.data.sections[place].chunks}
-        for place in chosen:
-            wrong = [
-                chunk
-                for chunk in self.random.choice(self.mined[place]).wrong
-                if chunk not in taken and chunk not in of_chosen
-            ]
-            if wrong:
-                chunk = self.random.choice(wrong)
-                taken.add(chunk)
-                chunks.append(chunk)
-                owner.append(max(owner) + 1)
-        return Step(questions, chunks, owner, answer)
+    def read(
+        self, model: Model, texts: Sequence[Integers], drop: np.random.Generator | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return vectors of texts (n, d), of their tokens (n, t, 128), and which are tokens and not special (n, t)."""
+        width = -(-max(map(len, texts)) // 8) * 8
+        arrays = np.zeros((3, len(texts), width), np.int64)  # token numbers, what is read, what is not special
+        for row, text in enumerate(texts):
+            arrays[0, row, : len(text)] = text
+            arrays[1:, row, 1 : len(text) - 1] = 1 if drop is None else drop.random(len(text) - 2) >= WORD_DROP
+            arrays[1, row, [0, len(text) - 1]] = 1
+        ids, seen, inner = torch.from_numpy(arrays).to(self.device)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
+            means, tokens = model(ids, seen)
+        return means, tokens, inner.bool()
+
+    def embed(self, model: Model, texts: Sequence[Integers], places: Integers, budget: int) -> Tensor:
+        """Return (n, d) vectors; texts of about one length are read together, so many tokens at once."""
+        if self.device.type == "cpu":
+            budget = 4_000  # what its caches hold
+        order = np.argsort([-len(texts[place]) for place in places], kind="stable")
+        found, begin = [], 0
+        while begin < len(order):
+            size = max(1, budget // len(texts[places[order[begin]]]))
+            found.append(self.read(model, [texts[places[one]] for one in order[begin : begin + size]])[0])
+            begin += size
+        return torch.cat(found)[torch.from_numpy(np.argsort(order)).to(self.device)]
+
+    def embed_all(self, model: Model, texts: Sequence[Integers], places: Integers) -> Tensor:
+        """Return (n, d) vectors, of a model that is used and not trained."""
+        model.eval()
+        with torch.no_grad():
+            return self.embed(model, texts, places, 260_000)
+
+    # Searching.
+
+    def search(self, model: Model, corpus: str) -> "Found":
+        """Ask a corpus all its questions."""
+        chunks, questions = self.data.corpora[corpus]
+        vectors = self.embed_all(model, self.data.chunks, chunks)
+        asked = self.embed_all(model, self.data.questions, questions)
+        scores = (asked @ vectors.T).cpu().numpy()
+        sections, first = np.unique(self.data.section_of[chunks], return_index=True)
+        best = np.maximum.reduceat(scores, first, axis=1)
+        own = np.searchsorted(sections, self.data.answer[questions])
+        is_wrong = ~self.data.find_answers(questions, sections)
+        better = (best > best[np.arange(len(own)), own][:, None]) & is_wrong
+        return Found(scores, np.append(first, len(chunks)), np.where(is_wrong, best, LEFT_OUT), own, 1 + better.sum(1))
 
     def mine(self) -> None:
-        """Find, with the model as it is, each question's best chunk of its section and the sections in its way."""
-        folder = self.run / "mining"
-        rmtree(folder, ignore_errors=True)
-        self.model.eval()
-        write_model(folder, self.model, self.settings)
-        self.model.train()
-        encoder = OnnxEncoder(folder)
-        vectors = encoder.encode_documents([self.tokens.cut(text, encoder.max_tokens).text for text in self.data.texts])
-        if not len(self.base_vectors):
-            self.base_vectors = vectors
-        sections = self.data.sections
-        mined: list[list[Mined]] = [[] for _ in sections]
-        first = 0
-        for places in self.data.of_corpus().values():
-            chunks = np.array([chunk for place in places for chunk in sections[place].chunks])
-            owner = np.array([place for place in places for _ in sections[place].chunks])
-            asked = [(place, text) for place in places for text in sections[place].questions]
-            if not asked:
-                continue
-            scores = encoder.encode_queries([text for _, text in asked]) @ vectors[chunks].T
-            for (place, _), row in zip(asked, scores, strict=True):
-                best: dict[int, int] = {}
-                order = np.argsort(-row)
-                for spot in order:
-                    best.setdefault(int(owner[spot]), int(chunks[spot]))
-                ranked = list(best)
-                first += ranked.index(place) < 5
-                wrong = [best[other] for other in ranked[RANKS] if other != place]
-                mined[place].append(Mined(best[place], wrong))
-        self.mined = mined
-        self.mined_times += 1
-        questions = sum(map(len, mined))
-        row = {
-            "step": self.step,
-            "minutes": round(self.seconds / 60, 2),
-            "mined": questions,
-            "learned_hit@5": round(first / questions, 4),
-        }
-        with (self.run / "curve.jsonl").open("a") as curve:
-            curve.write(json.dumps(row) + "\n")
-        print(json.dumps(row), flush=True)
+        """Find each question's best chunk of its section where it is not known, and those that are found wrongly."""
+        ranks = []
+        for name in self.learned:
+            chunks, questions = self.data.corpora[name]
+            found = self.search(self.model, name)
+            ranks.append(found.rank)
+            order = np.argsort(-found.wrong, axis=1, kind="stable")[:, : RANKS.stop]
+            for row, question in enumerate(questions):
+                if self.data.answer_chunk[question] < 0:
+                    self.right[question] = chunks[found.best_chunk(row, found.own[row])]
+                sections = [one for one in order[row] if found.wrong[row, one] > LEFT_OUT]
+                sections = sections[min(RANKS.start, len(sections) // 2) :]
+                self.wrong[int(question)] = [int(chunks[found.best_chunk(row, one)]) for one in sections]
+        self.report({"mined": len(self.wrong), "learned_hit@5": round(float(np.mean(np.concatenate(ranks) <= 5)), 4)})
+
+    def measure(self, model: Model, title: str) -> None:
+        """Report how well a model finds the sections of each corpus that is held out, among all of the corpus."""
+        row = {}
+        for name in self.held_out:
+            rank = self.search(model, name).rank
+            measures = {"R@1": (rank <= 1).mean(), "R@5": (rank <= 5).mean(), "MRR": (1 / rank).mean()}
+            row[name] = {measure: round(float(value), 4) for measure, value in measures.items()}
+        self.report({"measured": title} | row)
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """Texts as the model reads them."""
+class Found:
+    """What a model finds for the questions of a corpus, whose chunks and sections are counted from 0."""
 
-    means: Tensor
-    """(n, d) unit vectors."""
-    count: int
-    """How many tokens were read, special ones included."""
+    scores: npt.NDArray[np.float32]
+    """(questions, chunks) cosines."""
+    first: Integers
+    """The first chunk of each section, and the number of chunks."""
+    wrong: npt.NDArray[np.float32]
+    """(questions, sections): the cosine of the nearest chunk, or `LEFT_OUT` if the section answers."""
+    own: Integers
+    """The section of each question."""
+    rank: Integers
+    """At which place it is found, from 1, without the others that answer."""
 
-
-def best_of(similarities: Tensor, owner: Tensor) -> Tensor:
-    """Map (q, chunks) to (q, sections): a section is as near as the nearest of its chunks."""
-    best = similarities.new_full((len(similarities), int(owner.max()) + 1), -torch.inf)
-    return best.scatter_reduce(1, owner.expand_as(similarities), similarities, "amax")
-
-
-def write_model(folder: Path, model: Model, settings: Settings) -> None:
-    """Write the model folder; it reads as many tokens of a text as the base reads."""
-    base = Path(settings.base)
-    limit = json.loads((base / "sentence_bert_config.json").read_text())["max_seq_length"]
-    tokenizer = (base / "tokenizer.json").read_text(encoding="utf-8")
-    write_folder(folder, model.transformer, tokenizer, limit)
+    def best_chunk(self, row: int, section: int) -> int:
+        """Return a section's nearest chunk to a question."""
+        begin, end = self.first[section : section + 2]
+        return int(begin + self.scores[row, begin:end].argmax())
 
 
-def export(trainer: Trainer, share: float) -> None:
-    """Write the model with this share of the tuned weights, else the base's (WiSE-FT: Wortsman et al., CVPR 2022)."""
-    settings = trainer.settings
-    mixed = Model(settings.base, 0.0)
-    tuned = trainer.model.state_dict()
-    with torch.no_grad():
-        for name, value in mixed.state_dict().items():
-            if value.is_floating_point():
-                value.copy_(value.lerp(tuned[name].cpu(), share))
-    folder = trainer.run / f"model-{share:g}"
-    rmtree(folder, ignore_errors=True)
-    write_model(folder, mixed.eval(), settings)
-    texts = random.Random(settings.seed).sample(trainer.data.texts, min(COMPARED, len(trainer.data.texts)))
-    agreement = compare(mixed, OnnxEncoder(folder), trainer.tokens, texts)
-    print(f"{folder}: {share:g} of the tuned weights; {agreement}", flush=True)
+def max_similarities(asked: Tensor, asked_mask: Tensor, read: Tensor, read_mask: Tensor) -> Tensor:
+    """Return (questions, chunks): the mean, over a question's tokens, of the greatest cosine with one of the chunk."""
+    cosines = torch.einsum("qtd,cwd->qctw", asked, read)
+    greatest = cosines.masked_fill(~read_mask[None, :, None], LEFT_OUT).amax(-1)
+    weights = asked_mask.float()[:, None]
+    return (greatest * weights).sum(-1) / weights.sum(-1).clamp(min=1)
 
 
-def compare(model: Model, quantised: OnnxEncoder, tokens: Tokens, texts: Sequence[str]) -> Agreement:
-    """Return how near the int8 model's mean vectors are to the float32 model's."""
+def contrast(cosines: Tensor, temperature: float, left_out: Flags, owner: Integers, answer: Integers) -> Tensor:
+    """Return the cross-entropy of the right sections; a section is as near as its nearest chunk.
+
+    Args:
+        cosines: (questions, chunks).
+        temperature: what they are divided by.
+        left_out: of the same shape, which of them do not count.
+        owner: the section of each chunk.
+        answer: the section of each question.
+    """
+    sections, column = np.unique(owner, return_inverse=True)
+    cosines = cosines.masked_fill(torch.from_numpy(left_out).to(cosines.device), LEFT_OUT)
+    best = cosines.new_full((len(cosines), len(sections)), LEFT_OUT)
+    best = best.scatter_reduce(1, torch.from_numpy(column).to(best.device).expand_as(cosines), cosines, "amax")
+    return F.cross_entropy(best / temperature, torch.from_numpy(np.searchsorted(sections, answer)).to(best.device))
+
+
+@main.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(exists=False, path_type=Path))
+@click.option("--documents", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--share", default=0.5, show_default=True, help="Of the learned weights; the others are the start's.")
+def export(run: Path, folder: Path, documents: Path, share: float) -> None:
+    """Write the model of RUN as int8 ONNX into the new FOLDER, and compare both on Markdown."""
+    if folder.exists():
+        raise click.ClickException(f"{folder} exists already")
+    if not (run / "state.pt").exists():
+        raise click.ClickException(f"{run} has no state.pt: train it first")
+    start = Path(json.loads((run / "settings.json").read_text())["start"])
+    learned = torch.load(run / "state.pt", map_location="cpu")["average"]
+    model = mix_weights(start, learned, share, torch.device("cpu"))
+    tokenizer = (start / "tokenizer.json").read_text(encoding="utf-8")
+    write_folder(folder, model.transformer, tokenizer, MAX_TOKENS, projection=model.projection)
+    print(compare(model, OnnxEncoder(folder), Tokens.in_file(start / "tokenizer.json"), documents))
+
+
+def compare(model: Model, quantised: OnnxEncoder, tokens: Tokens, documents: Path) -> Agreement:
+    """Encode the same chunks with both."""
+    texts = sample_of_chunks(documents, quantised)[:SAMPLE]
     cosines = []
-    for text in texts:
-        piece = tokens.cut(text, quantised.max_tokens)
+    for text, ids in zip(texts, tokens.ids(texts), strict=True):
         with torch.no_grad():
-            mean = model(torch.tensor([piece.ids]), torch.ones(1, len(piece.ids), dtype=torch.long))
-        cosines.append(float(mean[0].numpy() @ quantised.encode_documents([piece.text])[0]))
+            mean, _ = model(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long))
+        cosines.append(float(mean[0].numpy() @ quantised.encode_documents([text])[0]))
     return Agreement(len(texts), float(np.mean(cosines)), min(cosines))
 
 

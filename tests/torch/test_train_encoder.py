@@ -2,21 +2,23 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODEL, bundled_tokens
 from retriever.embedding.onnx import OnnxEncoder
 
 torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
 pytest.importorskip("onnx")
 
-from scripts import train_encoder  # noqa: E402 - not where there is no PyTorch
+from scripts import train_encoder, training_data  # noqa: E402 - not where there is no PyTorch
+from scripts.reader_data import read_rows  # noqa: E402
 
 SUBJECTS = ("boats", "trains", "horses", "kites", "lamps", "clocks")
 
@@ -24,51 +26,111 @@ SUBJECTS = ("boats", "trains", "horses", "kites", "lamps", "clocks")
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # several wait for one another where the machine has other work
     folder = tmp_path_factory.mktemp("base")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    transformers.BertModel(transformers.BertConfig(**sizes), add_pooling_layer=False).save_pretrained(folder)
+    model = transformers.BertModel(transformers.BertConfig(**sizes), add_pooling_layer=False)
+    for weights in model.parameters():  # far enough from nothing for texts to differ: the words are not learned
+        weights.data.mul_(4)
+    model.save_pretrained(folder)
     (folder / "tokenizer.json").write_bytes((BUNDLED_MODEL / "tokenizer.json").read_bytes())
-    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 64}')
     return folder
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Documents and questions, cut by the script that cuts the real ones."""
+    folder = tmp_path_factory.mktemp("training")
     (folder / "questions").mkdir()
-    with gzip.open(folder / "chunks.jsonl.gz", "wt") as chunks, (folder / "questions/a.jsonl").open("w") as questions:
-        for corpus in ("one", "two"):
-            for number, subject in enumerate(SUBJECTS):
-                section = f"{corpus}/{subject}.md"
-                for part in ("building", "mending"):
-                    text = f"{subject} > {part}\nAll about {part} {subject} in {corpus}, number {number}."
-                    chunks.write(json.dumps({"sid": section, "text": text}) + "\n")
-                for question in (f"how do I mend my {subject}?", f"{subject} {corpus}"):
-                    row = {"section": section, "style": "direct", "question": question}
-                    questions.write(json.dumps(row) + "\n")
-                questions.write(json.dumps({"section": section, "style": "unanswerable", "question": "why?"}) + "\n")
-    return folder
+    corpora, asked, lines = [], [], []
+    for corpus in ("one", "two", "held"):
+        corpora.append(f"- {{name: {corpus}, glob: '*.md', held_out: {str(corpus == 'held').lower()}}}\n")
+        (folder / "sources" / corpus).mkdir(parents=True)
+        for number, subject in enumerate(SUBJECTS):
+            section = f"{corpus}/{subject}.md#{subject}"
+            body = "\n\n".join(f"All about {part} {subject}, number {number}. " * 30 for part in ("sails", "repair"))
+            (folder / "sources" / corpus / f"{subject}.md").write_text(f"# {subject.title()}\n\n{body}\n")
+            asked.append({"section": section, "style": "direct", "question": f"{subject} {corpus}"})
+            asked.append({"section": section, "style": "unanswerable", "question": "why?"})
+            question = f"how do I repair my {subject}?"
+            lines.append({"section": section, "question": question, "kind": "other", "lines": [[5, 5]]})
+    (folder / "corpora.yaml").write_text("".join(corpora))
+    (folder / "questions" / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
+    rival = {"section": "one/boats.md#boats", "question": "boats one", "rival": "one/kites.md#kites", "answers": True}
+    for name, rows in (("lines", lines), ("rivals", [rival])):
+        with gzip.open(folder / f"{name}.jsonl.gz", "wt") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_data, "TRAINING", folder)
+        arguments = [str(folder / "data"), "--sources", str(folder / "sources")]
+        made = CliRunner().invoke(training_data.main, arguments, catch_exceptions=False)
+        assert "one: 6 of 6 sections; 6 with questions, 0 of them lost" in made.output
+        yield folder
 
 
-def train(run: Path, base: Path, data: Path, *options: str) -> Any:  # noqa: ANN401 - click's result
-    own = ["--data", str(data), "--questions", str(data / "questions"), "--sections", "4"]
-    arguments = [str(run), "--base", str(base), *own, "--minutes", "60", "--learning-rate", "1e-3", *options]
-    return CliRunner().invoke(train_encoder.main, arguments)
+def run_script(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(train_encoder.main, [*map(str, arguments)])
 
 
-def test_a_run_learns_is_taken_up_again_and_gives_a_model(base: Path, data: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    result = train(run, base, data, "--steps", "40", "--mine-again", "1", "--average", "1")
+def train(run: Path, start: Path, data: Path, *options: str) -> Result:
+    own = ("--data", data / "data", "--hold-out", "held", "--batch", "8", "--minutes", "60")
+    return run_script("train", run, "--start", start, *own, *options)
+
+
+def read_curve(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "curve.jsonl").read_text().splitlines()]
+
+
+def test_a_question_knows_the_chunk_with_its_lines_and_the_sections_that_answer_too(data: Path) -> None:
+    learned = training_data.read_data(data / "data", bundled_tokens())
+    sections = [row["id"] for row in read_rows(data / "data" / "sections.jsonl.gz")]
+    asked = [row["question"] for row in read_rows(data / "data" / "questions.jsonl.gz")]
+    assert len(asked) == 36  # without the unanswerable ones
+    by_name, by_lines = asked.index("boats one"), asked.index("how do I repair my boats?")
+    own = np.flatnonzero(learned.section_of == learned.answer[by_lines])
+    assert learned.answer_chunk[by_name] == -1
+    assert learned.answer_chunk[by_lines] in own[1:]
+    (found,) = learned.find_answers(np.array([by_name]), np.arange(len(sections)))
+    assert {sections[place] for place in np.flatnonzero(found)} == {"one/boats.md#boats", "one/kites.md#kites"}
+
+
+def test_a_run_learns_is_taken_up_again_and_gives_a_model(
+    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_encoder, "REPORT_S", 0)
+    run, options = tmp_path / "run", ("--learning-rate", "3e-3", "--steps", "30")
+    result = train(run, base, data, *options)
     assert result.exit_code == 0, result.output
-    assert "24 questions of 12 sections" in result.output
-    assert "over 24 chunks: mean" in result.output
-    rows = [json.loads(line) for line in (run / "curve.jsonl").read_text().splitlines()]
-    losses = [row["mean"] for row in rows if "mean" in row]
-    assert losses[-1] < losses[0] / 2
-    assert sum("mined" in row for row in rows) == 2
-    encoder = OnnxEncoder(run / "model-1")
-    vectors = encoder.encode_documents(["a text about boats"])
-    assert vectors.shape == (1, 32)
-    again = train(run, base, data, "--steps", "40", "--mine-again", "1", "--average", "1")
-    assert "going on after step 40" in again.output
-    np.testing.assert_array_equal(OnnxEncoder(run / "model-1").encode_documents(["a text about boats"]), vectors)
+    assert "24 questions to learn, 12 to measure" in result.output
+    rows = read_curve(run)
+    losses = np.array([[row["mean"], row["tokens"]] for row in rows if "mean" in row])
+    assert (losses[-5:].mean(axis=0) < losses[:5].mean(axis=0) * 0.8).all()
+    measured = {row["measured"]: row["held"] for row in rows if "measured" in row}
+    assert measured.keys() == {"share 0", "share 0.5", "share 1"}
+    again = train(run, base, data, *options)
+    assert "going on after step 30" in again.output
+    other = train(run, base, data, "--steps", "31")
+    assert "begun with another steps, learning_rate" in other.output
+    assert (
+        "has no sections.jsonl.gz: make it with"
+        in run_script("train", run / "a", "--start", base, "--data", run).output
+    )
+    exported = run_script("export", run, tmp_path / "model", "--documents", data / "sources", "--share", "1")
+    assert exported.exit_code == 0, exported.output
+    assert "cosine of int8 with float32" in exported.output
+    encoder = OnnxEncoder(tmp_path / "model")
+    assert encoder.encode_documents(["a text about boats"]).shape == (1, 32)
+    assert encoder.encode_tokens("about boats").shape == (2, 128)
+
+
+def test_an_exported_model_is_a_start_and_without_a_step_the_same_model(base: Path, data: Path, tmp_path: Path) -> None:
+    assert train(tmp_path / "first", base, data, "--steps", "3").exit_code == 0
+    assert run_script("export", tmp_path / "first", tmp_path / "a", "--documents", data / "sources").exit_code == 0
+    begun = train(tmp_path / "second", tmp_path / "a", data, "--steps", "3")
+    assert begun.exit_code == 0, begun.output
+    options = ("--documents", data / "sources", "--share", "0")
+    assert run_script("export", tmp_path / "second", tmp_path / "b", *options).exit_code == 0
+    text = "All about mending horses."
+    before, after = (OnnxEncoder(tmp_path / name) for name in "ab")
+    assert (before.encode_documents([text]) * after.encode_documents([text])).sum() > 0.99
+    assert (before.encode_tokens(text) * after.encode_tokens(text)).sum(axis=1).min() > 0.98
