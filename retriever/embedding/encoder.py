@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 
-BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
+BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-2"
 """The folder of the model that comes with the program."""
 _FAMILIES = Path(__file__).with_name("prefixes.toml")
 NO_PREFIX = "none"  # as a setting: nothing, whatever the model asks for
