@@ -64,9 +64,8 @@ def build_hits(
         read_units: reads the best units of the first sections; None where nothing reads them.
     """
     rows = read_rows(view, candidates, profile)
-    languages = view.lexical.languages
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
-    asked = Asked(read_kind(question), rarity, languages)
+    asked = Asked(read_kind(question), rarity, view.lexical.languages)
     matched = {item.node_id: find_matched_fields(view, rows, item.node_id, words) for item in rows.candidates}
     scored = score_sections(view, rows, matched, asked)
     if read_units:
@@ -97,7 +96,7 @@ def build_hits(
                 scale=candidate.scale or "rrf",
                 evidence=candidate.evidence,
                 matched_fields=tuple(dict.fromkeys((*matched[node.id], *find_statuses(view, rows, node.id)))),
-                words=find_question_words(question, words, node.titled_body, languages),
+                words=find_question_words(question, words, node.titled_body, asked.languages),
                 reasons=list_reasons(candidate.evidence, rows.titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
