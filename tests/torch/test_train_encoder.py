@@ -123,7 +123,7 @@ def test_a_run_learns_is_taken_up_again_and_gives_a_model(
     assert encoder.encode_tokens("about boats").shape == (2, 128)
     # What was exported is a start as well, and without its own share stays what it is.
     assert train(tmp_path / "next", tmp_path / "model", data, "--steps", "3").exit_code == 0
-    options = ("--documents", data / "sources", "--share", "0")
-    assert run_script("export", tmp_path / "next", tmp_path / "same", *options).exit_code == 0
+    as_begun = ("--documents", data / "sources", "--share", "0")
+    assert run_script("export", tmp_path / "next", tmp_path / "same", *as_begun).exit_code == 0
     same = OnnxEncoder(tmp_path / "same")
     assert (encoder.encode_tokens("about boats") * same.encode_tokens("about boats")).sum(axis=1).min() > 0.98
