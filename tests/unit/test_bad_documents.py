@@ -37,7 +37,6 @@ BAD = {
 }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", BAD)
 def test_read_without_loss(name: str) -> None:
     text, nodes = BAD[name]
