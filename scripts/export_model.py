@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+import numpy.typing as npt
 
 from pageindex.document import parse_document
 from retriever.embedding.encoder import Prefixes
@@ -264,6 +265,27 @@ def write_files(
     whole.save(str(folder / TOKENIZER_NAME), pretty=False)
     transformer.config.to_json_file(folder / "config.json")
     write_quantised(transformer, folder / MODEL_NAME, projection)
+
+
+def read_weights(path: Path) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the weights of a model that was written so, by their names there, as exactly as 8 bits hold them."""
+    import onnx
+
+    graph = onnx.load(path).graph
+    stored = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    # Most matrices have lost their names, but the product that uses one is named after the part of the model.
+    uses = {node.input[1]: node.name for node in graph.node if node.op_type == "MatMulInteger"}
+    weights = {name: values for name, values in stored.items() if values.dtype == np.float32 and "." in name}
+    for quantised, values in stored.items():
+        if quantised.endswith("_quantized"):
+            name = quantised.removesuffix("_quantized")
+            exact = (values.astype(np.int32) - stored[f"{name}_zero_point"]) * stored[f"{name}_scale"]
+            if use := uses.get(quantised):
+                exact = exact.T
+                if "." not in name:
+                    name = use.strip("/").removesuffix("/MatMul_quant").replace("/", ".") + ".weight"
+            weights[name.removesuffix("_Transposed")] = np.ascontiguousarray(exact, np.float32)
+    return weights
 
 
 def write_quantised(transformer: "torch.nn.Module", path: Path, projection: "torch.nn.Module | None") -> None:

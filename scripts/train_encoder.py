@@ -42,7 +42,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.encoder import Tokens
 from retriever.embedding.onnx import OnnxEncoder
-from scripts.export_model import Agreement, sample_of_chunks, write_folder
+from scripts.export_model import Agreement, read_weights, sample_of_chunks, write_folder
 from scripts.training_data import MAX_TOKENS, Flags, Integers, find_held_out, read_data
 
 TOKEN_DIMENSION = 128
@@ -101,20 +101,7 @@ def load_exported(model: Model, path: Path) -> None:
     Raises:
         click.ClickException: other weights are missing.
     """
-    import onnx
-
-    graph = onnx.load(path).graph
-    stored = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    # A matrix has lost its name, but the product that uses it is named after the part of the model.
-    uses = {node.input[1]: node.name for node in graph.node if node.op_type == "MatMulInteger"}
-    weights = {name: torch.from_numpy(values.copy()) for name, values in stored.items() if values.dtype == np.float32}
-    for quantised, values in stored.items():
-        if quantised.endswith("_quantized"):
-            name = quantised.removesuffix("_quantized")
-            exact = (values.astype(np.int32) - stored[f"{name}_zero_point"]) * stored[f"{name}_scale"]
-            if use := uses.get(quantised):
-                name, exact = use.strip("/").removesuffix("/MatMul_quant").replace("/", ".") + ".weight", exact.T
-            weights[name] = torch.from_numpy(np.ascontiguousarray(exact, np.float32))
+    weights = {name: torch.from_numpy(values.copy()) for name, values in read_weights(path).items()}
     wanted = model.state_dict()
     if missing := wanted.keys() - weights.keys() - {"projection.weight"}:
         raise click.ClickException(f"{path} has no {min(missing)}: it was not made by scripts/train_encoder.py")

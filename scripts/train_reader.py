@@ -31,6 +31,7 @@ from transformers import AutoModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from scripts.export_model import read_weights
 from scripts.reader_data import HELD_OUT, Candidate, Example, read_rows
 
 MAX_TOKENS = 128  # of question and unit together
@@ -167,26 +168,8 @@ def train(run: Path, examples: Path, *, start: Path | None, learn_all: bool, **c
 
 def load_exported(model: Model, path: Path) -> None:
     """Fill a model with the weights of an exported one, as exact as int8 holds them."""
-    import onnx
-
-    stored = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}
-    weights = {name: torch.from_numpy(values.copy()) for name, values in stored.items() if "." in name}
-    # Matrices of layers have lost their names, and stand in the order in which they are used.
-    used = (
-        *("attention.self.query", "attention.self.key", "attention.self.value"),
-        *("attention.output.dense", "intermediate.dense", "output.dense"),
-    )
-    layers = range(model.bert.config.num_hidden_layers)
-    names = iter(f"bert.encoder.layer.{layer}.{part}.weight" for layer in layers for part in used)
-    for quantized, values in stored.items():
-        if quantized.endswith("_quantized"):
-            name = quantized.removesuffix("_quantized")
-            scale, zero = stored[f"{name}_scale"], stored[f"{name}_zero_point"].astype(np.int32)
-            exact = torch.from_numpy(((values.astype(np.int32) - zero) * scale).astype(np.float32))
-            is_embedding = "embeddings" in name
-            name = name.removesuffix("_Transposed") if "." in name else next(names)
-            weights[name] = exact if is_embedding else exact.T.contiguous()
-    model.load_state_dict({name: weights[name] for name in model.state_dict()})
+    weights = read_weights(path)
+    model.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in model.state_dict()})
 
 
 def read_examples(path: Path) -> Iterator[Example]:
