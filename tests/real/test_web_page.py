@@ -2,12 +2,10 @@
 
 import re
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
@@ -15,6 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request, Route, sync_playwright
 
+from tests.real.loopback import LoopbackHandler, serving
 from tests.real.served import Served, indexed, served
 from tests.real.web_documents import PAGES, write_pictures
 
@@ -369,9 +368,10 @@ def test_nothing_moves_after_the_first_paint(seen: Seen, name: str) -> None:
     assert page.evaluate("shifts") == []
 
 
-class _SlowLine(BaseHTTPRequestHandler):
+class _SlowLine(LoopbackHandler):
     """Sends on what the server of this address answers; pages line by line, so that the browser paints in between."""
 
+    protocol_version = "HTTP/1.0"  # the end of the connection is the end of the page
     server_url = ""
 
     def do_GET(self) -> None:
@@ -384,26 +384,22 @@ class _SlowLine(BaseHTTPRequestHandler):
             if "html" in answer.headers["Content-Type"]:
                 time.sleep(1 if line == b"</head>\n" else 0.005)  # the style sheet is there before the first line
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
 
 @pytest.mark.parametrize("name", ["answered", "reading"])
 def test_nothing_moves_while_the_page_arrives(browser: Browser, server: Served, name: str) -> None:
     handler = type("_Handler", (_SlowLine,), {"server_url": server.url})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as relay:
-        threading.Thread(target=relay.serve_forever, daemon=True).start()
-        slow = replace(server, url=f"http://127.0.0.1:{relay.server_port}")
-        with tab(browser, slow, viewport={"width": 1400, "height": 900}) as seen:
-            seen.page.add_init_script(WATCH_SHIFTS)
-            page = seen.open(PAGE_ADDRESSES[name])
-            page.wait_for_timeout(100)
-            assert page.evaluate("shifts") == []
-            timing = page.evaluate(
-                "[...performance.getEntriesByName('first-contentful-paint').map((one) => one.startTime),"
-                " performance.getEntriesByType('navigation')[0].responseEnd]"
-            )
-        relay.shutdown()
+    with (
+        serving(handler) as relay,
+        tab(browser, replace(server, url=relay.url), viewport={"width": 1400, "height": 900}) as seen,
+    ):
+        seen.page.add_init_script(WATCH_SHIFTS)
+        page = seen.open(PAGE_ADDRESSES[name])
+        page.wait_for_timeout(100)
+        assert page.evaluate("shifts") == []
+        timing = page.evaluate(
+            "[...performance.getEntriesByName('first-contentful-paint').map((one) => one.startTime),"
+            " performance.getEntriesByType('navigation')[0].responseEnd]"
+        )
     assert timing[0] < timing[1], "the page was painted while it arrived, so something could have moved"
 
 
