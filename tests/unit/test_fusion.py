@@ -1,5 +1,4 @@
 import math
-from collections.abc import Sequence
 from math import log2
 
 import pytest
@@ -14,7 +13,7 @@ from retriever.searching.fusion import (
     rank_by_two_chunks,
     reciprocal_rank_fusion,
 )
-from retriever.types import Candidate, Ranked, Ranking, Source
+from retriever.types import Ranked, Ranking, Source
 
 
 def ranking(source: Source, weight: float, *node_ids: str) -> Ranking:
@@ -24,10 +23,6 @@ def ranking(source: Source, weight: float, *node_ids: str) -> Ranking:
 def scored(source: Source, weight: float = 1.0, **scores: float) -> Ranking:
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     return Ranking(source, "any", weight, tuple(Ranked(node_id, score) for node_id, score in ordered))
-
-
-def scores_of(candidates: Sequence[Candidate]) -> dict[str, float]:
-    return {candidate.node_id: round(candidate.score, 9) for candidate in candidates}
 
 
 def test_sums_done_by_hand() -> None:
