@@ -393,7 +393,7 @@ def follow_folders(
 
 def wait_for_changes(folders: Sequence[Path], index: str) -> Iterator[bool]:
     """Yield every LOOK_MS at the latest: whether something may have changed meanwhile."""
-    from watchfiles import watch  # 60 ms, where something is watched
+    from watchfiles import Change, watch  # 60 ms, where something is watched
 
     while True:
         watched = [read_inode(folder) for folder in folders]
@@ -410,7 +410,9 @@ def wait_for_changes(folders: Sequence[Path], index: str) -> Iterator[bool]:
             ):
                 yield is_notified or bool(changes)
                 is_notified = False
-                if [read_inode(folder) for folder in folders] != watched:
+                # A folder made again may get the number of the one that was deleted.
+                deleted = {path for change, path in changes if change is Change.deleted}
+                if any(str(folder) in deleted for folder in folders) or watched != list(map(read_inode, folders)):
                     break
         except FileNotFoundError:  # it went away just now
             continue
