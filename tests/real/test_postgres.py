@@ -11,6 +11,8 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from tests.postgres import Server, counting_turns
 from tests.program import PROJECT, Cli
+from tests.real.served import index_pages
+from tests.shelf import WORDS_ALONE, write_pages
 
 LARDER = PROJECT / "tests" / "eval_corpus"
 QUESTIONS = (
@@ -22,6 +24,11 @@ QUESTIONS = (
     "who pays, the griffin?",
     "ledger",
 )
+HALF_TYPED = ("kartoff", "Auflauf mit Sahn", "ratin", "wer hat Geburtstag?")  # and a property
+GERMAN = {
+    "gratin.md": "# Gratin\n\nDas Kartoffelgratin wird mit der Sahne in den Ofen gestellt, und dann ist es fertig.\n",
+    "anna.md": "---\ngeburtstag: 1987-11-02\n---\n# Anna\n\nSie mag den Kuchen und die Blumen, nicht das Bier.\n",
+}
 
 
 def ask(cli: Cli, index: str | Path, question: str, *more: str) -> dict[str, Any]:
@@ -40,7 +47,7 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
     docs = tmp_path / "larder"
     shutil.copytree(LARDER / "larder", docs)
     pages = "\n\n".join(f"Page {number} of the ledger says nothing else than this. " * 6 for number in range(12))
-    (docs / "ledger.md").write_text(f"---\ntags: [ledger]\n---\n# Ledger\n\n{pages}\n\nThe griffin pays.\n", "utf-8")
+    write_pages(docs, GERMAN | {"ledger.md": f"---\ntags: [ledger]\n---\n# Ledger\n\n{pages}\n\nThe griffin pays.\n"})
     for place in places:
         cli("index", docs, "--index", place)
     for question in QUESTIONS:
@@ -56,7 +63,7 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
     (docs / "zebra.md").write_text("# Zebra\n\nA zebra keeps its snapshot of the store.\n", encoding="utf-8")
     for place in places:
         cli("index", docs, "--index", place)
-    for question in (*QUESTIONS, "marmalade", "zebra"):
+    for question in (*QUESTIONS, *HALF_TYPED, "marmalade", "zebra"):
         one, other = (ask(cli, place, question) for place in places)
         assert one == other, question
 
@@ -105,37 +112,17 @@ def test_words_by_the_full_text_search_of_the_server(cli: Cli, postgres: str, tm
     assert within
     assert all(node.startswith("retention.md") for node in within)
     # What is written later is found as well, and a folder has none of it.
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "zebra.md").write_text("# Zebra\n\nZebras are striped.\n", encoding="utf-8")
+    write_pages(tmp_path / "more", {"zebra.md": "# Zebra\n\nZebras are striped.\n"})
     cli("index", tmp_path / "more", *given)
     assert find(cli, postgres, "a striped zebra", "--profile", str(profile))[0].endswith("zebra.md#zebra")
     cli("index", tmp_path / "more", "--index", tmp_path / "folder", "--profile", profile)
     assert "bm25" in cli("ask", "zebra", "--index", tmp_path / "folder", "--profile", profile, code=2).err
 
 
-def test_an_open_retriever_follows_the_index(postgres: str, tmp_path: Path) -> None:
-    docs, settings = tmp_path / "docs", {"encoder": {"kind": "none"}}
-    docs.mkdir()
-    (docs / "a.md").write_text("# Keys\n\nRotate the keys.\n", encoding="utf-8")
-    index_folders([docs], postgres, settings=settings)
-    with open_retriever(index=postgres) as retriever, open_retriever(index=postgres) as other:
-        assert [hit.file for hit in retriever.search("keys").hits] == ["a.md"]
-        assert other.search("zebra").hits == ()
-        for number in range(3):
-            (docs / f"b{number}.md").write_text(f"# Zebra\n\nStripes{number} and keys.\n", encoding="utf-8")
-            index_folders([docs], postgres, settings=settings)
-            answer = retriever.search(f"stripes{number}")
-            assert answer.hits[0].file == f"b{number}.md"
-            assert answer.degraded == ()
-        assert len(other.search("zebra").hits) == 3
-
-
 def test_equal_scores_rank_by_path_whatever_came_first(any_place: str | Path, tmp_path: Path) -> None:
-    docs, settings = tmp_path / "docs", {"encoder": {"kind": "none"}, "keyword_top_n": 2}
-    docs.mkdir()
+    settings = {**WORDS_ALONE, "keyword_top_n": 2}
     for name in ("d", "b", "c", "a"):
-        (docs / f"{name}.md").write_text("# Same\n\nThe very same words.\n", encoding="utf-8")
-        index_folders([docs], any_place, settings=settings)
+        index_pages(any_place, tmp_path, {f"{name}.md": "# Same\n\nThe very same words.\n"}, settings)
     with open_retriever(index=any_place, settings=settings) as retriever:
         found = retriever.search("very same words").hits
     assert [hit.file for hit in found][:2] == ["a.md", "b.md"]

@@ -161,26 +161,6 @@ def test_a_condition_knows_dates_and_beginnings(vault: Retriever, condition: str
     assert answer.scope.documents == 1
 
 
-def test_a_database_completes_words_as_a_folder_does(postgres: str, tmp_path: Path) -> None:
-    pages = {
-        "a.md": "# Gratin\n\nDas Kartoffelgratin wird mit der Sahne in den Ofen gestellt, und dann ist es fertig.\n"
-    }
-    pages["b.md"] = (
-        "---\ngeburtstag: 1987-11-02\n---\n# Anna\n\nSie mag den Kuchen und die Blumen, aber nicht das Bier.\n"
-    )
-    write_pages(tmp_path / "docs", pages)
-    found = []
-    for place in (postgres, tmp_path / "index"):
-        index_folders([tmp_path / "docs"], place, settings=WORDS_ALONE)
-        with open_retriever(index=place, settings=WORDS_ALONE) as retriever:
-            answers = [
-                retriever.search(text) for text in ("kartoff", "Auflauf mit Sahn", "wer hat Geburtstag?", "ratin")
-            ]
-            found.append([(a.corrections, [(h.node_id, h.score, h.matched_fields) for h in a.hits]) for a in answers])
-    assert found[0] == found[1]
-    assert found[0][2][1][0][2] == (("geburtstag", "1987-11-02"),)
-
-
 GRATINS = ("Kartoffelgratin", "Lauchgratin", "Zucchinigratin", "Spargelgratin")
 
 
