@@ -42,6 +42,11 @@ def write_pages(folder: Path, pages: Mapping[str, str]) -> Path:
     return folder
 
 
+def read_lines(folder: str | Path, file: str, first: int, last: int) -> str:
+    """These lines of a file, as they are on the disk."""
+    return "".join(Path(folder, file).read_text(encoding="utf-8").splitlines(keepends=True)[first - 1 : last])
+
+
 def wait_until_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts the clock on by an hour: files that were written just now are old enough for their times to be trusted."""
     now_ns = time.time_ns
@@ -58,41 +63,26 @@ class CountingEncoder(FakeEncoder):
         return vectors
 
 
-class FailingEncoder(CountingEncoder):
-    """Breaks down once it has read so many documents; questions it can always read."""
-
-    def __init__(self, after: int = 0, fingerprint: str = FakeEncoder().fingerprint) -> None:
-        super().__init__(fingerprint=fingerprint)
-        self._after = after
-
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        if self.encoded + len(texts) > self._after:
-            raise EncoderError("the model has gone home")
-        return super().encode_documents(texts)
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        return FakeEncoder().encode_queries(texts)
-
-
 class WrongEncoder(CountingEncoder):
     """Gives this for whatever documents or questions it reads, or raises it."""
 
     def __init__(
         self,
-        documents: "FloatMatrix | None" = None,
+        documents: "FloatMatrix | EncoderError | None" = None,
         questions: "FloatMatrix | EncoderError | None" = None,
-        fingerprint: str = FakeEncoder().fingerprint,
     ) -> None:
-        super().__init__(fingerprint=fingerprint)
+        super().__init__()
         self._documents, self._questions = documents, questions
 
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        if isinstance(self._documents, EncoderError):
+            raise self._documents
         return super().encode_documents(texts) if self._documents is None else self._documents
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         if isinstance(self._questions, EncoderError):
             raise self._questions
-        return super().encode_queries(texts) if self._questions is None else self._questions
+        return FakeEncoder().encode_queries(texts) if self._questions is None else self._questions
 
 
 class Interrupting:

@@ -17,10 +17,12 @@ from tests.shelf import (
     NEVER_REFRESH,
     PAGES,
     QUESTIONS,
+    WORDS_ALONE,
     Interrupting,
     Shelf,
     WrongEncoder,
     found,
+    read_lines,
     same_hits,
     write_pages,
 )
@@ -50,8 +52,7 @@ def test_without_a_vector_the_words_answer_and_it_is_said(
 
 def test_an_index_without_vectors(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
-    wordy = {"encoder": {"kind": "none"}}
-    report = index_folders([shelf.docs], shelf.index, settings=wordy)
+    report = index_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
     assert (report.embedded, report.chunks) == (0, 8)
     assert not (shelf.index / "snapshot-1" / "chroma").exists()
     with open_retriever((), shelf.index) as retriever:  # the index remembers that it has none
@@ -74,8 +75,7 @@ def test_more_than_there_is_and_more_than_the_candidates(shelf: Shelf) -> None:
 def test_a_hit_is_what_its_citation_says(shelf: Shelf) -> None:
     for question in QUESTIONS:
         for hit in shelf.ask(question, top_k=100).hits:
-            lines = (Path(hit.folder) / hit.file).read_text(encoding="utf-8").splitlines(keepends=True)
-            assert hit.text == "".join(lines[hit.span.first - 1 : hit.span.last])
+            assert hit.text == read_lines(hit.folder, hit.file, hit.span.first, hit.span.last)
             assert not hit.text_cut
             assert hit.score == pytest.approx(sum(item.share for item in hit.evidence))
     (cut,) = shelf.ask("what pays for a letter?", top_k=1, final_text_chars=20, final_summary_chars=10).hits

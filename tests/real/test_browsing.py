@@ -10,7 +10,7 @@ import pytest
 from pageindex.node import Span
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, CommandHint, UnknownReferenceError, UsageError
-from tests.shelf import CountingEncoder, Shelf, write_pages
+from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
 
 GUIDE = """\
 ---
@@ -81,9 +81,8 @@ def retriever(shelf: Shelf) -> Iterator[Retriever]:
 def test_what_a_reference_names(shelf: Shelf, retriever: Retriever, reference: str, lines: tuple[int, int]) -> None:
     passage = retriever.read(reference)
     first, last = lines
-    whole = (shelf.docs / passage.file).read_text(encoding="utf-8").splitlines(keepends=True)
     assert passage.span == Span(first, last)
-    assert passage.text == "".join(whole[first - 1 : last])
+    assert passage.text == read_lines(shelf.docs, passage.file, first, last)
     assert passage.folder == str(shelf.docs)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from retriever.errors import DocumentsError
-from tests.shelf import NEVER_REFRESH, PAGES, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
+from retriever.errors import DocumentsError, EncoderError
+from tests.shelf import NEVER_REFRESH, PAGES, CountingEncoder, Shelf, WrongEncoder, wait_until_trusted
 
 BETWEEN_LOOKS = "retriever.looking.status.BETWEEN_LOOKS_S"
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_read_is_named_and_tried_again_when_it_changes(
 
 def test_a_refresh_that_fails_is_said_and_words_answer(shelf: Shelf) -> None:
     shelf.write("mail.md", "# Mail\n\nAn otter brings it.\n")
-    answer = shelf.ask("otter", encoder=FailingEncoder())
+    answer = shelf.ask("otter", encoder=WrongEncoder(EncoderError("the model has gone home")))
     assert answer.hits[0].node_id == "mail.md#mail"
     refresh, semantic = map(str, answer.degraded)
     assert refresh == "refresh: the model has gone home"

@@ -14,7 +14,7 @@ from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.real.served import indexed
-from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf
+from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf, read_lines
 
 QUESTION = "which stamp pays for the journey?"
 STAMPS = "mail.md#mail/stamps"
@@ -47,11 +47,6 @@ def library(tmp_path: Path) -> Iterator[ServedIndex]:
         yield library
 
 
-def on_disk(folder: str, file: str, first: int, last: int) -> str:
-    lines = Path(folder, file).read_text(encoding="utf-8").splitlines(keepends=True)
-    return "".join(lines[first - 1 : last])
-
-
 @EDITS
 def test_a_context_and_a_section_cite_the_lines_where_the_text_is_now(shelf: Shelf, state: str, lines: str) -> None:
     edited(shelf.docs, state)
@@ -64,7 +59,7 @@ def test_a_context_and_a_section_cite_the_lines_where_the_text_is_now(shelf: She
         assert (found.citation, found.citation_state) == (f"mail.md:{lines}", state)
         assert found.text == "## Stamps\n\nA stamp pays for the journey of a letter.\n\n"
     if state in ("exact", "moved"):
-        assert piece.text == on_disk(piece.folder, piece.file, piece.span.first, piece.span.last)
+        assert piece.text == read_lines(piece.folder, piece.file, piece.span.first, piece.span.last)
         assert cited.text == passage.text, "what a hit cites is what is read there"
     assert (cited.citation, cited.citation_state) == (f"mail.md:{lines}", "gone" if state == "gone" else "exact")
     for name, said in CITATION_STATES.items():
@@ -81,7 +76,7 @@ def test_what_moved_is_not_joined_with_what_went_stale(shelf: Shelf) -> None:
     assert {piece.citation_state for piece in pieces} == {"stale", "moved"}
     for piece in pieces:
         if piece.citation_state == "moved":
-            assert piece.text == on_disk(piece.folder, "mail.md", piece.span.first, piece.span.last)
+            assert piece.text == read_lines(piece.folder, "mail.md", piece.span.first, piece.span.last)
         else:
             assert piece.text in MAIL
 
@@ -98,7 +93,7 @@ def test_a_cut_of_a_moved_section_and_what_is_left_out_have_the_new_lines(tmp_pa
         context = retriever.context("a walrus", max_tokens=400).context
     (piece,) = context.pieces
     assert (piece.citation_state, [str(span) for span in piece.cut_from]) == ("moved", ["3-244"])
-    assert piece.text == on_disk(piece.folder, piece.file, piece.span.first, piece.span.last)
+    assert piece.text == read_lines(piece.folder, piece.file, piece.span.first, piece.span.last)
     (left_out,) = context.left_out
     assert left_out.citation == "more.md:3-5"
     assert context.markdown.count(CITATION_STATES["moved"]) == 2

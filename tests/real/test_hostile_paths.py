@@ -17,6 +17,7 @@ from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from tests.program import Cli
+from tests.shelf import WORDS_ALONE
 
 SECRET = "SECRET-OF-ANOTHER-FOLDER"
 PAYLOADS = [
@@ -56,7 +57,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.mkfifo(docs / "pipe.md")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.path.relpath(docs / "socket.md"))
-    with open_retriever([docs], place / "index", settings={"encoder": {"kind": "none"}}) as retriever:
+    with open_retriever([docs], place / "index", settings=WORDS_ALONE) as retriever:
         assert retriever.status().index.documents == 2
     return place
 

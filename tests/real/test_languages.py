@@ -9,6 +9,8 @@ from retriever.api import index_folders, open_retriever
 from retriever.embedding.encoder import BUNDLED_MODEL, Tokens
 from retriever.types import Source
 from tests.program import PROJECT, Cli
+from tests.real.served import indexed
+from tests.shelf import write_pages
 
 NOTES = PROJECT / "tests" / "data" / "languages"
 
@@ -85,19 +87,15 @@ def test_what_it_knows_in_part_weighs_in_part(languages: Path) -> None:
 
 
 def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: Path) -> None:
-    docs, index = tmp_path / "docs", tmp_path / "index"
-    docs.mkdir()
-    text = "# Rules\n\nThe notice period is one month, and then two.\n"
-    for number in range(9):
-        (docs / f"{number}.md").write_text(text.replace("Rules", f"Rules {number}"), encoding="utf-8")
-    index_folders([docs], index)
+    docs, text = tmp_path / "docs", "The notice period is one month, and then two.\n"
+    index = indexed(tmp_path, {f"{number}.md": f"# Rules {number}\n\n{text}" for number in range(9)})
     german = "# Regeln\n\nDie Kündigungsfrist ist ein Monat, und nach einem Jahr sind es für alle zwei.\n"
-    (docs / "0.md").write_text(german, encoding="utf-8")
+    write_pages(docs, {"0.md": german})
     with open_retriever([docs], index) as retriever:
         assert retriever.search("Welche Kündigungsfristen gelten für uns?").hits[0].file == "0.md"
         with retriever.view() as view:
             assert view.lexical.languages == ("german",)
-    (docs / "0.md").write_text(text, encoding="utf-8")
+    write_pages(docs, {"0.md": f"# Rules\n\n{text}"})
     with open_retriever([docs], index) as retriever:
         retriever.search("notice period")
         with retriever.view() as view:

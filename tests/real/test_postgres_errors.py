@@ -12,20 +12,17 @@ from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, 
 from retriever.store import open_store
 from tests.postgres import Server
 from tests.program import Cli
-
-PLAIN = {"encoder": {"kind": "none"}}
+from tests.shelf import WORDS_ALONE, write_pages
 
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "keys.md").write_text("# Keys\n\nRotate the keys each month.\n", encoding="utf-8")
-    return tmp_path / "docs"
+    return write_pages(tmp_path / "docs", {"keys.md": "# Keys\n\nRotate the keys each month.\n"})
 
 
 @pytest.fixture
 def index(postgres: str, docs: Path) -> str:
-    index_folders([docs], postgres, settings=PLAIN)
+    index_folders([docs], postgres, settings=WORDS_ALONE)
     return postgres
 
 
@@ -82,12 +79,12 @@ def test_a_role_that_may_only_read(reader: str, docs: Path, cli: Cli) -> None:
         assert retriever.search("keys").hits
     (docs / "more.md").write_text("# More\n\nMore keys.\n", encoding="utf-8")
     with pytest.raises(StorageError, match="this role may not do that"):
-        index_folders([docs], reader, settings=PLAIN)
+        index_folders([docs], reader, settings=WORDS_ALONE)
     assert count_documents(reader) == 1
     writer = reader.replace("reader@", "writer@")
-    assert index_folders([docs], writer, settings=PLAIN).added == 1
+    assert index_folders([docs], writer, settings=WORDS_ALONE).added == 1
     (docs / "more.md").write_text("# Less\n\nFewer keys.\n", encoding="utf-8")
-    assert index_folders([docs], writer, settings=PLAIN).changed == 1
+    assert index_folders([docs], writer, settings=WORDS_ALONE).changed == 1
 
 
 def test_a_password_is_taken_from_the_address_and_never_printed(

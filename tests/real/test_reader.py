@@ -9,7 +9,7 @@ from retriever import open_retriever
 from retriever.embedding.onnx import READER, RERANKER_CARD, ModelCard, PassageReader, interact
 from retriever.errors import EncoderError
 from retriever.query import AskRequest, Expansion
-from tests.shelf import write_pages
+from tests.real.served import indexed
 
 PAGES = {
     "backup.md": "# Backups\n\nBackups run each night at 02:00.\n\nThe disks are kept in the cellar.\n\n"
@@ -18,6 +18,11 @@ PAGES = {
     "haus.md": "# Das Haus\n\nDie Sicherungen der Woche werden ein Jahr lang aufgehoben. Sie liegen im Keller, und der "
     "Hausmeister hat den Schlüssel dazu. Wer etwas braucht, der fragt ihn am besten am Morgen.\n",
 }
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return indexed(tmp_path_factory.mktemp("reader"), PAGES)
 
 
 def test_a_passage_that_answers_has_more_than_one_with_the_same_words() -> None:
@@ -43,8 +48,7 @@ def test_the_row_that_defines_a_term_stands_before_one_that_uses_it(tmp_path: Pa
     rows = "| **index** | A folder with `index.sqlite` and a snapshot, or tables in PostgreSQL. |\n"
     rows += "| **snapshot** | What searches need, derived from `index.sqlite`; replaced as a whole. |\n"
     text = f"# Glossary\n\n## The index\n\n| word | meaning |\n|---|---|\n{rows}"
-    write_pages(tmp_path / "docs", PAGES | {"glossary.md": text})
-    with open_retriever([tmp_path / "docs"], tmp_path / "index") as retriever:
+    with open_retriever(index=indexed(tmp_path, PAGES | {"glossary.md": text})) as retriever:
         assert "derived from" in retriever.answer("what is a snapshot?").sentences[0].text
 
 
@@ -57,10 +61,9 @@ def test_a_model_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> 
         PassageReader(tmp_path).read("how?", [(("A",), "b")])
 
 
-def test_a_rewording_is_read_for_the_verdict_too(tmp_path: Path) -> None:
-    write_pages(tmp_path / "docs", PAGES)
+def test_a_rewording_is_read_for_the_verdict_too(index: Path) -> None:
     rewording = Expansion(("how long is a weekly copy kept?",))
-    with open_retriever([tmp_path / "docs"], tmp_path / "index") as retriever:
+    with open_retriever(index=index) as retriever:
         readings = [
             retriever.search(AskRequest("after which span is the duplicate of seven days gone?", expansion=expansion))
             for expansion in (None, rewording)
@@ -69,16 +72,15 @@ def test_a_rewording_is_read_for_the_verdict_too(tmp_path: Path) -> None:
         assert reworded > alone + 1
 
 
-def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(tmp_path: Path) -> None:
-    write_pages(tmp_path / "docs", PAGES)
-    with open_retriever([tmp_path / "docs"], tmp_path / "index") as retriever:
+def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(index: Path) -> None:
+    with open_retriever(index=index) as retriever:
         answer = retriever.search("how long is a weekly copy kept?")
         assert answer.hits[0].file == "backup.md"
         assert answer.trace.signals.reading is not None
         assert "read" in [stage.name for stage in answer.trace.stages]
         russian = retriever.search("Как долго хранится недельная копия и где она лежит?")
         assert russian.trace.signals.reading is None
-    with open_retriever([tmp_path / "docs"], tmp_path / "index", settings={"read_passages": 0}) as retriever:
+    with open_retriever(index=index, settings={"read_passages": 0}) as retriever:
         answer = retriever.search("how long is a weekly copy kept?")
         assert answer.trace.signals.reading is None
         assert "read" not in [stage.name for stage in answer.trace.stages]

@@ -23,7 +23,7 @@ from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from tests.program import Cli
-from tests.shelf import WORDS_ALONE, write_pages
+from tests.shelf import WORDS_ALONE, read_lines, write_pages
 
 README = (
     "# Readme of {0}\n\nOf {0}.\n\n## Otters\n\nOtters of {0} sleep in the sun.\n\n## More\n\nNothing more of {0}.\n"
@@ -60,10 +60,6 @@ def retriever(index: Path) -> Iterator[Retriever]:
         yield retriever
 
 
-def lines_of(folder: str, file: str, first: int, last: int) -> str:
-    return "".join(Path(folder, file).read_text(encoding="utf-8").splitlines(keepends=True)[first - 1 : last])
-
-
 def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
     question = "otters sleep in the sun"
     hits = retriever.search(question).hits
@@ -71,10 +67,10 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
     for hit in hits:
         for reference, span in ((hit.citation, hit.passage), (f"{hit.cited_as}:{hit.span}", hit.span)):
             passage = retriever.read(reference)
-            assert passage.text == lines_of(hit.folder, hit.file, span.first, span.last)
+            assert passage.text == read_lines(hit.folder, hit.file, span.first, span.last)
             assert (passage.folder, passage.file, passage.citation) == (hit.folder, hit.file, reference)
         section = retriever.read(hit.node_id)  # with what is below it
-        assert section.text.startswith(lines_of(hit.folder, hit.file, hit.span.first, hit.span.last))
+        assert section.text.startswith(read_lines(hit.folder, hit.file, hit.span.first, hit.span.last))
         assert retriever.nodes(hit.node_id)[0].title == hit.title
     named = {f"{name}:{path}" for name in FOLDERS for path in ("README.md", "sub/README.md")}
     with_colons = {"a/docs:b/docs:README.md", "a/docs:notes:alone.md"}
@@ -92,7 +88,7 @@ def test_a_library_reads_back_what_it_cites(retriever: Retriever) -> None:
     sentences = retriever.answer(question).sentences
     assert sentences
     for sentence in sentences:
-        expected = lines_of(sentence.folder, sentence.file, sentence.span.first, sentence.span.last)
+        expected = read_lines(sentence.folder, sentence.file, sentence.span.first, sentence.span.last)
         assert retriever.read(sentence.citation).text == expected
 
 
@@ -103,7 +99,7 @@ def test_the_command_line_prints_a_context_or_its_parts(index: Path, cli: Cli) -
     assert page == content["markdown"]
     assert content["tokens"] <= content["max_tokens"] == 200
     piece = content["pieces"][0]
-    assert piece["text"] == lines_of(piece["folder"], piece["file"], piece["start_line"], piece["end_line"])
+    assert piece["text"] == read_lines(piece["folder"], piece["file"], piece["start_line"], piece["end_line"])
     assert piece["citation"].endswith(f"{piece['file']}:{piece['start_line']}-{piece['end_line']}")
     assert f"## `{piece['citation']}` " in page
     assert "--full" in cli("word", "--context", "--full", code=2).err

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from retriever.indexing.changes import YOUNG_NS
 from tests.program import PROJECT, run_python
+from tests.shelf import write_pages
 
 HEAVY = (
     "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "rank_bm25", "pydantic", "rich",
@@ -39,10 +40,8 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
 
 def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path) -> None:
     """A third of a question's time in a process of its own, for trees, language models and profiles that it has not."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.md").write_text(
-        "---\ntitle: Keys\n---\n# Keys\n\nKeys are rotated [weekly](#weekly).\n\n## Weekly\n\nYes.\n"
-    )
+    text = "---\ntitle: Keys\n---\n# Keys\n\nKeys are rotated [weekly](#weekly).\n\n## Weekly\n\nYes.\n"
+    write_pages(tmp_path / "docs", {"a.md": text})
     index = ["--index", str(tmp_path / "index")]
     environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
     time.sleep(YOUNG_NS / 1e9)  # the times of a younger file are not trusted: a question renews its row
@@ -64,16 +63,16 @@ def sources() -> list[Path]:
     return sorted(files)
 
 
-def imports(tree: ast.Module) -> Iterator[str]:
-    """What is imported to be used, each with what is taken from it; what only types need is not."""
-    pending: list[ast.AST] = [tree]
+def imports(path: Path, *, for_types: bool = False) -> Iterator[str]:
+    """What is imported anywhere, each with what is taken from it; also what only types need, when it is asked for."""
+    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        elif not for_types and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             pending.extend(node.orelse)
         else:
             pending.extend(ast.iter_child_nodes(node))
@@ -81,7 +80,7 @@ def imports(tree: ast.Module) -> Iterator[str]:
 
 def test_no_format_of_ours_may_run_code() -> None:
     for path in sources():
-        roots = {module.partition(".")[0] for module in imports(ast.parse(path.read_text(encoding="utf-8")))}
+        roots = {module.partition(".")[0] for module in imports(path)}
         assert not roots & {"pickle", "shelve", "marshal", "dill"}, path
 
 
@@ -91,9 +90,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
     extras = project["optional-dependencies"].values()
     requirements = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
     declared = {re.split(r"[<>=~! \[]", requirement)[0] for requirement in requirements}
-    imported = {
-        module.partition(".")[0] for path in sources() for module in imports(ast.parse(path.read_text("utf-8")))
-    }
+    imported = {module.partition(".")[0] for path in sources() for module in imports(path)}
     foreign = imported - sys.stdlib_module_names - {"", "pageindex", "retriever", "hybrid_retrieve"}
     assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in foreign} - declared == set()
 
@@ -105,10 +102,7 @@ def test_no_files_import_one_another_in_a_circle() -> None:
     }
     used: dict[str, set[str]] = {}
     for name, path in files.items():
-        found = {
-            module if module in files else module.rpartition(".")[0]
-            for module in imports(ast.parse(path.read_text(encoding="utf-8")))
-        }
+        found = {module if module in files else module.rpartition(".")[0] for module in imports(path)}
         used[name] = found & files.keys() - {name}
     TopologicalSorter(used).prepare()  # CycleError names a circle
 
@@ -155,7 +149,7 @@ def test_the_parts_of_a_package_import_one_another_in_one_order() -> None:
         layer = {part: number for number, line in enumerate(lines) for part in line.split()}
         for path in PROJECT.glob(f"{package}/**/*.py"):
             part = path.relative_to(PROJECT / package).parts[0].removesuffix(".py")
-            for module in every_import(ast.parse(path.read_text(encoding="utf-8"))):
+            for module in imports(path, for_types=True):
                 root, _, inside = module.partition(".")
                 used = inside.partition(".")[0]
                 assert (package, root) != ("pageindex", "retriever"), f"{part} knows nothing of searching"
@@ -163,12 +157,3 @@ def test_the_parts_of_a_package_import_one_another_in_one_order() -> None:
                     assert part in layer, f"{part} has no place in LAYERS"
                     upwards |= {f"{part} -> {used}"} if layer[used] > layer[part] else set()
     assert upwards == set()
-
-
-def every_import(tree: ast.Module) -> Iterator[str]:
-    """The modules that are imported anywhere, each with what is taken from it: that may be a module as well."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
