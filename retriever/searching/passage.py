@@ -24,7 +24,7 @@ from retriever.searching.question_kind import QuestionKind
 from retriever.text import cut
 from retriever.types import Reading
 
-MAX_SENTENCE_CHARS = 400  # of what is shown as the answer
+MAX_SENTENCE_CHARS = 500  # of what is shown as the answer: most paragraphs are whole
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines around the one that has most of the question
 SHORT_LIST_CHARS = 250  # with what introduces it: it is shown whole
 MAX_LEAD_CHARS = 150  # of what an item is shown below
