@@ -14,7 +14,7 @@ BAD = {
     "10,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(10_000)), 10_001),
     "lists nested 10,000 deep in one line": ("- " * 10_000 + "x\n\n# After\n", 1),
     "quotes nested 200,000 deep": (">" * 200_000 + " x\n\n# After\n", 2),
-    "lines that continue deep quotes": (">" * 200 + " x\n" + "a\n" * 10_000 + "\n# After\n", 2),
+    "lines that continue deep quotes": (">" * 200 + " x\n" + "a\n" * 2_500 + "\n# After\n", 2),
     "100,000 open brackets": ("[" * 100_000 + "\n\n# After\n", 2),
     "100,000 open brackets in a heading": ("# " + "[" * 100_000, 2),
     "nested images in a heading": ("# " + "![" * 300 + "a" + "](b)" * 300, 2),
