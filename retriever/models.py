@@ -85,10 +85,10 @@ class OpenModels:
         """What reads lines of the first sections; None where words alone are wanted."""
         if not self._profile.read_passages or self._profile.encoder.kind == "none":
             return None
-        from retriever.embedding.onnx import OnnxEncoder, PassageReader
+        from retriever.embedding.onnx import OnnxEncoder, open_reader
 
         own = self._encoder
-        return PassageReader(encoder=own if isinstance(own, OnnxEncoder) and own.is_bundled else None)
+        return open_reader(own if isinstance(own, OnnxEncoder) and own.is_bundled else None)
 
     @cached_property
     def reranker(self) -> "Reranker | None":

@@ -72,6 +72,13 @@ def test_a_rewording_is_read_for_the_verdict_too(index: Path) -> None:
         assert reworded > alone + 1
 
 
+def test_it_is_loaded_once_in_a_process(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        with open_retriever(index=index) as retriever:
+            assert retriever.search("how long is a weekly copy kept?").trace.signals.reading is not None
+        monkeypatch.setattr("retriever.embedding.onnx.open_session", None)
+
+
 def test_it_is_read_for_the_verdict_and_switched_off_by_its_setting(index: Path) -> None:
     with open_retriever(index=index) as retriever:
         answer = retriever.search("how long is a weekly copy kept?")
