@@ -161,6 +161,11 @@ class Shelf:
         with self.open(index=index, encoder=encoder, **settings) as retriever:
             return retriever.search(question)
 
+    def ask_all(self) -> list[Answer]:
+        """Answers to all QUESTIONS by one retriever, which does not look at the documents."""
+        with self.open(**NEVER_REFRESH) as retriever:
+            return [retriever.search(question) for question in QUESTIONS]
+
     @contextmanager
     def rows(self) -> Iterator[FileConnection]:
         """index.sqlite, to look into or to hurt."""

@@ -22,12 +22,6 @@ from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 from tests.small_disk import read_only, small_disk
 
 
-def answers(shelf: Shelf) -> list[Answer]:
-    """To all questions, by one retriever that is opened for them and does not look at the documents."""
-    with shelf.open(**NEVER_REFRESH) as retriever:
-        return [retriever.search(question) for question in QUESTIONS]
-
-
 def hits(some: Sequence[Answer]) -> list[list[tuple[str, float]]]:
     return [found(answer) for answer in some]
 
@@ -42,14 +36,14 @@ def said(some: Sequence[Answer]) -> str:
 
 @pytest.mark.parametrize("by", ["a question", "index"])
 def test_a_deleted_generation_is_made_again_without_embedding(shelf: Shelf, by: str) -> None:
-    truth = answers(shelf)
+    truth = shelf.ask_all()
     shutil.rmtree(shelf.index / "snapshot-1")
     if by == "index":
         assert shelf.update().snapshot == 2
-    first = answers(shelf)
+    first = shelf.ask_all()
     assert all_same(first, truth)
     assert ("it was rebuilt" in said(first)) == (by == "a question")
-    assert said(answers(shelf)) == ""
+    assert said(shelf.ask_all()) == ""
     assert shelf.snapshots() == ["snapshot-2"]
     assert shelf.encoder.encoded == 0
 
@@ -59,7 +53,7 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answ
     """A larger index, the answers of it, and a copy of it beside it, `good`."""
     shelf = Shelf(tmp_path_factory.mktemp("chapters"), PAGES | chapter_pages(14))  # ChromaDB writes files of vectors
     shelf.update()
-    truth = answers(shelf)
+    truth = shelf.ask_all()
     assert len(list((shelf.index / "snapshot-1" / "chroma").glob("*/index_metadata.pickle"))) == 1
     shutil.copytree(shelf.index, shelf.place / "good")
     shelf.encoder.encoded = 0
@@ -131,7 +125,7 @@ def test_an_open_retriever_sees_the_new_state_at_its_next_question(shelf: Shelf)
 
 
 def test_several_threads_share_a_retriever(shelf: Shelf) -> None:
-    truth = answers(shelf)
+    truth = shelf.ask_all()
     with shelf.open() as reader, ThreadPoolExecutor(4) as pool:
         for _ in range(4):
             assert all_same(list(pool.map(reader.search, QUESTIONS)), truth)
@@ -159,7 +153,7 @@ def test_a_second_writer_waits_and_then_names_the_first(shelf: Shelf) -> None:
 
 
 def test_a_read_only_index_answers(shelf: Shelf) -> None:
-    truth = answers(shelf)
+    truth = shelf.ask_all()
     with read_only(shelf.index):
         with shelf.open() as reader:
             first = reader.search(QUESTIONS[0])
@@ -174,8 +168,8 @@ def test_a_read_only_index_answers(shelf: Shelf) -> None:
         late = shelf.ask("word")
         assert late.index.stale_files == 1
         assert any("refresh: " in sentence for sentence in map(str, late.degraded))
-    assert all_same(answers(shelf), truth)
-    assert said(answers(shelf)) == ""
+    assert all_same(shelf.ask_all(), truth)
+    assert said(shelf.ask_all()) == ""
 
 
 @pytest.mark.parametrize("command", ["ask", "index"])
@@ -203,7 +197,7 @@ def test_an_empty_database_is_made_and_that_of_another_program_left_alone(shelf:
     with pytest.raises(NoIndexError, match=r"run: python -m retriever index"):
         shelf.ask("word")
     assert shelf.update().documents == 4
-    assert said(answers(shelf)) == ""
+    assert said(shelf.ask_all()) == ""
     other = tmp_path / "other"
     other.mkdir()
     with closing(sqlite3.connect(other / "index.sqlite")) as theirs:
@@ -226,8 +220,8 @@ def test_a_disk_that_fills_up_leaves_what_answers_and_is_no_trouble_afterwards(t
             filler.write_bytes(bytes(shutil.disk_usage(disk).free - free * 1024))
             with pytest.raises(StorageError, match="free some space"):
                 shelf.update()
-            assert all(answer.hits for answer in answers(shelf)), free
+            assert all(answer.hits for answer in shelf.ask_all()), free
             filler.unlink()
         shelf.update()
-        assert said(answers(shelf)) == ""
+        assert said(shelf.ask_all()) == ""
         assert shelf.ask("another text number 3").hits[0].node_id == "mail.md#mail"
