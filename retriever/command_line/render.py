@@ -162,8 +162,10 @@ def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
     has_block = False
     for block in read_unit_blocks(text, first):
         own = range(max(hit.passage.first, block.span.first), min(hit.passage.last, block.span.last) + 1)
-        if hit.passage.first <= block.begin < min(block.span.first, hit.passage.last + 1):
-            rows.append(block.lead)  # what introduces it
+        # What introduces code is no block of its own, as that of a table is.
+        has_lead = hit.passage.first <= block.begin < min(block.span.first, hit.passage.last + 1)
+        if has_lead and block.kind is BlockKind.CODE:
+            rows.append(block.lead)
         if block.kind is BlockKind.TABLE and own:
             lines = [block.lines[number - block.span.first].rstrip() for number in own]
             lines = [line for line in lines if not TABLE_RULE.fullmatch(line)]
