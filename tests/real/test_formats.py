@@ -78,7 +78,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Path:
     """The index of a folder with one Org file and one in Markdown."""
     monkeypatch.setitem(READERS, ".org", read_org)
     write_pages(tmp_path / "docs", {"house.org": HOUSE, "garden.md": GARDEN})
-    cli("index", tmp_path / "docs", "--index", tmp_path / "index")
+    cli("index", tmp_path / "docs", "--index", tmp_path / "index", "--encoder-kind", "none")
     return tmp_path / "index"
 
 
