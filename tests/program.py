@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -13,11 +14,20 @@ import pytest
 
 PROJECT = Path(__file__).parents[1]
 PROGRAM = PROJECT / "hybrid_retrieve.py"
+LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
+"""Twelve documents, and questions beside them."""
 
 
 def slow(cases: Iterable[Any]) -> list[Any]:
     """These cases, marked slow; a tuple is one value for each parameter."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in cases]
+
+
+def wait_for(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 class Printed(NamedTuple):

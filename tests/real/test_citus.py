@@ -11,10 +11,9 @@ import pytest
 
 from retriever.api import open_retriever
 from tests.postgres import Cluster, NoServerError, running_cluster
-from tests.program import PROJECT, Cli
+from tests.program import LARDER, PROJECT, Cli
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
 QUESTIONS = ("how long is a snapshot kept?", "lock", "encyrption of the store", "marmalade")
 
 

@@ -10,9 +10,8 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.display.json import dump_answer
 from retriever.trace import Spent
-from tests.program import PROJECT, run_python
+from tests.program import LARDER, PROJECT, run_python
 
-LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
 QUESTIONS = ("how long are snapshots kept?", "the store is full, what now", "catch_up", "banana bread")
 TIMES = ("timings_ms", "milliseconds")
 """Keys whose values are measured times."""

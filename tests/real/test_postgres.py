@@ -10,11 +10,10 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from tests.postgres import Server, counting_turns
-from tests.program import PROJECT, Cli
+from tests.program import LARDER, Cli
 from tests.real.served import index_pages
 from tests.shelf import WORDS_ALONE, write_pages
 
-LARDER = PROJECT / "tests" / "eval_corpus"
 QUESTIONS = (
     "how long is a snapshot kept?",
     "lock",
@@ -45,7 +44,7 @@ def find(cli: Cli, index: str | Path, question: str, *more: str) -> list[str]:
 def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_path: Path) -> None:
     places: Sequence[str | Path] = (postgres, tmp_path / "index")
     docs = tmp_path / "larder"
-    shutil.copytree(LARDER / "larder", docs)
+    shutil.copytree(LARDER, docs)
     pages = "\n\n".join(f"Page {number} of the ledger says nothing else than this. " * 6 for number in range(12))
     write_pages(docs, GERMAN | {"ledger.md": f"---\ntags: [ledger]\n---\n# Ledger\n\n{pages}\n\nThe griffin pays.\n"})
     for place in places:
@@ -71,7 +70,7 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
 @pytest.mark.timeout(180)
 def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path) -> None:
     docs = tmp_path / "larder"
-    shutil.copytree(LARDER / "larder", docs)
+    shutil.copytree(LARDER, docs)
     cli("index", docs, "--index", postgres)
     before = find(cli, postgres, QUESTIONS[0])
     assert "12 files" in cli("status", "--index", postgres).out
@@ -88,7 +87,7 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
 
 
 def test_a_question_takes_few_round_trips(postgres_server: Server, postgres: str) -> None:
-    index_folders([LARDER / "larder"], postgres)
+    index_folders([LARDER], postgres)
     with counting_turns(postgres_server.port) as (port, turns):
         address = postgres.replace(f":{postgres_server.port}/", f":{port}/")
         with open_retriever(index=address) as retriever:
@@ -103,7 +102,7 @@ def test_words_by_the_full_text_search_of_the_server(cli: Cli, postgres: str, tm
     profile = tmp_path / "tsvector.yaml"
     profile.write_text("keyword: tsvector\nencoder:\n  kind: none\n", encoding="utf-8")
     given = "--index", postgres, "--profile", profile
-    cli("index", LARDER / "larder", *given)
+    cli("index", LARDER, *given)
     assert "postgres init --tsvector english" in cli("ask", "restore one file", *given, code=1).err
     assert "does not exist" in cli("postgres", "init", "--tsvector", "klingon", "--index", postgres, code=1).err
     cli("postgres", "init", "--tsvector", "english", "--index", postgres)

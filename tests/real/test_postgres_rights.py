@@ -18,10 +18,9 @@ from retriever.errors import IndexVersionError, StorageError
 from retriever.store import open_store
 from retriever.store.tables import grant_folders, make_tables
 from tests.postgres import Server
-from tests.program import PROJECT, Cli
+from tests.program import LARDER, Cli
 from tests.real.served import Served, served
 
-LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
 HIDDEN = ("encryption.md", "restore.md")
 SECRET = """---
 tags: [confidential]
@@ -33,16 +32,8 @@ We buy Zyxworth in spring, as the [plan](plan.md) says. The snapshot of its acco
 # Of what is in both, of what is hidden, and typos of words that are hidden, or are not.
 QUESTIONS = ("how long is a snapshot kept?", "rotate the master key", "Zyxwroth", "restroe one file", "retenton rules")
 ROLES = ("sales", "legal", "boss", "web", "clerk")
-VARYING = {
-    "milliseconds",
-    "path",
-    "index",
-    "size_bytes",
-    "seconds",
-    "stages",
-    "timings_ms",
-    "snapshot",
-}  # of what is printed as JSON
+# Of what is printed as JSON.
+VARYING = {"milliseconds", "path", "index", "size_bytes", "seconds", "stages", "timings_ms", "snapshot"}
 
 
 @dataclass(frozen=True)

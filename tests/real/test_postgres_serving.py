@@ -1,8 +1,7 @@
 """Two servers over one database, the second as on another machine: any of them answers what is there now."""
 
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from retriever.api import index_folders
 from retriever.store import open_store
 from retriever.store.tables import make_tables
 from tests.postgres import Server
+from tests.program import wait_for
 from tests.real.served import PAGES, Served, served
 from tests.shelf import write_pages
 
@@ -37,13 +37,6 @@ class Team:
         answers = [self.ask(number, question=question).json() for number in range(len(self.servers))]
         assert all("hits" in answer for answer in answers), answers
         return [[hit["file"] for hit in answer["hits"]] for answer in answers]
-
-
-def wait_for(is_so: Callable[[], bool], seconds: float = 40.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def is_refused(team: Team, server: int) -> bool:

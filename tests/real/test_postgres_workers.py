@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,10 +17,9 @@ from retriever.indexing import update
 from retriever.indexing.update import embed_texts
 from retriever.looking.indexes import index_request
 from tests.postgres import Server
-from tests.program import PROJECT, Cli, command, environment
+from tests.program import LARDER, Cli, command, environment, wait_for
 from tests.shelf import write_pages
 
-LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
 MANY = 600  # texts: more than two workers hold at once
 
@@ -75,10 +73,7 @@ def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postg
     early = json.loads(cli("ask", QUESTIONS[2], "--index", postgres, "--json").out)  # by words, at once
     assert (early["hits"][0]["file"], early["index"]["embedded_share"]) == ("page7.md", 0)
     killed, cut = start_worker(postgres), start_worker(postgres)
-    until = time.monotonic() + 60
-    while count(postgres, "pending") == waiting:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: count(postgres, "pending") < waiting)
     killed.kill()
     killed.communicate()
     with closing(psycopg.connect(postgres, autocommit=True)) as own:

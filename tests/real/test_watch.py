@@ -5,8 +5,9 @@ import queue
 import shutil
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +19,15 @@ from tests.shelf import write_pages
 
 PATIENCE_S = 40.0
 MANY = 1000
+IMPATIENT = """if True:
+    import sys
+    from hybrid_retrieve import main
+    from retriever.store import place
+    lock = place.writer_lock
+    place.writer_lock = lambda index, wait_s: lock(index, min(wait_s, 0.5))
+    sys.exit(main(sys.argv[1:]))
+"""
+"""The program, but that it waits half a second for another writer, in place of ten."""
 
 
 class Watching:
@@ -45,9 +55,15 @@ class Watching:
 
 
 @contextmanager
-def watch(place: Path, *arguments: str, encoder: str = "none", index: str | Path = "index") -> Iterator[Watching]:
+def watch(
+    place: Path,
+    *arguments: str,
+    encoder: str = "none",
+    index: str | Path = "index",
+    program: Sequence[str] = tuple(command()),
+) -> Iterator[Watching]:
     process = subprocess.Popen(
-        command("watch", "docs", "--index", index, "--encoder-kind", encoder, *arguments), cwd=place,
+        [*program, "watch", "docs", "--index", str(index), "--encoder-kind", encoder, *arguments], cwd=place,
         env=environment(XDG_DATA_HOME=str(place / "data")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -113,7 +129,7 @@ def test_a_burst_is_one_run_and_a_folder_made_again_is_followed(place: Path) -> 
 
 
 def test_it_waits_for_another_writer_and_goes_on(place: Path) -> None:
-    with watch(place, "--json", encoder="onnx") as watching:
+    with watch(place, "--json", encoder="onnx", program=(sys.executable, "-c", IMPATIENT)) as watching:
         assert watching.process.stdout is not None
         assert watching.line().startswith("indexed 2 files in ")
         assert json.loads(watching.process.stdout.readline())["added"] == 2
