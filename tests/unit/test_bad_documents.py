@@ -28,7 +28,7 @@ BAD = {
     "50,000 lines": ("a\n" * 50_000, 33),
     "20,000 list items": ("- a\n" * 20_000, 27),
     "a line of 50 MB": ("x" * 50_000_000, 1),
-    "a heading of 0.3 MB": ("# " + "**word** " * 30_000, 2),
+    "a heading of 1 MB": ("# " + "**word** " * 110_000, 2),
     "a table of 20,000 columns": ("|a" * 20_000 + "|\n" + "|-" * 20_000 + "|\n", 1),
     "20,000 definitions": ("".join(f"[a{n}]: b\n" for n in range(20_000)), 1),
     "a definition whose title does not end": ('[a]: b "\n' * 20_000, 1),
