@@ -22,7 +22,7 @@ PLAIN = ("balanced", "classic", "fast", "recall")
 
 def stage_of(asked: Asked) -> str:
     return next(
-        (stage for key, stage in (("queries", "expand"), ("actions", "rounds")) if key in asked.properties), "rerank"
+        (stage for key, stage in (("queries", "expand"), ("searches", "rounds")) if key in asked.properties), "rerank"
     )
 
 

@@ -17,14 +17,14 @@ QUESTION = "what pays for a letter, and what is soup made of?"
 
 
 def answered(asked: Asked) -> object:
-    """Searches in the first round, walks in the second."""
-    sections = asked.shown("section")
-    if "other questions" in asked.instructions or not sections:
-        return {}
-    by_title = {item.get("titles", "").rpartition(" > ")[2]: item["section"] for item in sections}
-    if "at most 2\n" in asked.instructions:
-        return {"actions": [{"action": "search", "question": "how does bread rise?"}]}
-    return {"actions": [{"action": "children", "section": by_title["Tomatoes"]}, {"action": "outline", "section": 99}]}
+    """Searches in every round for the same, and for nothing."""
+    return {"searches": [" how does bread  rise? ", QUESTION.upper(), " "], "open": [0, 99]}
+
+
+def open_tomatoes(asked: Asked) -> object:
+    """Opens a document twice, by two of its sections."""
+    places = {item["titles"].rpartition(" > ")[2]: item["section"] for item in asked.shown("section")}
+    return {"open": [places["Blight"], places["Tomatoes"]]}
 
 
 def ask(shelf: Shelf, url: str, *, scope: Scope | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
@@ -38,30 +38,33 @@ def plain(shelf: Shelf) -> Answer:
 
 
 def test_what_the_model_asks_for_joins_what_was_found(shelf: Shelf, ollama: ScriptedServer) -> None:
+    ollama.once.extend([answered, open_tomatoes])
     answer = ask(shelf, ollama.url, top_k=3)
-    assert answer.notes == (
-        'the language model also looked for: search "how does bread rise?", children of "Tomatoes"',
-    )
+    done = 'search "how does bread rise?", sections of garden/tomatoes.md'
+    assert answer.notes == (f"the language model also looked for: {done}",)
     assert answer.degraded == ()
     by_id = {hit.node_id: hit for hit in answer.hits}
     assert 'found by search "how does bread rise?"' in by_id["kitchen.md#kitchen/bread"].reasons
     assert found(answer) != found(ask(shelf, "", use_llm=False, top_k=3))
-    first, second = ollama.asked
-    assert first.properties == {"actions"}
+    first, _ = ollama.asked
+    assert first.properties == {"searches", "open"}
     assert QUESTION in first.material
     assert QUESTION not in first.instructions
-    assert "at most 1\n" in second.instructions, "of the searches, one is left"
     (stage,) = [stage for stage in answer.trace.stages if stage.name == "rounds"]
-    assert stage.note == 'search "how does bread rise?", children of "Tomatoes"'
+    assert stage.note == done
     assert any(item.source is Source.ROUNDS for hit in answer.hits for item in hit.evidence)
+
+
+def test_a_round_that_asks_for_nothing_new_is_the_last(shelf: Shelf, ollama: ScriptedServer) -> None:
+    answer = ask(shelf, ollama.url, rounds=9)
+    assert answer.notes == ('the language model also looked for: search "how does bread rise?"',)
+    assert len(ollama.asked) == 2
 
 
 def test_a_reranker_reads_what_the_rounds_found_in_the_scope(shelf: Shelf, ollama: ScriptedServer) -> None:
     ask(shelf, ollama.url, rerank={"kind": "llm"}, candidate_cap=5)
     assert "rises over night" in ollama.asked[-1].material
-    ollama.answer = lambda asked: {
-        "actions": [{"action": "related", "section": 1}, {"action": "outline", "section": 1}]
-    }
+    ollama.answer = lambda asked: {"open": [1]}
     answer = ask(shelf, ollama.url, scope=Scope(folders=("garden",)), top_k=30)
     assert answer.hits
     assert {hit.file.partition("/")[0] for hit in answer.hits} == {"garden"}
@@ -98,22 +101,3 @@ def test_the_command_line_switches_them_on_and_says_so(shelf: Shelf, ollama: Scr
     assert answer["notes"] == ['the language model also looked for: search "how does bread rise?"']
     assert any(item["source"] == "rounds" for hit in answer["hits"] for item in hit["evidence"])
     assert answer["expansion"] is None, "nobody spoke of other texts"
-
-
-def test_it_may_open_a_document_of_which_nothing_was_found(ships: Shelf, ollama: ScriptedServer) -> None:
-    opened: list[str] = []
-
-    def open_first(asked: Asked) -> object:
-        sections = asked.shown("section")
-        documents = [item for item in sections if "document" in item]
-        assert len(documents) == 10
-        assert all(item["sections"] == 1 and item["about"] for item in documents)
-        opened.append(documents[0]["document"])
-        return {"actions": [{"action": "outline", "section": documents[0]["section"]}]}
-
-    ollama.answer = open_first
-    settings: dict[str, Any] = {"llm": {"url": ollama.url}, "rounds": 1, "hyde": "never", "use_llm": True, "top_k": 30}
-    answer = ships.ask("which ship sails with the wind?", **settings, **NEVER_REFRESH)
-    assert answer.notes == (f'the language model also looked for: outline of "{opened[0]}"',)
-    assert answer.degraded == ()
-    assert any(item.source is Source.ROUNDS for hit in answer.hits for item in hit.evidence), "fused with the others"
