@@ -178,6 +178,33 @@ def fence_after(fence: str, line: str) -> str:
     return "" if mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
 
 
+# What MkDocs opens: `!!! note "Title"`, `??? tip`, `=== "Tab"`. It holds the lines below that are indented further.
+_CONTAINER = re.compile(r"""[ ]*(?:(?:!!!|\?\?\?\+?)[ ]+["\w]|===[!+]?[ ]+")""")
+MKDOCS_TAB = re.compile(r'([ ]*)===[!+]?[ ]+(?="[^"\n]*"[ \t]*$)')
+
+
+def unindent_containers(text: str) -> str:
+    """Return a text, line by line, with what MkDocs's notes and tabs hold beginning where their opening does.
+
+    To CommonMark it is code, of which nothing is read: no paragraph, no list and no link.
+    """
+    if "!!!" not in text and "???" not in text and "===" not in text:
+        return text
+    lines, held, fence = [], list[int](), ""  # the second: how far what the open containers hold is indented
+    for line in text.split("\n"):
+        indentation = len(line) - len(line.lstrip(" "))
+        while held and line.strip() and indentation < held[-1]:
+            held.pop()
+            fence = ""
+        if not line.lstrip(" ").startswith("#"):  # a heading in a note begins no section
+            line = line[min(indentation, 4 * len(held)) :]
+        before, fence = fence, fence_after(fence, line)
+        if not (before or fence) and _CONTAINER.match(line):
+            held.append(indentation + 4)
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
     """Return what opens the block that a line goes on with: a fence of code, or the header of a table; or nothing."""
     fence, opened = "", ""
@@ -255,7 +282,7 @@ class _Reader(StateBlock):
 
 def _read(text: str) -> _Reader:
     parser = _block_parser()
-    reader = _Reader(text, parser)
+    reader = _Reader(unindent_containers(text), parser)
     parser.block.tokenize(reader, 0, reader.lineMax)
     return reader
 

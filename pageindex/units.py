@@ -20,6 +20,7 @@ from textwrap import dedent
 from pageindex.markdown import (
     ATTRIBUTES,
     MAX_INLINE_CHARS,
+    MKDOCS_TAB,
     Block,
     BlockKind,
     References,
@@ -35,7 +36,7 @@ JOINT = "; "  # between two items of a whole list
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
-_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
+_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|^[ ]*===[!+]?[ ]\"|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
 _MARKED_TERM = re.compile(
     r"""\[?(\*\*|__|`|\*|_)(?P<term>[^\n]{1,80}?)\1(?:\]\([^()\s]*\))?
@@ -151,7 +152,8 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
         if not shown and marked.kind is not BlockKind.HEADING:
             continue
         block = UnitBlock(marked.kind, span, lines, shown, marked.line)
-        if introduction and block.kind is not BlockKind.CODE:
+        is_shown = introduction and not MKDOCS_TAB.match(introduction.lines[-1])  # the label of a tab answers nothing
+        if introduction and is_shown and block.kind is not BlockKind.CODE:
             yield introduction
         if introduction and block.kind in _INTRODUCED:
             block = replace(block, begin=introduction.begin, lead=above)
@@ -350,10 +352,10 @@ _BREAK = re.compile(
 )
 _SUSPECT = re.compile(r"[<{^]|==|:[fmos]|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
 _HIGHLIGHT = re.compile(r"==(?=[^\s=])([^=\n]{1,300})(?<=\S)==")
-# Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`.
+# Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`, `=== "Tab"`.
 _CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]?)++\[!(\w{1,30})[^\]\n]{0,60}\][-+]?[ \t]*([^\n]*)$")
 _ADMONITION = re.compile(
-    r"""^[ \t]*(?:!!!|\?\?\?\+?|:{3,}+)[ \t]*\{?(\w{0,30})\}?[ \t]*
+    r"""^[ \t]*(?:!!!|\?\?\?\+?|:{3,}+|===[!+]?(?=[ ]+"))[ \t]*\{?(\w{0,30})\}?[ \t]*
         (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
     re.VERBOSE,
 )

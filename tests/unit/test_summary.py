@@ -30,7 +30,7 @@ def summary(text: str, *titles: str, max_chars: int = 420) -> str:
         (":::tip\nText.\n:::", "Tip: Text."),
         ("> [!NOTE] Title\n> Quoted.", "Title: Quoted."),
         ("> ```console\n> $ cargo run\n> ```\n>\n> The compiler complains.\n", "The compiler complains."),
-        ("!!! tip\n\n    Indented.", ""),
+        ("!!! tip\n\n    Indented.", "Indented."),
         ("{{#include a.rs}}\n\n[r]: a.md\n\n***\n\nText.", "Text."),
         ("import A from './a'\nexport const x = 1\n\nText.", "Text."),
         ("import what you need from it.", "import what you need from it."),

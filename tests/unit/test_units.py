@@ -110,6 +110,21 @@ def test_a_fold_is_a_unit_besides_what_is_in_it() -> None:
     assert split_text(fold.replace("old.", "old.\n" * LONG_BLOCK), 1)[0].span == Span(1, 2)
 
 
+def test_what_notes_and_tabs_of_mkdocs_hold_is_text() -> None:
+    text = "!!! tip\n\n    Be *calm*.\n\n    - one\n\n"
+    text += '=== "Linux"\n    ```sh\n    apt x\n    ```\n\n    !!! note\n\n        Inner.\n\n'
+    text += '=== "Mac"\n\n    # no\n\n    Brew it.\n\n```md\n=== "no"\n    x\n```\n\n    code\n'
+    assert [describe(unit) for unit in split_text(text, 1)] == [
+        "paragraph 3 | Be calm.",
+        "item 5 | one",
+        "code 7-10 | Linux: / apt x",
+        "paragraph 14 | Inner.",
+        "paragraph 20 | Brew it.",
+        'code 22-25 | Brew it. / === "no" x',
+        "code 27 | code",
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT])
 def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
     assert split_text(text, 1) == []

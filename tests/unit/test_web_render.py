@@ -109,6 +109,12 @@ def test_callouts_hold_others_and_fold() -> None:
         assert ' open="">' in render_markdown(folds, RenderOptions(unfolded=True))
 
 
+def test_a_tab_of_mkdocs_is_a_callout_and_in_code_it_is_code() -> None:
+    tabs = shown('=== "Linux"\n\n    ```sh\n    apt x\n    ```\n\n=== "Mac"\n    x\n\n```md\n=== "no"\n```\n')
+    assert re.findall(r'class="title">(.*?)<', tabs) == ["Linux", "Mac"]
+    assert re.findall(r"<code>(.*?)</code>", tabs) == ["apt x", "=== &quot;no&quot;"]
+
+
 def test_marks_are_marked_and_comments_left_out() -> None:
     assert shown("a ==b *c*== d == e") == '<p>a <mark class="written">b <em>c</em></mark> d == e</p>\n'
     rules = (PROJECT / "retriever/serving/web/static/page.css").read_text()

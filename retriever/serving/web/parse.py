@@ -24,9 +24,11 @@ from mdit_py_plugins.footnote import footnote_plugin
 from pageindex.markdown import (
     ATTRIBUTES,
     MAX_NESTING,
+    MKDOCS_TAB,
     PICTURE_TYPES,
     WIKILINK,
     drop_icons,
+    fence_after,
     name_target,
     split_attributes,
 )
@@ -66,6 +68,7 @@ def parse_text(markdown: str, first: int = 0, end: int | None = None, definition
         definitions: lines `[label]: target` from elsewhere in the file.
     """
     references: EnvType = {"lines": (0, None)}
+    markdown = name_tabs(markdown)
     open_parser().parse(definitions, references)
     known = references.get("references", {})
     tokens = open_parser().parse(markdown, {"lines": (first, end), "references": known})
@@ -73,6 +76,15 @@ def parse_text(markdown: str, first: int = 0, end: int | None = None, definition
         if token.type == "inline" and token.children:
             _drop_notation(token.children, in_heading=tokens[place - 1].type == "heading_open")
     return tokens
+
+
+def name_tabs(markdown: str) -> str:
+    """Return a text whose `=== "Tab"` are written as notes of the kind `tab`, so that one rule reads both."""
+    lines, fence = [], ""
+    for line in markdown.split("\n") if "===" in markdown else ():
+        before, fence = fence, fence_after(fence, line)
+        lines.append(line if before or fence else MKDOCS_TAB.sub(r"\1!!! tab ", line))
+    return "\n".join(lines) or markdown
 
 
 def find_end(token: Token, lines: Sequence[str]) -> int:
