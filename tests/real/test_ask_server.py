@@ -80,6 +80,6 @@ def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
     assert "no server answers at http://127.0.0.1:9 (" in cli(QUESTION, "--server", "http://127.0.0.1:9", code=1).err
     with served(index, "--mcp") as other, pytest.raises(ServingError, match="of this version"):
         ask_server(other.url, AskRequest(QUESTION))
-    for url in ("http://192.168.1.5:8470", "ftp://localhost", "localhost:8470", "http://me:secret@localhost"):
+    for url in ("ftp://localhost", "localhost:8470", "http://me:secret@localhost"):
         with pytest.raises(UsageError):
             ask_server(url, AskRequest(QUESTION))
