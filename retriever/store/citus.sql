@@ -8,7 +8,7 @@ SET citus.multi_shard_modify_mode TO 'sequential';
 ALTER DATABASE :DBNAME SET citus.propagate_set_commands = 'local';
 ALTER DATABASE :DBNAME SET citus.multi_shard_modify_mode = 'sequential';
 
--- Citus has no policy that asks another table: a role sees all folders, as `read_all` says, or none.
+-- Citus has no policy that asks another table: a role sees all folders, by a policy of its own, or none.
 DROP POLICY by_folder ON folders;
 DROP POLICY by_folder ON documents;
 DROP POLICY by_folder ON fields;

@@ -26,7 +26,7 @@ from retriever.errors import (
     UsageError,
     name_installer,
 )
-from retriever.store.database import INDEX_FORMAT, Connection, Rows
+from retriever.store.database import Connection, Rows
 from retriever.store.place import DatabaseUrl, Store
 from retriever.store.text_vectors import PackedVector
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 CONNECT_S = 10
+TABLES_FORMAT = 10  # rises with INDEX_FORMAT, and when postgres.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
@@ -242,9 +243,9 @@ def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> tuple[in
     version = (named or "").removeprefix("hybrid-retrieve ")
     if not version.isdigit():
         raise NoIndexError(f"{url} has no index in the schema {url.schema}", hint=suggest_init(url))
-    if int(version) != INDEX_FORMAT:
+    if int(version) != TABLES_FORMAT:
         raise IndexVersionError(
-            f"the tables of {url} have version {version}, this program reads version {INDEX_FORMAT}; name another"
+            f"the tables of {url} have version {version}, this program reads version {TABLES_FORMAT}; name another"
             " ?schema=NAME, and index the documents there"
         )
     return stored, asked

@@ -31,8 +31,8 @@ CREATE TABLE words (
 CREATE INDEX words_of_document ON words (document_key);
 
 -- Who may see what: row-level security. A role of the server sees the rows of the folders that it has rights to, in every
--- statement, and with them the postings, words and cosines of these folders alone. A role that may read all is named by
--- the policies `read_all` and `write_all`: the planner then leaves the condition out. The owner sees all by itself.
+-- statement, and with them the postings, words and cosines of these folders alone. A role that may read or write all
+-- has a policy of its name on each table: the planner then leaves the condition out. The owner sees all by itself.
 CREATE TABLE rights (
     role regrole NOT NULL,  -- or a role that is a member of it
     folder_key bigint NOT NULL REFERENCES folders ON DELETE CASCADE,
@@ -64,8 +64,6 @@ BEGIN
             'CREATE POLICY by_folder ON %I FOR SELECT USING (%s)',
             protected, coalesce(condition, 'folder_key = ANY (ARRAY(SELECT rights.folder_key FROM rights))')
         );
-        EXECUTE format('CREATE POLICY write_all ON %I TO CURRENT_USER USING (true)', protected);
-        EXECUTE format('CREATE POLICY read_all ON %I FOR SELECT TO CURRENT_USER USING (true)', protected);
     END LOOP;
 END
 $$;

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from retriever.errors import NoIndexError, UsageError
 from retriever.store import DatabaseUrl
-from retriever.store.database import INDEX_FORMAT, read_schema
-from retriever.store.postgres import check_tables, open_owner
+from retriever.store.database import read_schema
+from retriever.store.postgres import TABLES_FORMAT, check_tables, open_owner
 
 if TYPE_CHECKING:
     import psycopg
@@ -22,8 +22,8 @@ def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence
 
     Args:
         url: where; its schema is made as well.
-        writers: roles that may index from now on.
-        readers: roles that may ask from now on, and see all folders.
+        writers: roles that may index and ask from now on.
+        readers: roles that may ask from now on, see all folders, and do nothing else.
 
     Returns:
         Whether tables were made.
@@ -41,12 +41,15 @@ def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence
             check_tables(connection, url)
         except NoIndexError:
             is_new = True
-            schema, version = sql.Identifier(url.schema), sql.Literal(f"hybrid-retrieve {INDEX_FORMAT}")
+            schema, version = sql.Identifier(url.schema), sql.Literal(f"hybrid-retrieve {TABLES_FORMAT}")
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
             connection.execute(translate_schema(read_schema()).encode())
             connection.execute(Path(__file__).with_name("postgres.sql").read_bytes())
             connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, version))
-        grant_all(connection, url, writers, readers)
+        for role in readers:
+            set_rights(connection, url, role, READER, "SELECT")
+        for role in writers:
+            set_rights(connection, url, role, WRITER, "ALL")
     return is_new
 
 
@@ -113,6 +116,7 @@ READER = (
     "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
 )
 WRITER = (
+    *READER,
     "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
     "GRANT USAGE, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
     "REVOKE INSERT, UPDATE, DELETE ON rights FROM {role}",
@@ -124,15 +128,34 @@ NO_RIGHTS = tuple(
 ROLE = "CAST(quote_ident(%s) AS regrole)"
 
 
-def grant_all(
-    connection: "psycopg.Connection", url: DatabaseUrl, writers: Sequence[str], readers: Sequence[str]
+def set_rights(
+    connection: "psycopg.Connection", url: DatabaseUrl, role: str, rights: Sequence[str] = (), everywhere: str = ""
 ) -> None:
-    """Let roles read all folders, or write them, those too that come; by the owner, in a transaction."""
-    for statements, roles in ((READER, (*writers, *readers)), (WRITER, writers)):
-        for role in roles:
-            _execute(connection, statements, url, role)
-    for policy, added in (("read_all", readers), ("write_all", writers)):
-        _name_in_policy(connection, url, policy, _list_roles(connection, policy) | set(added))
+    """Let a role do this with the tables, and nothing else; by their owner, in a transaction.
+
+    Args:
+        connection: of the owner.
+        url: the database.
+        role: one that is there, and not the owner: UsageError.
+        rights: READER or WRITER; none takes all rights from it.
+        everywhere: what it may do with the rows of every folder, those too that come: `SELECT` or `ALL`.
+    """
+    from psycopg import sql
+
+    owned = "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tableowner = %s LIMIT 1"
+    if connection.execute(owned, (url.schema, role)).fetchone():
+        raise UsageError(f"{role} owns the tables and may do everything; name other roles")
+    names = {"schema": sql.Identifier(url.schema), "role": sql.Identifier(role)}
+    for statement in (*NO_RIGHTS, *rights):
+        connection.execute(sql.SQL(statement).format(**names))
+    connection.execute(f"DELETE FROM rights WHERE role = {ROLE}", (role,))
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = %s AND rowsecurity"
+    for (table,) in connection.execute(query, (url.schema,)).fetchall():
+        names["table"] = sql.Identifier(url.schema, table)
+        connection.execute(sql.SQL("DROP POLICY IF EXISTS {role} ON {table}").format(**names))
+        if everywhere:
+            policy = f"CREATE POLICY {{role}} ON {{table}} FOR {everywhere} TO {{role}} USING (true)"
+            connection.execute(sql.SQL(policy).format(**names))
 
 
 def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[str, ...]:
@@ -151,14 +174,10 @@ def grant_folders(url: DatabaseUrl, role: str, folders: Sequence[str]) -> tuple[
         IndexUnusableError: the database cannot be used.
     """
     with open_owner(url) as connection:
-        for policy in ("read_all", "write_all"):
-            _name_in_policy(connection, url, policy, _list_roles(connection, policy) - {role})
         known = dict(connection.execute("SELECT path, folder_key FROM folders ORDER BY folder_key").fetchall())
         seen = [_find_folder(name, known) for name in folders]
-        _execute(connection, NO_RIGHTS, url, role)
-        connection.execute(f"DELETE FROM rights WHERE role = {ROLE}", (role,))
+        set_rights(connection, url, role, READER if seen else ())
         if seen:
-            _execute(connection, READER, url, role)
             query = f"INSERT INTO rights SELECT {ROLE}, key FROM unnest(CAST(%s AS bigint[])) AS key"
             connection.execute(query, (role, [known[path] for path in set(seen)]))
     return tuple(path for path in known if path in seen)
@@ -171,32 +190,3 @@ def _find_folder(name: str, known: Collection[str]) -> str:
         wrong = f"{name!r} may be any of" if meant else f"there is no folder {name!r} in the index; there are"
         raise UsageError(f"{wrong}: {', '.join(meant or known) or 'none yet'}")
     return meant[0]
-
-
-def _list_roles(connection: "psycopg.Connection", policy: str) -> set[str]:
-    """Return the roles that a policy names, without the owner."""
-    query = (
-        "SELECT rolname FROM pg_policy JOIN pg_class ON polrelid = pg_class.oid"
-        " JOIN pg_roles ON pg_roles.oid = ANY(polroles) AND pg_roles.oid <> relowner"
-        " WHERE polname = %s AND polrelid = CAST('documents' AS regclass)"
-    )
-    return {role for (role,) in connection.execute(query, (policy,))}
-
-
-def _name_in_policy(connection: "psycopg.Connection", url: DatabaseUrl, policy: str, roles: Collection[str]) -> None:
-    """Make a policy of every table name these roles, and the owner."""
-    from psycopg import sql
-
-    named = sql.SQL(", ").join([sql.SQL("CURRENT_USER"), *map(sql.Identifier, sorted(roles))])
-    query = "SELECT tablename FROM pg_policies WHERE schemaname = %s AND policyname = %s"
-    for (table,) in connection.execute(query, (url.schema, policy)).fetchall():
-        place = sql.Identifier(url.schema, table)
-        connection.execute(sql.SQL("ALTER POLICY {} ON {} TO {}").format(sql.Identifier(policy), place, named))
-
-
-def _execute(connection: "psycopg.Connection", statements: Sequence[str], url: DatabaseUrl, role: str) -> None:
-    from psycopg import sql
-
-    for statement in statements:
-        names = {"schema": sql.Identifier(url.schema), "role": sql.Identifier(role)}
-        connection.execute(sql.SQL(statement).format(**names))

@@ -85,6 +85,10 @@ def test_a_role_that_may_only_read(reader: str, docs: Path, cli: Cli) -> None:
     assert index_folders([docs], writer, settings=WORDS_ALONE).added == 1
     (docs / "more.md").write_text("# Less\n\nFewer keys.\n", encoding="utf-8")
     assert index_folders([docs], writer, settings=WORDS_ALONE).changed == 1
+    cli("postgres", "init", "--index", reader.replace("reader@", "owner@"), "--reader", "writer")
+    (docs / "more.md").unlink()
+    with pytest.raises(StorageError, match="this role may not do that"):
+        index_folders([docs], writer, settings=WORDS_ALONE)
 
 
 def test_a_password_is_taken_from_the_address_and_never_printed(

@@ -160,7 +160,7 @@ def _read(connection: psycopg.Connection[Any], table: str, schema: str = "hybrid
 
 
 def test_a_right_that_is_taken_back_ends_for_an_open_retriever_too(shared: Shared) -> None:
-    grant_folders(open_store(shared.index).url, "clerk", ["open", "secret"])
+    make_tables(open_store(shared.index).url, readers=["clerk"])
     with open_retriever(index=shared.seen_by("clerk")) as retriever:
         assert retriever.search("Zyxworth").hits[0].file == "merger.md"
         assert grant_folders(open_store(shared.index).url, "clerk", ["open"]) == (str(shared.docs / "open"),)
@@ -194,6 +194,8 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
     assert (
         "may not do that" in cli("postgres", "grant", "sales", "open", "--index", shared.seen_by("sales"), code=1).err
     )
+    said = cli("postgres", "init", "--writer", "owner", "--index", shared.index, code=2).err
+    assert "owner owns the tables and may do everything" in said
     for words in (["grant"], ["init", "sales"], ["grant", "sales", "open", "--hnsw"]):
         cli("postgres", *words, "--index", shared.index, code=2)
 
@@ -250,7 +252,7 @@ def test_a_header_is_believed_of_loopback_or_with_a_token(shared: Shared, cli: C
         assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 401
         known["Authorization"] = f"Bearer {token.read_text(encoding='ascii').strip()}"
         assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 200
-    for wrong in (header, ("--role", "sales"), ("--role-header", "Authorization", "--role", "sales")):
+    for wrong in (header, ("--role", "sales")):
         assert "name the header and the roles" in cli(*serve, *wrong, code=2).err
     in_folder = "serve", "--web", "--port", "0", "--index", tmp_path, *header, "--role", "sales"
     assert "--role-header is for one --index postgresql://" in cli(*in_folder, code=2).err
