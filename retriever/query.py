@@ -184,7 +184,8 @@ class ExpansionReport:
     """What was done to expand one question."""
 
     note: str  # what was done, or why nothing was, in a few words
-    queries: tuple[Query, ...] = ()  # the texts that were searched with besides the question
+    rewordings: tuple[str, ...] = ()  # that were searched with
+    passages: tuple[str, ...] = ()  # likewise: hypothetical, written by a model, and no content of any document
     dropped: tuple[Dropped, ...] = ()
     intent: str = ""
     # How long the model took to write it; None when no model was asked.
@@ -194,19 +195,9 @@ class ExpansionReport:
     @property
     def used(self) -> bool:
         """Whether anything was searched with besides the question."""
-        return bool(self.queries)
+        return bool(self.rewordings or self.passages)
 
     @property
     def used_hyde(self) -> bool:
         """Whether hypothetical passages were searched with."""
         return bool(self.passages)
-
-    @property
-    def rewordings(self) -> tuple[str, ...]:
-        """The rewordings that were searched with."""
-        return tuple(query.text for query in self.queries if not query.is_hypothetical)
-
-    @property
-    def passages(self) -> tuple[str, ...]:
-        """The hypothetical passages that were searched with: written by a model, and no content of any document."""
-        return tuple(query.text for query in self.queries if query.is_hypothetical)

@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 from pageindex.node import Node, Span
-from retriever.query import ExpansionReport, Query, Scope
+from retriever.query import ExpansionReport, Scope
 from retriever.trace import Spent
 from retriever.types import Degradation, IndexState, StageName
 
@@ -24,12 +24,11 @@ SCHEMA_VERSION = 3
 # The fields that programs see, of classes that have others.
 SHOWN: dict[type, tuple[str, ...]] = {
     Node: ("id", "kind", "path", "title", "level", "span", "summary"),
-    ExpansionReport: ("note", "dropped", "intent", "milliseconds", "gated"),
 }
 # Properties that programs see beside the fields; `citation` of every class that has one.
 ADDED: dict[type, tuple[str, ...]] = {
     IndexState: ("fresh",),
-    ExpansionReport: ("used", "used_hyde", "rewordings", "passages"),
+    ExpansionReport: ("used", "used_hyde"),
 }
 RENAMED: Mapping[tuple[type, str], str] = {(Node, "id"): "node_id", (Node, "path"): "file"}
 # Fields that are tuples of rows: the keys of a row.
@@ -86,11 +85,7 @@ def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, An
 
 
 def load(kind: Any, content: Any) -> Any:  # noqa: ANN401 - any type, any JSON
-    """Make a value of this type from the JSON of a whole one; what a class computes from its fields is computed again.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not the JSON of such a value.
-    """
+    """Make a value of this type from the JSON that `dump` made of a whole one."""
     if kind is Span:
         return Span(content["start_line"], content["end_line"])
     if kind is Degradation:
@@ -101,16 +96,9 @@ def load(kind: Any, content: Any) -> Any:  # noqa: ANN401 - any type, any JSON
     if get_origin(kind) is tuple:
         return tuple(load(get_args(kind)[0], part) for part in content)
     if is_dataclass(kind):
-        given = dict(_load_fields(kind, content))
-        if kind is ExpansionReport:
-            rewordings = tuple(Query(text, 0.0, 0.0, "rewording") for text in content["rewordings"])
-            passages = tuple(Query(text, 0.0, 0.0, "passage") for text in content["passages"])
-            given["queries"] = rewordings + passages
-        return cast("Any", kind)(**given)
+        return cast("Any", kind)(**dict(_load_fields(kind, content)))
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(content)
-    if kind in (str, int, float, bool) and not isinstance(content, (int, float) if kind is float else kind):
-        raise TypeError(f"{content!r:.100} where {kind.__name__} belongs")
     return content
 
 

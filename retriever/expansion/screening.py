@@ -200,6 +200,11 @@ def drop_unrelated(
             if not is_kept
         ]
         report = recorder.expansion or ExpansionReport("given")
-        recorder.expansion = replace(report, queries=kept[1:], dropped=(*report.dropped, *dropped))
+        recorder.expansion = replace(
+            report,
+            rewordings=tuple(query.text for query in kept[1:] if not query.is_hypothetical),
+            passages=tuple(query.text for query in kept[1:] if query.is_hypothetical),
+            dropped=(*report.dropped, *dropped),
+        )
         note.text = f"{sum(related)} of {len(related)} texts are about the question"
     return kept, are_kept

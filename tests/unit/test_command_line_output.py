@@ -23,7 +23,7 @@ from retriever.display.phrases import (
     sanitize_line,
 )
 from retriever.errors import UsageError
-from retriever.query import Dropped, ExpansionReport, Query
+from retriever.query import Dropped, ExpansionReport
 from retriever.retriever import Retriever
 from retriever.trace import Spent
 from retriever.types import Answer, DroppedSentence, Evidence, Hit, Relation, RelationKind, Source
@@ -183,7 +183,7 @@ def test_ordinary_text_stays_as_it_is_and_names_that_are_no_unicode_show_their_b
 # What programs get is exact.
 
 SPENT = Spent(1.5, 2.25)
-REPORT = ExpansionReport("two texts", (Query("invented", 0.5, 0.5, "passage"),), (Dropped("passage", "wild", "far"),))
+REPORT = ExpansionReport("two texts", (), ("invented",), (Dropped("passage", "wild", "far"),))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
