@@ -74,7 +74,7 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index:
         ("/", 200, "Ask these documents"),
         ("/read?node=empty.md", 200, "It holds no text."),
         ("/read?node=nowhere.md", 404, "is not in the index"),
-        ("/read?node=mail.md&passage=7-3", 422, "must be lines as first-last"),
+        ("/read?node=mail.md&passage=7-3", 422, "passage: Value error, not a span of lines: 7-3"),
         ("/?question=x&profile=none", 404, "there is no profile"),
         ("/?question=tall+in:nowhere", 404, '<a href="/?question=tall">Ask “tall” without filters'),
         ("/?question=x&view=why", 422, "view: Extra inputs are not permitted"),

@@ -7,14 +7,14 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from pydantic import Field
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
@@ -34,9 +34,6 @@ from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.site import AskArguments, Text, read_query
 from retriever.trace import Spent
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Result = TypeVar("Result")
 
@@ -114,7 +111,9 @@ def make_web_app(library: ServedIndex) -> Starlette:
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         Route("/picture", answer_picture),
     ]
-    return Starlette(routes=routes, exception_handlers=failures, middleware=[Middleware(_WithHeaders)])
+    return Starlette(
+        routes=routes, exception_handlers=failures, middleware=[Middleware(BaseHTTPMiddleware, add_headers)]
+    )
 
 
 class AsciiJson(JSONResponse):
@@ -155,21 +154,14 @@ def explain_error(error: Exception) -> tuple[str, int, tuple[str, ...]]:
     return str(error), 404 if isinstance(error, UsageError) else 503, ()
 
 
-class _WithHeaders:
-    def __init__(self, app: "ASGIApp") -> None:
-        self.app = app
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        async def with_headers(message: "Message") -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)  # a picture has a stricter policy of its own
-                # A browser keeps what only a new version changes, and asks whether there is one.
-                headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
-            await send(message)
-
-        await self.app(scope, receive, with_headers)
+async def add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
+    """Give an answer the headers that it has not set itself: a picture has a stricter policy of its own."""
+    response = await call_next(request)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    # A browser keeps what only a new version changes, and asks whether there is one.
+    response.headers.setdefault("Cache-Control", "no-cache" if "etag" in response.headers else "no-store")
+    return response
 
 
 # The JSON API

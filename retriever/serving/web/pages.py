@@ -82,12 +82,9 @@ class AskVisit(Visit):
     """Whether the question is still being typed: the list of what is found is enough."""
 
 
-def _read_lines(given: object) -> Span | None:
-    lines = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(given), re.ASCII)
-    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
-    if given and not 1 <= first <= last:
-        raise ValueError("it must be lines as first-last")
-    return Span(first, last) if given else None
+def _read_lines(given: str) -> Span | None:
+    first, _, last = given.partition("-")
+    return Span(int(first), int(last or first)) if given else None
 
 
 class ReadVisit(Visit):
@@ -410,18 +407,9 @@ def _render_lines(
 def _render_text(
     view: View, node_id: str, text: str, options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
-    """Return a node's text as HTML whose links and pictures lead where they do."""
-    links = _load_links(view, node_id, visit, access)
-    options = replace(options, resolve=links.resolve, picture=links.picture, definitions=links.definitions)
-    return render_markdown(text, options)
-
-
-def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> RenderOptions:
-    """Return where the links and pictures of a node's document lead; nowhere for one that is not in the index."""
+    """Return a node's text as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
     view.tree.load_nodes([node_id])
-    node = view.tree.read([node_id]).get(node_id)
-    if node is None:
-        return RenderOptions()
+    node = view.tree.read([node_id])[node_id]
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
     anchors = Anchors(view.connection, [key], access)
@@ -441,7 +429,7 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
     # `[text][label]` leads where the end of the file says, which may be another section.
     texts = (stored.node.text for stored in reading.nodes_of_documents(view.connection, [key]))
     definitions = "\n".join(line for text in texts for line in _DEFINITION.findall(text))
-    return RenderOptions(resolve, picture, definitions=definitions)
+    return render_markdown(text, replace(options, resolve=resolve, picture=picture, definitions=definitions))
 
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n^][^\[\]\n]{0,999}\]:[^\n]*$", re.MULTILINE)
