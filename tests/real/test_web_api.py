@@ -76,7 +76,8 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index:
         ("/read?node=nowhere.md", 404, "is not in the index"),
         ("/read?node=mail.md&passage=7-3", 422, "passage: Value error, not a span of lines: 7-3"),
         ("/?question=x&profile=none", 404, "there is no profile"),
-        ("/?question=tall+in:nowhere", 404, '<a href="/?question=tall">Ask “tall” without filters'),
+        ("/?question=tall+in:nowhere", 200, '<a href="/?question=tall">Ask “tall” without filters'),
+        ("/read?node=mail.md&question=box&in=garden&tag=", 200, 'href="/?question=box&amp;in=garden" class="back"'),
         ("/?question=x&view=why", 422, "view: Extra inputs are not permitted"),
         ("/answer?question=%20", 422, "the question is empty"),
         ("/nowhere", 404, "there is no such page"),
@@ -158,13 +159,11 @@ def test_what_fails_after_the_head_is_said_in_the_page(tmp_path: Path) -> None:
         server.wait_until_ready()
         (tmp_path / "docs" / "attic" / "box.md").unlink()
         given = {"question": "a stamp in:attic"}
-        first, again = (httpx.get(server.url, params=given, timeout=30) for _ in range(2))
-    assert (first.status_code, again.status_code) == (200, 404), "then it is known before"
-    for page in (first.text, again.text):
-        assert page.count("<!doctype html>") == page.count("</html>") == 1
-        assert "<h1>Not found</h1>" in page
-        assert "there is no folder or file &#39;attic&#39;" in page
-        assert "Ask “a stamp” without filters" in page
+        page = httpx.get(server.url, params=given, timeout=30).text
+    assert page.count("<!doctype html>") == page.count("</html>") == 1
+    assert "<h1>Not found</h1>" in page
+    assert "there is no folder or file &#39;attic&#39;" in page
+    assert "Ask “a stamp” without filters" in page
 
 
 def test_sentences_come_while_the_model_writes(index: str | Path, ollama: ScriptedServer) -> None:

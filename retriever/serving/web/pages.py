@@ -21,15 +21,14 @@ from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
 from retriever.display import phrases
 from retriever.display.phrases import open_templates, sanitize_line
-from retriever.errors import ScopeError, UsageError, name_program
+from retriever.errors import UsageError, name_program
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
-from retriever.searching.queries import read_question
-from retriever.searching.scope import Choices, list_choices, read_filters
+from retriever.searching.scope import Choices, list_choices
 from retriever.searching.view import View
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
@@ -60,7 +59,7 @@ from retriever.serving.web.site import (
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import Store, reading
 from retriever.store.reading import StoredState, link_ids, link_sources
-from retriever.trace import Recorder, milliseconds_since
+from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
@@ -160,21 +159,16 @@ class Pages:
             answer = retriever.search(visit.request)
             words = frozenset(answer.matched_words)
             return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=words)), None
-        scope = read_question(visit.request, Recorder(), corrects=False).scope
-        try:
-            with retriever.view() as view:
-                self._read_outline(view)  # what the form offers
-                list(read_filters(view, scope))  # raises where a filter names nothing
-        except ScopeError:  # a file that came since may have it: the search looks before it raises that
-            return self._quote(retriever, visit, begun), None
+        with retriever.view() as view:
+            self._read_outline(view)  # what the form offers
         top = self._render("top.html", visit, title=visit.question)
-        return top, partial(self._quote, retriever, visit, begun, is_begun=True)
+        return top, partial(self._quote, retriever, visit, begun)
 
-    def _quote(self, retriever: Retriever, visit: Visit, begun: float, *, is_begun: bool = False) -> str:
-        """Return the answer with lines of the documents, for that takes no time: all of its page, or what follows."""
+    def _quote(self, retriever: Retriever, visit: Visit, begun: float) -> str:
+        """Return the answer with lines of the documents, for that takes no time: what follows the page's beginning."""
         short = retriever.answer(visit.request, quoted=True)
         shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
-        return self._render("answer.html", visit, is_begun=is_begun, **shown)
+        return self._render("answer.html", visit, is_begun=True, **shown)
 
     def answer(self, query: bytes) -> Iterator[str]:
         """Yield the answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""

@@ -25,7 +25,7 @@ from retriever.types import CitedSentence, Hit
 
 # A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
 Text: TypeAlias = SkipValidation[str]
-Texts: TypeAlias = tuple[Text, ...]  # of a parameter that may be given several times
+Texts: TypeAlias = tuple[Text, ...]  # of a parameter that may be given several times; what is empty is left out
 
 
 class AskArguments(Arguments):
@@ -43,8 +43,7 @@ class AskArguments(Arguments):
     @property
     def scope(self) -> Scope:
         """Return what may be found, beside the filters in the question."""
-        folders, tags, where = (tuple(filter(None, names)) for names in (self.folders, self.tags, self.where))
-        return Scope(folders, tags, self.since, self.until, where)
+        return Scope(self.folders, self.tags, self.since, self.until, self.where)
 
     @property
     def request(self) -> AskRequest:
@@ -68,20 +67,15 @@ class Visit(AskArguments):
         return tuple(text[:MAX_SAID_CHARS] for text in (*before, self.question) if text)[-MAX_TURNS:]
 
     @property
-    def _asked(self) -> Mapping[str, Any]:
-        return {"question": self.question, "profile": self.profile, "after": self.after}
-
-    @property
-    def _within(self) -> Mapping[str, Any]:
-        filters = {"in": self.scope.folders, "tag": self.scope.tags, "where": self.scope.where}
-        return {**filters, "since": self.scope.since, "until": self.scope.until}
+    def _asked(self) -> dict[str, Any]:
+        return {field.alias or name: getattr(self, name) for name, field in AskArguments.model_fields.items()}
 
     def ask(self) -> str:
-        return address("/", **self._asked, **self._within)
+        return address("/", **self._asked)
 
     def ask_alone(self, question: str = "") -> str:
         """Return the address of a question that follows no other."""
-        return address("/", question=question or self.question, profile=self.profile, **self._within)
+        return address("/", **{**self._asked, "question": question or self.question, "after": ()})
 
     @property
     def unfiltered(self) -> str:
@@ -96,7 +90,7 @@ class Visit(AskArguments):
 
     def write(self) -> str:
         """Return the address of the page on which a language model writes the answer."""
-        return address("/answer", **self._asked, **self._within)
+        return address("/answer", **self._asked)
 
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, **self._asked)
@@ -131,7 +125,10 @@ def parse_query(query: bytes, model: type[Arguments]) -> dict[str, Any]:
     several = {field.alias or name for name, field in model.model_fields.items() if field.annotation == Texts}
     given: dict[str, Any] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
-        given[name] = (*given.get(name, ()), value) if name in several else value
+        if name not in several:
+            given[name] = value
+        elif value:
+            given[name] = (*given.get(name, ()), value)
     return given
 
 
@@ -139,7 +136,6 @@ def parse_query(query: bytes, model: type[Arguments]) -> dict[str, Any]:
 
 NO_TITLE = "(no title)"
 SMALL_FAMILY = 16  # children that are all shown; of a larger family those that are lit or lead to what is
-MAX_LIT = 200  # children of one family that are shown at once
 MAX_DEPTH = 30  # levels that are open in one page: browsers do not nest without end
 
 
@@ -198,17 +194,16 @@ def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str
     def draw(file: Node, depth: int) -> Branch:
         node = join_only_section(outline, file)
         children = outline.tree.children(node.id) if {node.id, file.id} & opened and depth < MAX_DEPTH else ()
-        shown = [child for child in children if child.id in opened | lit]
-        if len(children) <= SMALL_FAMILY:
-            shown = list(children)
+        is_small = len(children) <= SMALL_FAMILY
+        shown = [child for child in children if is_small or child.id in opened | lit]
         return Branch(
             node=node,
             kind=file.kind,
             label=outline.label(node.id),
             rank=ranks.get(node.id),
             is_here=here in {node.id, file.id},
-            below=tuple(draw(child, depth + 1) for child in shown[:MAX_LIT]),
-            more=len(children) - len(shown[:MAX_LIT]),
+            below=tuple(draw(child, depth + 1) for child in shown),
+            more=len(children) - len(shown),
         )
 
     return [draw(root, 0) for root in outline.tree.walk(depth=0)]
