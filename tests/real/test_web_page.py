@@ -46,6 +46,7 @@ class Seen:
         self.page.get_by_label("Question").fill(question)
         self.page.keyboard.press("Enter")
         self.page.locator(".hits article").first.wait_for()
+        self.page.wait_for_load_state()  # the tree comes after the hits
         return self.page
 
 
