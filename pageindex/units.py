@@ -36,7 +36,7 @@ JOINT = "; "  # between two items of a whole list
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
-_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|^[ ]*===[!+]?[ ]\"|\b(?:following|folgende\w*)\b", re.IGNORECASE)
+_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
 _MARKED_TERM = re.compile(
     r"""\[?(\*\*|__|`|\*|_)(?P<term>[^\n]{1,80}?)\1(?:\]\([^()\s]*\))?
@@ -146,14 +146,13 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
     A paragraph that ends with a colon introduces the list, table or code behind it. With code it is one block.
     """
     introduction: UnitBlock | None = None
-    above = ""
+    above, is_label = "", False
     for marked, lines in _cut_blocks(text, first):
         shown, span = plain_text(lines), Span(marked.line, marked.line + len(lines) - 1)
         if not shown and marked.kind is not BlockKind.HEADING:
             continue
         block = UnitBlock(marked.kind, span, lines, shown, marked.line)
-        is_shown = introduction and not MKDOCS_TAB.match(introduction.lines[-1])  # the label of a tab answers nothing
-        if introduction and is_shown and block.kind is not BlockKind.CODE:
+        if introduction and block.kind is not BlockKind.CODE and not is_label:
             yield introduction
         if introduction and block.kind in _INTRODUCED:
             block = replace(block, begin=introduction.begin, lead=above)
@@ -161,7 +160,8 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
             block = replace(block, lead=above)
         introduction = None
         above = block.text if block.kind is BlockKind.PARAGRAPH else ""
-        if above and _INTRODUCES.search(block.lines[-1]):
+        is_label = MKDOCS_TAB.match(block.lines[-1]) is not None  # of a tab: it answers nothing itself
+        if above and (is_label or _INTRODUCES.search(block.lines[-1])):
             introduction = block
         elif block.kind is not BlockKind.HEADING:
             yield block
