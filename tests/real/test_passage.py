@@ -169,9 +169,13 @@ def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
     page = anyio.run(fetch, link.partition("#")[0].replace("&amp;", "&"))
     assert '<li class="passage" id="passage"><mark>Rolls</mark> at 220 degrees.' in page
     assert page.count('id="passage"') == 1
-    code = anyio.run(fetch, "/read?node=oven.md%23the-oven/heating&passage=15-19")
-    assert '<p class="passage" id="passage">Clean' in code
-    assert '<div class="code passage">' in code
+    for lines, marked in (
+        ("15-19", '<p class="passage" id="passage">Clean'),
+        ("15-19", '<div class="code passage">'),
+        ("24", '<tr class="passage" id="passage">\n<td>E31</td>'),
+        ("18-18", '<div class="code passage" id="passage">'),  # within a block: the block
+    ):
+        assert marked in anyio.run(fetch, f"/read?node=oven.md%23the-oven/heating&passage={lines}")
 
 
 def test_a_comment_that_matched_is_not_shown(tmp_path: Path) -> None:

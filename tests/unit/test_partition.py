@@ -12,6 +12,7 @@ from pageindex.front_matter import read_front_matter
 from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
 from pageindex.outline import outline
 from pageindex.units import split_text
+from retriever.display.phrases import sanitize, sanitize_line
 
 # fmt: off
 LINES = st.sampled_from([
@@ -110,10 +111,12 @@ def test_any_headings_are_an_outline(titles: list[tuple[int, str]], gap: int) ->
 
 
 @given(RAW)
-def test_a_unit_in_full_is_one_line(raw: bytes) -> None:
+def test_what_is_shown_is_inert_and_on_one_line(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     for unit in split_text(text, 1):
         assert "\n" not in unit.in_full
+    for safe in sanitize(text), sanitize_line(text):
+        assert safe.encode("utf-8").decode("utf-8") == safe
 
 
 def test_a_list_is_one_block_until_another_sign_begins_another() -> None:

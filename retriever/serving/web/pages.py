@@ -81,9 +81,12 @@ class AskVisit(Visit):
     """Whether the question is still being typed: the list of what is found is enough."""
 
 
-def _read_lines(given: str) -> Span | None:
-    first, _, last = given.partition("-")
-    return Span(int(first), int(last or first)) if given else None
+def _read_lines(given: object) -> Span | None:
+    lines = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(given), re.ASCII)
+    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
+    if given and not 1 <= first <= last:
+        raise ValueError("it must be lines as first-last")
+    return Span(first, last) if given else None
 
 
 class ReadVisit(Visit):
@@ -403,7 +406,9 @@ def _render_text(
 ) -> Markup:
     """Return a node's text as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
     view.tree.load_nodes([node_id])
-    node = view.tree.read([node_id])[node_id]
+    node = view.tree.read([node_id]).get(node_id)
+    if node is None:  # it went since it was found
+        return render_markdown(text, options)
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
     anchors = Anchors(view.connection, [key], access)
