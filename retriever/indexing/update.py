@@ -6,6 +6,7 @@ they are embedded, a batch at a time: an interruption loses a few seconds of wor
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -393,33 +394,50 @@ def follow_folders(
 
 def wait_for_changes(folders: Sequence[Path], index: str) -> Iterator[bool]:
     """Yield every LOOK_MS at the latest: whether something may have changed meanwhile."""
-    from watchfiles import Change, watch  # 60 ms, where something is watched
+    from watchfiles import watch  # 60 ms, where something is watched
 
     while True:
-        watched = [read_inode(folder) for folder in folders]
         is_notified = True  # something may have changed before the watching began
         try:
-            for changes in watch(
-                *(folder for folder, inode in zip(folders, watched, strict=True) if inode),
-                watch_filter=lambda _, path: not path.startswith(index),
-                step=SETTLED_MS,
-                debounce=LONGEST_BURST_MS,
-                rust_timeout=LOOK_MS,
-                yield_on_timeout=True,
-                ignore_permission_denied=True,
-            ):
-                yield is_notified or bool(changes)
-                is_notified = False
-                # A folder made again may get the number of the one that was deleted.
-                deleted = {path for change, path in changes if change is Change.deleted}
-                if any(str(folder) in deleted for folder in folders) or watched != list(map(read_inode, folders)):
-                    break
+            with hold_folders(folders) as watched:
+                for changes in watch(
+                    *(folder for folder, inode in zip(folders, watched, strict=True) if inode),
+                    watch_filter=lambda _, path: not path.startswith(index),
+                    step=SETTLED_MS,
+                    debounce=LONGEST_BURST_MS,
+                    rust_timeout=LOOK_MS,
+                    yield_on_timeout=True,
+                    ignore_permission_denied=True,
+                ):
+                    yield is_notified or bool(changes)
+                    is_notified = False
+                    if watched != [read_inode(folder) for folder in folders]:
+                        break
         except FileNotFoundError:  # it went away just now
             continue
         except OSError as error:
             raise DocumentsError(
                 f"the folders cannot be watched: {error}; with WATCHFILES_FORCE_POLLING=1 they are looked at in turn"
             ) from error
+
+
+@contextlib.contextmanager
+def hold_folders(folders: Sequence[Path]) -> Iterator[list[int]]:
+    """Keep folders open, and give their inode numbers: a folder made again gets no number of one that is open.
+
+    0 stands for a folder that cannot be opened. The number of a deleted folder is free for the next, and a watcher does
+    not always hear of a deletion that came while it began to watch.
+    """
+    with contextlib.ExitStack() as opened:
+        inodes = []
+        for folder in folders:
+            inode = read_inode(folder)
+            try:
+                opened.enter_context(os.scandir(folder))
+            except OSError:
+                inode = 0
+            inodes.append(inode)
+        yield inodes
 
 
 def read_inode(folder: Path) -> int:
