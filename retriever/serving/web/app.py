@@ -5,11 +5,10 @@ The API gives the objects that the command line prints with --json.
 
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from pydantic import Field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,25 +20,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from retriever.display.json import add_version, dump, dump_answer, dump_node, dump_short_answer
-from retriever.errors import (
-    NotReadyError,
-    ParametersError,
-    QuestionError,
-    RetrieverError,
-    ScopeError,
-    UnknownReferenceError,
-    UsageError,
-)
+from retriever.errors import RetrieverError
 from retriever.serving.pool import Arguments, ServedIndex
-from retriever.serving.web.pages import Pages
+from retriever.serving.web.pages import Pages, explain_error
 from retriever.serving.web.site import AskArguments, Text, read_query
 from retriever.trace import Spent
 
-Result = TypeVar("Result")
-
-# Threads that wait for a retriever, or work for one; further requests wait without a thread, and what needs no index is
-# answered beside them at once.
-SEARCHES_AT_ONCE = 4
 PICTURE_SECONDS = 60  # a document and its pictures are edited together
 
 POLICY = (
@@ -56,63 +42,55 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 AT_ONCE = {"X-Accel-Buffering": "no"}  # of a page that is sent in pieces: proxies pass each on as it comes
-NO_SUCH_PAGE = "there is no such page; / asks a question"
 
 
 def make_web_app(library: ServedIndex) -> Starlette:
-    """Return the application of one index: its pages, its JSON API, and the pictures of its documents."""
-    pages, searches = Pages(library), CapacityLimiter(SEARCHES_AT_ONCE)
+    """Return the application of one index: its pages, its JSON API, and the pictures of its documents.
 
-    async def run(work: Callable[..., Result], *arguments: object) -> Result:
-        return await to_thread.run_sync(work, *arguments, limiter=searches)
+    Nothing here is a coroutine, so that Starlette answers each request in a thread.
+    """
+    pages = Pages(library)
 
     def route_json(path: str, model: type[Any], find: Callable[[Any], dict[str, Any]]) -> Route:
-        async def answer(request: Request) -> Response:
-            return AsciiJson(add_version(await run(find, read_query(request.scope["query_string"], model))))
+        def answer(request: Request) -> Response:
+            return AsciiJson(add_version(find(read_query(request.scope["query_string"], model))))
 
         return Route(path, answer)
 
-    async def answer_question(request: Request) -> Response:
-        query = request.scope["query_string"]
-        top, search = await run(pages.ask, query)
+    def route_pieces(path: str, make: Callable[[bytes], Iterator[str]]) -> Route:
+        def answer(request: Request) -> Response:
+            return StreamingResponse(make(request.scope["query_string"]), media_type="text/html", headers=AT_ONCE)
 
-        async def send_pieces() -> AsyncIterator[str]:
-            yield top
-            yield await run(finish_page, pages, search, query)
+        return Route(path, answer)
 
-        return (
-            StreamingResponse(send_pieces(), media_type="text/html", headers=AT_ONCE) if search else HTMLResponse(top)
-        )
+    def answer_reading(request: Request) -> Response:
+        return HTMLResponse(pages.read(request.scope["query_string"]))
 
-    async def answer_in_pieces(request: Request) -> Response:
-        pieces = await run(pages.answer, request.scope["query_string"])
-        return StreamingResponse(pieces, media_type="text/html", headers=AT_ONCE)
-
-    async def answer_reading(request: Request) -> Response:
-        return HTMLResponse(await run(pages.read, request.scope["query_string"]))
-
-    async def answer_picture(request: Request) -> Response:
-        content, media_type = await run(pages.picture, request.scope["query_string"])
+    def answer_picture(request: Request) -> Response:
+        content, media_type = pages.picture(request.scope["query_string"])
         headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Security-Policy": PICTURE_POLICY}
         return Response(content, media_type=media_type, headers=headers)
 
-    async def answer_failure(request: Request, error: Exception) -> Response:
-        return await run(describe_failure, pages, request, error)
+    def answer_failure(request: Request, error: Exception) -> Response:
+        """Return what went wrong, as JSON below /api and as a page elsewhere."""
+        message, status, near = explain_error(error)
+        headers = error.headers if isinstance(error, HTTPException) else None
+        if request.url.path.startswith("/api/"):
+            return AsciiJson({"error": str(error) if near else message}, status, headers)
+        return HTMLResponse(pages.failure(error, request.scope["query_string"]), status, headers)
 
-    failures: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-        RetrieverError: answer_failure,
-        HTTPException: answer_failure,
-    }
     routes = [
-        Route("/", answer_question),
+        route_pieces("/", pages.ask),
+        route_pieces("/answer", pages.answer),
         Route("/read", answer_reading),
-        Route("/answer", answer_in_pieces),
         *(route_json(*endpoint) for endpoint in list_endpoints(library)),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         Route("/picture", answer_picture),
     ]
     return Starlette(
-        routes=routes, exception_handlers=failures, middleware=[Middleware(BaseHTTPMiddleware, add_headers)]
+        routes=routes,
+        exception_handlers={RetrieverError: answer_failure, HTTPException: answer_failure},
+        middleware=[Middleware(BaseHTTPMiddleware, add_headers)],
     )
 
 
@@ -121,37 +99,6 @@ class AsciiJson(JSONResponse):
 
     def render(self, content: object) -> bytes:
         return json.dumps(content, allow_nan=False).encode("ascii")
-
-
-def describe_failure(pages: Pages, request: Request, error: Exception) -> Response:
-    """Return what went wrong, as JSON below /api and as a page elsewhere."""
-    message, status, near = explain_error(error)
-    headers = error.headers if isinstance(error, HTTPException) else None
-    if request.url.path.startswith("/api/"):
-        return AsciiJson({"error": str(error) if near else message}, status, headers)
-    query = request.scope["query_string"]
-    if isinstance(error, NotReadyError):
-        return HTMLResponse(pages.waiting(query), status)
-    return HTMLResponse(pages.failure(message, status, near, query), status, headers)
-
-
-def finish_page(pages: Pages, search: Callable[[], str], query: bytes) -> str:
-    """Return the rest of a page whose beginning is sent; where the search fails, what went wrong."""
-    try:
-        return search()
-    except RetrieverError as error:
-        return pages.failure(*explain_error(error), query, is_begun=True)
-
-
-def explain_error(error: Exception) -> tuple[str, int, tuple[str, ...]]:
-    """Return what a page says of an error, its HTTP status, and the places that may have been meant."""
-    if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
-        return (NO_SUCH_PAGE if error.status_code == 404 else error.detail.lower()), error.status_code, ()
-    if isinstance(error, UnknownReferenceError) and error.near:
-        return f"{error.message}; did you mean:", 404, error.near
-    if isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
-        return str(error), 422, ()
-    return str(error), 404 if isinstance(error, UsageError) else 503, ()
 
 
 async def add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:

@@ -4,31 +4,39 @@ import contextlib
 import os
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Annotated, Any
 
 from markupsafe import Markup
 from pydantic import BeforeValidator, SkipValidation
+from starlette.exceptions import HTTPException
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
 from retriever.display import phrases
 from retriever.display.phrases import open_templates, sanitize_line
-from retriever.errors import UsageError, name_program
+from retriever.errors import (
+    NotReadyError,
+    ParametersError,
+    QuestionError,
+    RetrieverError,
+    ScopeError,
+    UnknownReferenceError,
+    UsageError,
+    name_program,
+)
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.retriever import Retriever
 from retriever.searching.citations import Anchors
-from retriever.searching.scope import Choices, list_choices
+from retriever.searching.scope import Choices
 from retriever.searching.view import View
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
@@ -42,8 +50,6 @@ from retriever.serving.web.section_html import (
     render_markdown,
 )
 from retriever.serving.web.site import (
-    HEADINGS,
-    MAX_READ,
     NO_TITLE,
     Outline,
     Text,
@@ -54,7 +60,6 @@ from retriever.serving.web.site import (
     link_editor,
     read_outline,
     read_query,
-    suggest_questions,
 )
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import Store, reading
@@ -71,6 +76,7 @@ MAX_NAMED_FILES = 20  # changed and skipped ones, on the first page: long lists 
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
 MAX_LINES_ABOVE = 1_000  # that are read to know what a text is in the middle of
+NO_SUCH_PAGE = "there is no such page; / asks a question"
 WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
 
 
@@ -110,8 +116,6 @@ class Pages:
         self._library = library
         # The outline of the state of the index that was read last, replaced as a whole: threads share it.
         self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
-        self._choices = Choices()  # of the same state
-        self._examples: tuple[str, ...] = ()
         known = profile_names()
         self._templates = open_templates(Path(__file__).parent / "templates")
         self._templates.filters["line"] = sanitize_line
@@ -140,19 +144,17 @@ class Pages:
         wanted = view.store, view.state
         known = self._outline
         if known is None or known[0] != wanted:
-            known = self._outline = wanted, read_outline(view.connection)
-            self._choices = list_choices(view.documents, view.fields)
-            self._examples = suggest_questions(view.connection.execute(HEADINGS, (MAX_READ,)).fetchall())
+            known = self._outline = wanted, read_outline(view)
         return known[1]
 
-    def ask(self, query: bytes) -> tuple[str, Callable[[], str] | None]:
-        """Return the page without a question; of an answer its beginning, and the search that gives the rest.
+    def ask(self, query: bytes) -> Iterator[str]:
+        """Return the page of a question, whose beginning comes before the search; or the page without a question.
 
-        That may raise RetrieverError as well, of what only a search meets; `failure` is then the rest.
+        What only a search meets is said in the page; any other RetrieverError is raised at once.
         """
         visit = read_query(query, AskVisit)
         if not visit.question.strip():
-            return self._home(visit), None
+            return iter([self._home(visit)])
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
         if visit.typing:
@@ -160,18 +162,21 @@ class Pages:
             if retriever.profile.use_llm or retriever.profile.rerank.kind != "none":
                 retriever = self._open(visit.profile, WHILE_TYPING)
             answer = retriever.search(visit.request)
-            words = frozenset(answer.matched_words)
-            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=words)), None
+            marked = partial(highlight, words=frozenset(answer.matched_words))
+            return iter([self._render("typing.html", visit, answer=answer, highlight=marked)])
         with retriever.view() as view:
             self._read_outline(view)  # what the form offers
-        top = self._render("top.html", visit, title=visit.question)
-        return top, partial(self._quote, retriever, visit, begun)
+        return self._quote(retriever, visit, begun, query)
 
-    def _quote(self, retriever: Retriever, visit: Visit, begun: float) -> str:
-        """Return the answer with lines of the documents, for that takes no time: what follows the page's beginning."""
-        short = retriever.answer(visit.request, quoted=True)
-        shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
-        return self._render("answer.html", visit, is_begun=True, **shown)
+    def _quote(self, retriever: Retriever, visit: Visit, begun: float, query: bytes) -> Iterator[str]:
+        """Yield the question, then the answer with lines of the documents, for that takes no time; or what failed."""
+        yield self._render("top.html", visit, title=visit.question)
+        try:
+            short = retriever.answer(visit.request, quoted=True)
+            shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
+            yield self._render("answer.html", visit, is_begun=True, **shown)
+        except RetrieverError as error:
+            yield self.failure(error, query, is_begun=True)
 
     def answer(self, query: bytes) -> Iterator[str]:
         """Yield the answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
@@ -243,10 +248,9 @@ class Pages:
         retriever = self._open(visit.profile)
         status = retriever.status()
         with retriever.view() as view:
-            self._read_outline(view)  # what may be chosen as a filter, and asked for example
-            overview = read_overview(view.connection)
+            asked, overview = self._read_outline(view).examples, read_overview(view.connection)
         changed = [(path, "") for path in status.changed_files]
-        return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=self._examples)
+        return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=asked)
 
     def read(self, query: bytes) -> str:
         """Make the page of what a node id, a path or a name refers to: its text, or a list of what is below it."""
@@ -286,6 +290,7 @@ class Pages:
             "document.html",
             visit,
             title=label,
+            node=node,
             tree=draw_tree(outline, here=node.id),
             above=outline.path_to(node.id)[:-1],
             label=outline.label,
@@ -317,21 +322,35 @@ class Pages:
             folders = reading.folders(view.connection)
         return read_picture(folders, given.name, retriever.access)
 
-    def failure(self, message: str, status: int, near: Sequence[str], query: bytes, *, is_begun: bool = False) -> str:
-        """Make the page that says what went wrong, and what to do; or what follows the beginning of another page."""
-        shown = {"message": message, "status": status, "near": near, "is_begun": is_begun}
-        return self._render("failure.html", Visit.repeat(query), title="Error", **shown)
+    def failure(self, error: Exception, query: bytes, *, is_begun: bool = False) -> str:
+        """Make the page that says what went wrong, and what to do; or what follows the beginning of another page.
 
-    def waiting(self, query: bytes) -> str:
-        """Make the page that shows how far the first indexing is; the page that was asked for replaces it by itself."""
-        return self._render("waiting.html", Visit.repeat(query), title="Reading", last=self._library.progress)
+        During the first indexing it shows how far that is, and the page that was asked for replaces it by itself.
+        """
+        visit = Visit.repeat(query)
+        if isinstance(error, NotReadyError):
+            return self._render("waiting.html", visit, title="Reading", last=self._library.progress)
+        message, status, near = explain_error(error)
+        shown = {"message": message, "status": status, "near": near, "is_begun": is_begun}
+        return self._render("failure.html", visit, title="Error", **shown)
 
     def _render(self, template: str, visit: Visit, **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render(self._context(visit, **values))
 
     def _context(self, visit: Visit, **values: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
-        given = {"title": "", "tree": [], "is_begun": False, **values}
-        return {"visit": visit, "choices": self._choices, **given}
+        choices = self._outline[1].choices if self._outline else Choices()
+        return {"visit": visit, "choices": choices, "title": "", "tree": [], "is_begun": False, **values}
+
+
+def explain_error(error: Exception) -> tuple[str, int, tuple[str, ...]]:
+    """Return what a page says of an error, its HTTP status, and the places that may have been meant."""
+    if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
+        return (NO_SUCH_PAGE if error.status_code == 404 else error.detail.lower()), error.status_code, ()
+    if isinstance(error, UnknownReferenceError) and error.near:
+        return f"{error.message}; did you mean:", 404, error.near
+    if isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
+        return str(error), 422, ()
+    return str(error), 404 if isinstance(error, UsageError) else 503, ()
 
 
 def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:
@@ -343,32 +362,24 @@ def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:
     return "\n".join(pieces[:lines]), pieces[-1], 1 + lines
 
 
-def _find_around(
-    view: View, outline: Outline, node: Node, access: FolderAccess
-) -> dict[str, list[tuple[str, str, str]]]:
-    """Return what is around a node, by how: the id of each, its title, and its file where another has that title."""
+def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess) -> dict[str, list[Node]]:
+    """Return the nodes around a node, by how they are."""
     parent = outline.tree.parent(node.id)
     family = outline.tree.children(parent.id) if parent else (node,)
     place = family.index(node)
     leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
-    leads_here = [node_id for node_id, _ in link_sources(view.connection, node.id)[: MAX_SHOWN_LINKS + 1]]
-    around: dict[str, Sequence[str]] = {
-        "Before": [sibling.id for sibling in family[max(0, place - 1) : place]],
-        "After": [sibling.id for sibling in family[place + 1 : place + 2]],
-        "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
-        "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
+    around: dict[str, Iterable[str]] = {
+        "Links to": dict.fromkeys(leads_to),
+        "Linked from": [node_id for node_id, _ in link_sources(view.connection, node.id)[: MAX_SHOWN_LINKS + 1]],
     }
     # What is similar is an extra of the page, which is shown without it.
     with contextlib.suppress(UsageError):  # it has no text, or the index no vectors
         found = find_similar(view, node.id, access, MAX_SIMILAR).sections
         around["Similar"] = [item.node_id for item in found]
-    titles = Counter(map(outline.label, set(chain.from_iterable(around.values()))))
     return {
-        name: [
-            (node_id, title, outline.tree.node(node_id).path if titles[title] > 1 else "")
-            for node_id, title in zip(node_ids, map(outline.label, node_ids), strict=True)
-        ]
-        for name, node_ids in around.items()
+        "Before": list(family[max(0, place - 1) : place]),
+        "After": list(family[place + 1 : place + 2]),
+        **{name: [outline.tree.node(own) for own in ids if own in outline.tree] for name, ids in around.items()},
     }
 
 

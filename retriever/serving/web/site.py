@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -13,14 +12,13 @@ from pydantic import Field, SkipValidation
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
-from retriever.errors import QuestionError
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import Excerpt, load_tree
 from retriever.query import AskRequest, Scope
-from retriever.searching.queries import split_filters
+from retriever.searching.scope import Choices, list_choices
+from retriever.searching.view import View
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
-from retriever.store.database import Connection
 from retriever.types import CitedSentence, Hit
 
 # A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
@@ -77,17 +75,6 @@ class Visit(AskArguments):
         """Return the address of a question that follows no other."""
         return address("/", **{**self._asked, "question": question or self.question, "after": ()})
 
-    @property
-    def unfiltered(self) -> str:
-        """Return the question without the filters in it; empty where nothing else is."""
-        with suppress(QuestionError):
-            return split_filters(self.question)[0]
-        return ""
-
-    def ask_everywhere(self) -> str:
-        """Return the address of the question without filters, under the library's own profile."""
-        return address("/", question=self.unfiltered)
-
     def write(self) -> str:
         """Return the address of the page on which a language model writes the answer."""
         return address("/answer", **self._asked)
@@ -141,10 +128,12 @@ MAX_DEPTH = 30  # levels that are open in one page: browsers do not nest without
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The tree of an index without its texts, as people read it."""
+    """The tree of an index without its texts, as people read it, and what can be asked of it."""
 
     tree: DocumentTree
     folder_names: Mapping[str, str]  # node ids of the indexed folders -> their own names
+    choices: Choices  # what may be given as a filter
+    examples: tuple[str, ...]  # questions that its headings ask
 
     def find(self, node_id: str) -> Node | None:
         return self.tree.node(node_id) if node_id in self.tree else None
@@ -179,10 +168,15 @@ class Branch:
     more: int  # children that are not drawn, of a node that is open
 
 
-def read_outline(connection: Connection) -> Outline:
+def read_outline(view: View) -> Outline:
     """Read the outline of an index, in a snapshot of it."""
-    names = {folder_id(item.prefix, ""): PurePath(item.path).name or "/" for item in reading.folders(connection)}
-    return Outline(load_tree(connection), names)
+    folders = reading.folders(view.connection)
+    return Outline(
+        tree=load_tree(view.connection),
+        folder_names={folder_id(item.prefix, ""): PurePath(item.path).name or "/" for item in folders},
+        choices=list_choices(view.documents, view.fields),
+        examples=suggest_questions(view.connection.execute(HEADINGS, (MAX_READ,)).fetchall()),
+    )
 
 
 def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch]:
@@ -225,7 +219,6 @@ HEADINGS = (
     "SELECT nodes.title, document_key FROM nodes JOIN documents USING (document_key)"
     " WHERE kind = 'section' AND boilerplate < .5 ORDER BY node_key LIMIT ?"
 )
-"""Reads the headings that `suggest_questions` takes from an index."""
 MAX_EXAMPLES = 6
 MAX_CHARS = 70
 
