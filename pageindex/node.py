@@ -127,7 +127,9 @@ class Node:
 
 # The heading that opens a section: `## Title`, or lines of text above a line of = or -.
 _HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\n]+(?:\n[^\n]+)*?\n {0,3}(?:=+|-+)[ \t]*(?:\n|$))")
-_SILENT = re.compile(r"<!--.*?-->|^ {0,3}\[[^\]\n]+\]:[^\n]*$|^[ \t]*(?:[-*_][ \t]*){3,}$", re.DOTALL | re.MULTILINE)
+_SILENT = re.compile(
+    r"<!--.*?-->|\{/\*.*?\*/\}|^ {0,3}\[[^\]\n]+\]:[^\n]*$|^[ \t]*(?:[-*_][ \t]*){3,}$", re.DOTALL | re.MULTILINE
+)
 
 
 def folder_id(prefix: str, path: str) -> str:

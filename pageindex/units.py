@@ -49,8 +49,10 @@ _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
+_YAML = re.compile(r"[ \t>]*[`~]{3,}[ \t]*ya?ml\b", re.IGNORECASE)
 _FOLD, _FOLD_END = (re.compile(tag, re.IGNORECASE) for tag in (r"\s*<details\b", r".*</details>\s*$"))
 _NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
+_MDX_COMMENT = re.compile(r"\s*\{/\*.*\*/\}\s*", re.DOTALL)
 _MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
 
 
@@ -175,10 +177,9 @@ def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
     blocks = read_blocks(text, first)
     starts = [block.line - first for block in blocks]
     for block, (start, end) in zip(blocks, pairwise([*starts, len(lines)]), strict=True):
-        while end > start + 1 and not lines[end - 1].strip():
-            end -= 1
-        own = lines[start:end]
-        if not _NO_TEXT.match(own[0]) and not (len(own) == 1 and _MARKER_LINE.match(own[0])):
+        own = lines[start : _end_of_text(lines, start, end)]
+        is_mark = len(own) == 1 and _MARKER_LINE.match(own[0])
+        if not (is_mark or _NO_TEXT.match(own[0]) or _MDX_COMMENT.fullmatch("\n".join(own))):
             yield block, own
 
 
@@ -215,7 +216,8 @@ def _read_code(block: UnitBlock) -> Iterator[Unit]:
     Of long code, what stands between blank lines is a unit of its own: a setting with its comment, a function.
     """
     opening = block.lines[:1] if fence_after("", block.lines[0]) else []
-    for start, end in _cut_code(block.lines) if len(block.lines) > LONG_BLOCK else [(0, len(block.lines))]:
+    parts = _cut_code(block.lines) if len(block.lines) > LONG_BLOCK else [(0, len(block.lines))]
+    for start, end in parts:
         kept = [line for line in block.lines[start:end] if not _INCLUDE.match(line)]
         begin = block.span.first + start if start else block.begin
         text = plain_text([*opening, *kept] if start else kept)
@@ -223,9 +225,29 @@ def _read_code(block: UnitBlock) -> Iterator[Unit]:
 
 
 def _cut_code(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where the lines between blank ones begin and end."""
-    blank = [number for number, line in enumerate(lines) if not line.strip()]
-    return [(start + 1, end) for start, end in pairwise([-1, *blank, len(lines)]) if end > start + 1]
+    """Return where the parts of code begin and end: blank lines part them, but within a function, a tag or a list.
+
+    There the next line is indented. In YAML settings are indented as well, so that each blank line counts.
+    """
+    is_yaml = _YAML.match(lines[0]) is not None
+    margin = _indentation(lines[0])
+    starts = [0]
+    for number, (before, line) in enumerate(pairwise(lines), start=1):
+        if line.strip() and not before.strip() and (is_yaml or _indentation(line) <= margin):
+            starts.append(number)
+    return [(start, _end_of_text(lines, start, end)) for start, end in pairwise([*starts, len(lines)])]
+
+
+def _indentation(line: str) -> int:
+    line = line.expandtabs(4)
+    return len(line) - len(line.lstrip())
+
+
+def _end_of_text(lines: Sequence[str], start: int, end: int) -> int:
+    """Return the end of the lines from `start` on without blank ones before it."""
+    while end > start + 1 and not lines[end - 1].strip():
+        end -= 1
+    return end
 
 
 def read_prose(text: str) -> Iterator[str]:
@@ -256,10 +278,8 @@ def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
         yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, texts)), block.lead)
     outer: list[tuple[int, str]] = []  # (indentation, text) of the items that an inner one stands in
     for (start, end), text in zip(parts, texts, strict=True):
-        while end - 1 > start and not lines[end - 1].strip():
-            end -= 1
-        line = lines[start].expandtabs(4)
-        indentation = len(line) - len(line.lstrip())
+        end = _end_of_text(lines, start, end)
+        indentation = _indentation(lines[start])
         while outer and outer[-1][0] >= indentation:
             outer.pop()
         item = _ITEM.sub("", lines[start], count=1).strip()

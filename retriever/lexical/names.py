@@ -3,7 +3,8 @@
 Two spellings are one name when their words have the same stems: `what is splatting`, `Splatting` and `about_Splatting`,
 `background tasks` and `BackgroundTasks`. A title may be numbered (`3.2 Splatting`); its number is not part of the name.
 In references `fs.access(path[, mode], callback)` is called `fs.access` as well, `--print "script"` `--print`, and
-`Class: net.Server` `net.Server`, and `.send(data)` below `Reply` `reply.send`.
+`Class: net.Server` `net.Server`, and `.send(data)` below `Reply` `reply.send`. `Time to Live (TTL)` is called by its
+words and by its abbreviation.
 """
 
 import re
@@ -28,6 +29,7 @@ _FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
 _WORD = re.compile(r"\w{1,60}")
 _OWNER = re.compile(r"\w{1,60}(?:\.\w{1,60}){0,3}")
 _LABEL = re.compile(r"\w[\w ]{1,30}:\s+['\"]?([^\s'\"]+)['\"]?")
+_TWO_NAMES = re.compile(r"([^()]+?)\s+\(([^()]+)\)")
 TERM = ":"  # before the name of a term
 MAX_TERMS = 300  # of a section: a table with more rows is data
 DEFINING = (UnitKind.DEFINITION, UnitKind.PROPERTY, UnitKind.ROW)
@@ -93,9 +95,25 @@ def list_names(title: str) -> set[str]:
     called = drop_arguments(title)
     labelled = _LABEL.fullmatch(called)
     names = {title, _NUMBER.sub("", title), *(_FLAG.findall(title) if title.startswith("-") else ())}
+    names |= list_abbreviated(title)
     if called != title:
         names |= {called, f"{called}()"}
     return names | {labelled[1]} if labelled and is_identifier(labelled[1]) else names
+
+
+def list_abbreviated(name: str) -> set[str]:
+    """Return both names of `Time to Live (TTL)` or `TTL (Time to Live)`; none where neither abbreviates the other.
+
+    >>> sorted(list_abbreviated("Time to Live (TTL)")), list_abbreviated("Install (Linux)")
+    (['TTL', 'Time to Live'], set())
+    """
+    found = _TWO_NAMES.fullmatch(name)
+    if not found:
+        return set()
+    short, full = sorted(found.groups(), key=len)
+    letters = iter(full.casefold())
+    is_short = short.isupper() and full.casefold().startswith(short[0].casefold())
+    return {short, full} if is_short and all(sign in letters for sign in short.casefold()) else set()
 
 
 def list_members(title: str, above: Iterable[str]) -> set[str]:
@@ -119,7 +137,8 @@ def spell_term(term: str) -> str:
 def find_terms(node: "Node") -> set[str]:
     """Return the terms that a section defines, and the keys that it sets, as names: those of its first units."""
     terms = (unit.term for unit in split_units(node) if unit.kind in DEFINING)
-    return {spell_term(term) for term in islice(filter(None, terms), MAX_TERMS)}
+    first = islice(filter(None, terms), MAX_TERMS)
+    return {spell_term(name) for term in first for name in (term, *list_abbreviated(term))}
 
 
 def names_of_nodes(document: "Document") -> dict[str, set[str]]:

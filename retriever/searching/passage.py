@@ -19,6 +19,7 @@ import numpy as np
 from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import CELL, Unit, UnitKind, split_units
+from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize
 from retriever.searching.question_kind import QuestionKind
 from retriever.text import cut
@@ -280,9 +281,9 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
 
 
 def asks_for(term: str, asked: Asked) -> bool:
-    """Return whether the question has all words of a term or key."""
-    words = tokenize(term, asked.languages)
-    return bool(words) and all(word in asked.rarity for word in words)
+    """Return whether the question has all words of a term or key, or of one of its two names."""
+    names = (tokenize(name, asked.languages) for name in (term, *list_abbreviated(term)))
+    return any(words and all(word in asked.rarity for word in words) for words in names)
 
 
 def measure_words(text: str, asked: Asked) -> float:

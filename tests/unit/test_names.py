@@ -116,6 +116,8 @@ def test_a_long_word_is_gone_through_once(word: str) -> None:
         ("Event: 'beforeExit'", {"beforeExit"}),
         ("Static method: Certificate.exportChallenge(spkac[, encoding])", {"Certificate.exportChallenge"}),
         ("2.1 Splatting", {"Splatting"}),
+        ("TTL (Time to Live)", {"Time to Live", "TTL"}),
+        ("Install (Linux)", set()),
         ("Step 2: Install", set()),
         ("Note: read this first", set()),
         ("Use --force, or -f", set()),
@@ -190,6 +192,8 @@ def test_a_page_is_named_sooner_than_a_section_of_another(tmp_path: Path) -> Non
     [
         ("what is a sprocket?", "terms.md:5-5"),
         ("sprocket meaning", "terms.md:5-5"),
+        ("what is a roller chain?", "terms.md:7-7"),
+        ("what does RC mean?", "terms.md:7-7"),
         ("default of gearRatio", "terms.md:13-13"),
         ("gearRatio default", "terms.md:13-13"),
         ("default of toothCount", "terms.md:16-18"),
@@ -197,7 +201,7 @@ def test_a_page_is_named_sooner_than_a_section_of_another(tmp_path: Path) -> Non
 )
 def test_what_is_defined_is_found_by_its_term(tmp_path: Path, question: str, cited: str) -> None:
     pages = {
-        "terms.md": "# Words\n\n## Parts\n\n**sprocket**: a wheel with teeth.\n\n**chain**: links.\n\n"
+        "terms.md": "# Words\n\n## Parts\n\n**sprocket**: a wheel with teeth.\n\n**roller chain (RC)**: links.\n\n"
         "## Settings\n\n| key | default |\n|---|---|\n| `gearRatio` | 3 |\n| `teeth` | 12 |\n\n"
         "### toothCount\n\n- Default: 12\n",
         "shop.md": "# Shop\n\nA sprocket, a sprocket and its default gearRatio: each sprocket has a gearRatio "

@@ -75,7 +75,7 @@ def describe(unit: Unit) -> str:
     return f"{unit.kind.value} {unit.span} {unit.term}| {unit.lead}{' / ' if unit.lead else ''}{unit.text}"
 
 
-def test_long_code_is_cut_at_blank_lines() -> None:
+def test_long_code_is_cut_at_blank_lines_but_not_within_a_function() -> None:
     settings = "".join(f"# What {number} is for.\nsetting_{number} = {number}\n\n" for number in range(9))
     units = split_text(f"The settings:\n\n```toml\n{settings}```\n", 1)
     assert [describe(unit) for unit in units[:2]] == [
@@ -83,6 +83,10 @@ def test_long_code_is_cut_at_blank_lines() -> None:
         "code 7-8 | # What 1 is for. setting_1 = 1",
     ]
     assert (len(units), units[-1].text) == (9, "# What 8 is for. setting_8 = 8")
+    shown = "export function Page() {\n  const user = read()\n\n  return <p>{user}</p>\n}\n\n"
+    assert [str(unit.span) for unit in split_text(f"```jsx\n{shown * 4}```\n", 1)] == ["1-6", "8-12", "14-18", "20-24"]
+    services = "".join(f"  {name}:\n    image: {name}\n\n" for name in ("web", "db", "mail"))
+    assert len(split_text(f"```yaml\nservices:\n{services * 3}```\n", 1)) == 9
 
 
 def test_a_long_item_is_cut_into_its_blocks() -> None:
@@ -125,7 +129,9 @@ def test_what_notes_and_tabs_of_mkdocs_hold_is_text() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "{/* a\nb */}\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT]
+)
 def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
     assert split_text(text, 1) == []
 
