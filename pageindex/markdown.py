@@ -180,15 +180,20 @@ def fence_after(fence: str, line: str) -> str:
 
 # What MkDocs opens: `!!! note "Title"`, `??? tip`, `=== "Tab"`. It holds the lines below that are indented further.
 _CONTAINER = re.compile(r"""[ ]*(?:(?:!!!|\?\?\?\+?)[ ]+["\w]|===[!+]?[ ]+")""")
-MKDOCS_TAB = re.compile(r'([ ]*)===[!+]?[ ]+(?="[^"\n]*"[ \t]*$)')
+TAB = re.compile(r'([ ]*)===[!+]?[ ]+(?="[^"\n]*"[ \t]*$)')
+# A tag of MDX, and what a page shows of it: `<Tab title="npm">`, `<ParamField path="id">`, `<Snippet text="npm i" />`.
+COMPONENT = re.compile(r"(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>")
+_COMPONENTS = re.compile(rf"[ \t]*(?:{COMPONENT.pattern}[ \t]*){{1,20}}+$")
+_SHOWN_OF_IT = re.compile(r"""\s(?:title|label|name|path|query|body|header|text)=\{?(["'`])([^"`\n]{1,200}?)\1""")
 
 
 def unindent_containers(text: str) -> str:
     """Return a text, line by line, with what MkDocs's notes and tabs hold beginning where their opening does.
 
-    To CommonMark it is code, of which nothing is read: no paragraph, no list and no link.
+    To CommonMark it is code, of which nothing is read: no paragraph, no list and no link. The same is true of what
+    stands directly below a tag of MDX: tags that have a line for themselves become a tab or an empty line.
     """
-    if "!!!" not in text and "???" not in text and "===" not in text:
+    if not any(sign in text for sign in ("!!!", "???", "===", "<")):
         return text
     lines, held, fence = [], list[int](), ""  # the second: how far what the open containers hold is indented
     for line in text.split("\n"):
@@ -199,10 +204,30 @@ def unindent_containers(text: str) -> str:
         if not line.lstrip(" ").startswith("#"):  # a heading in a note begins no section
             line = line[min(indentation, 4 * len(held)) :]
         before, fence = fence, fence_after(fence, line)
-        if not (before or fence) and _CONTAINER.match(line):
-            held.append(indentation + 4)
+        if not (before or fence):
+            if _CONTAINER.match(line):
+                held.append(indentation + 4)
+            line = name_components(line)
         lines.append(line)
     return "\n".join(lines)
+
+
+def name_components(line: str) -> str:
+    """Return a line of nothing but MDX's tags as a tab with what a page shows of them; any other line as it is.
+
+    >>> name_components('<Tab title="npm">'), name_components("</Tab>"), name_components('<Snippet text="npm i" />')
+    ('=== "npm"', '', 'npm i')
+    """
+    if "<" not in line or not _COMPONENTS.match(line):
+        return line
+    title = " ".join(filter(None, map(show_component, COMPONENT.findall(line))))
+    return title if not title or line.rstrip().endswith("/>") else f'=== "{title}"'
+
+
+def show_component(tag: str) -> str:
+    """Return what a page shows of a tag of MDX: a title, a label, the parameter that it describes; or nothing."""
+    shown = _SHOWN_OF_IT.search(tag)
+    return shown[2] if shown else ""
 
 
 def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:

@@ -19,14 +19,17 @@ from textwrap import dedent
 
 from pageindex.markdown import (
     ATTRIBUTES,
+    COMPONENT,
     MAX_INLINE_CHARS,
-    MKDOCS_TAB,
+    TAB,
     Block,
     BlockKind,
     References,
     drop_icons,
     fence_after,
+    name_components,
     read_blocks,
+    show_component,
 )
 from pageindex.node import Node, NodeKind, Span
 
@@ -156,13 +159,13 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
         block = UnitBlock(marked.kind, span, lines, shown, marked.line)
         if introduction and block.kind is not BlockKind.CODE and not is_label:
             yield introduction
-        if introduction and block.kind in _INTRODUCED:
+        if introduction and (block.kind in _INTRODUCED or is_label):
             block = replace(block, begin=introduction.begin, lead=above)
         elif block.kind is BlockKind.CODE:
             block = replace(block, lead=above)
         introduction = None
         above = block.text if block.kind is BlockKind.PARAGRAPH else ""
-        is_label = MKDOCS_TAB.match(block.lines[-1]) is not None  # of a tab: it answers nothing itself
+        is_label = TAB.match(name_components(block.lines[-1])) is not None  # of a tab: it answers nothing itself
         if above and (is_label or _INTRODUCES.search(block.lines[-1])):
             introduction = block
         elif block.kind is not BlockKind.HEADING:
@@ -174,10 +177,11 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
 def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
     """Yield the blocks of a text, with their lines, but for comments and the marks of callouts."""
     lines = text.split("\n")
+    named = [*map(name_components, lines)]
     blocks = read_blocks(text, first)
     starts = [block.line - first for block in blocks]
     for block, (start, end) in zip(blocks, pairwise([*starts, len(lines)]), strict=True):
-        own = lines[start : _end_of_text(lines, start, end)]
+        own = lines[start : _end_of_text(lines if block.kind is BlockKind.CODE else named, start, end)]
         is_mark = len(own) == 1 and _MARKER_LINE.match(own[0])
         if not (is_mark or _NO_TEXT.match(own[0]) or _MDX_COMMENT.fullmatch("\n".join(own))):
             yield block, own
@@ -191,7 +195,8 @@ def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
         term = plain_text(lines[:1])
     elif _MARKED_TERM.match(lines[0].strip()):
         term = find_term(lines[0].strip())
-    yield from _make(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block.span, block.text, term=term)
+    kind, span = UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, Span(block.begin, block.span.last)
+    yield from _make(kind, span, block.text, block.lead, term)
 
 
 def _unfold(block: UnitBlock, lines: Sequence[str]) -> UnitBlock:
@@ -356,8 +361,7 @@ _CODE_SPAN = re.compile(r"(`[^`\n]*`)")
 _COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)|%%[^%\n]{0,500}%%", re.DOTALL)
 # What programs that make pages add to Markdown, and no page shows.
 _UNSEEN = re.compile(
-    r"""(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>     # a component of MDX: `<Tabs items={["a"]}>`
-      | \{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
+    r"""\{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
       | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
       | (?<=[)\]`])\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
       | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
@@ -440,8 +444,19 @@ def _drop_unseen(line: str) -> str:
         return line
     if callout := _CALLOUT.match(line) or _ADMONITION.match(line):
         kind, *titles = callout.groups("")
-        line = "".join(titles).strip() or kind.capitalize()
-        line = f"{line}:" if line else ""
+        return _as_label("".join(titles).strip() or kind.capitalize())
     parts = _CODE_SPAN.split(line)  # code stands at the odd places
-    parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", drop_icons(part)))) for part in parts[::2]]
+    parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", _drop_tags(part)))) for part in parts[::2]]
     return "".join(parts)
+
+
+def _drop_tags(text: str) -> str:
+    """Return text without icons and tags of MDX, but what a page shows of them."""
+    return COMPONENT.sub(
+        lambda tag: (str if tag[0].endswith("/>") else _as_label)(show_component(tag[0])), drop_icons(text)
+    )
+
+
+def _as_label(text: str) -> str:
+    """Return a title as it stands before what it is the title of."""
+    return f"{text}: " if text and text[-1].isalnum() else f"{text} " if text else ""

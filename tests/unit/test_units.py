@@ -123,7 +123,7 @@ def test_what_notes_and_tabs_of_mkdocs_hold_is_text() -> None:
         "item 5 | one",
         "code 7-10 | Linux: / apt x",
         "paragraph 14 | Inner.",
-        "paragraph 20 | Brew it.",
+        "paragraph 16-20 | Mac: / Brew it.",
         'code 22-25 | Brew it. / === "no" x',
         "code 27 | code",
     ]

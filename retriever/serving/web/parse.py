@@ -24,11 +24,12 @@ from mdit_py_plugins.footnote import footnote_plugin
 from pageindex.markdown import (
     ATTRIBUTES,
     MAX_NESTING,
-    MKDOCS_TAB,
     PICTURE_TYPES,
+    TAB,
     WIKILINK,
     drop_icons,
     fence_after,
+    name_components,
     name_target,
     split_attributes,
 )
@@ -79,11 +80,11 @@ def parse_text(markdown: str, first: int = 0, end: int | None = None, definition
 
 
 def name_tabs(markdown: str) -> str:
-    """Return a text whose `=== "Tab"` are written as notes of the kind `tab`, so that one rule reads both."""
+    """Return a text whose `=== "Tab"` and tags of MDX are written as notes of the kind `tab`: one rule reads all."""
     lines, fence = [], ""
-    for line in markdown.split("\n") if "===" in markdown else ():
+    for line in markdown.split("\n") if "===" in markdown or "<" in markdown else ():
         before, fence = fence, fence_after(fence, line)
-        lines.append(line if before or fence else MKDOCS_TAB.sub(r"\1!!! tab ", line))
+        lines.append(line if before or fence else TAB.sub(r"\1!!! tab ", name_components(line)))
     return "\n".join(lines) or markdown
 
 
