@@ -184,16 +184,17 @@ TAB = re.compile(r'([ ]*)===[!+]?[ ]+(?="[^"\n]*"[ \t]*$)')
 # A tag of MDX, and what a page shows of it: `<Tab title="npm">`, `<ParamField path="id">`, `<Snippet text="npm i" />`.
 COMPONENT = re.compile(r"(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>")
 _COMPONENTS = re.compile(rf"[ \t]*(?:{COMPONENT.pattern}[ \t]*){{1,20}}+$")
+_OPEN_TAG = re.compile(r"[ \t]*<[A-Z][\w.]{0,60}(?:[ \t][^<>]{0,200})?$")
+_MOST_TAG_LINES = 12
 _SHOWN_OF_IT = re.compile(r"""\s(?:title|label|name|path|query|body|header|text)=\{?(["'`])([^"`\n]{1,200}?)\1""")
 
 
 def unindent_containers(text: str) -> str:
     """Return a text, line by line, with what MkDocs's notes and tabs hold beginning where their opening does.
 
-    To CommonMark it is code, of which nothing is read: no paragraph, no list and no link. The same is true of what
-    stands directly below a tag of MDX: tags that have a line for themselves become a tab or an empty line.
+    To CommonMark it is code, of which nothing is read: no paragraph, no list and no link.
     """
-    if not any(sign in text for sign in ("!!!", "???", "===", "<")):
+    if "!!!" not in text and "???" not in text and "===" not in text:
         return text
     lines, held, fence = [], list[int](), ""  # the second: how far what the open containers hold is indented
     for line in text.split("\n"):
@@ -204,24 +205,35 @@ def unindent_containers(text: str) -> str:
         if not line.lstrip(" ").startswith("#"):  # a heading in a note begins no section
             line = line[min(indentation, 4 * len(held)) :]
         before, fence = fence, fence_after(fence, line)
-        if not (before or fence):
-            if _CONTAINER.match(line):
-                held.append(indentation + 4)
-            line = name_components(line)
+        if not (before or fence) and _CONTAINER.match(line):
+            held.append(indentation + 4)
         lines.append(line)
     return "\n".join(lines)
 
 
-def name_components(line: str) -> str:
-    """Return a line of nothing but MDX's tags as a tab with what a page shows of them; any other line as it is.
+def name_components(text: str) -> str:
+    r"""Return a text, line by line, with lines of nothing but MDX's tags as tabs with what a page shows of them.
 
-    >>> name_components('<Tab title="npm">'), name_components("</Tab>"), name_components('<Snippet text="npm i" />')
-    ('=== "npm"', '', 'npm i')
+    To CommonMark what stands directly below such a line is HTML, of which nothing is read.
+
+    >>> name_components('<Tab title="npm">\nText.\n</Tab>\n<Snippet\n  text="npm i"\n/>').split("\n")
+    ['=== "npm"', 'Text.', '', '', '', 'npm i']
     """
-    if "<" not in line or not _COMPONENTS.match(line):
-        return line
-    title = " ".join(filter(None, map(show_component, COMPONENT.findall(line))))
-    return title if not title or line.rstrip().endswith("/>") else f'=== "{title}"'
+    lines, fence, done = text.split("\n"), "", 0
+    for number, line in enumerate(lines if "<" in text else ()):
+        before, fence = fence, fence_after(fence, line)
+        if number < done or before or fence or "<" not in line:
+            continue
+        done = number + 1
+        if _OPEN_TAG.match(line):
+            rest = range(number + 1, min(number + _MOST_TAG_LINES, len(lines)))
+            done = next((place + 1 for place in rest if lines[place].rstrip().endswith(">")), done)
+        tags = " ".join(lines[number:done])
+        if _COMPONENTS.match(tags):
+            title = " ".join(filter(None, map(show_component, COMPONENT.findall(tags))))
+            is_text = not title or tags.rstrip().endswith("/>")
+            lines[number:done] = [*[""] * (done - number - 1), title if is_text else f'=== "{title}"']
+    return "\n".join(lines)
 
 
 def show_component(tag: str) -> str:
@@ -307,7 +319,7 @@ class _Reader(StateBlock):
 
 def _read(text: str) -> _Reader:
     parser = _block_parser()
-    reader = _Reader(unindent_containers(text), parser)
+    reader = _Reader(unindent_containers(name_components(text)), parser)
     parser.block.tokenize(reader, 0, reader.lineMax)
     return reader
 

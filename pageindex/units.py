@@ -165,7 +165,7 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
             block = replace(block, lead=above)
         introduction = None
         above = block.text if block.kind is BlockKind.PARAGRAPH else ""
-        is_label = TAB.match(name_components(block.lines[-1])) is not None  # of a tab: it answers nothing itself
+        is_label = TAB.match(block.lines[-1]) is not None  # of a tab: it answers nothing itself
         if above and (is_label or _INTRODUCES.search(block.lines[-1])):
             introduction = block
         elif block.kind is not BlockKind.HEADING:
@@ -176,12 +176,11 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
 
 def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
     """Yield the blocks of a text, with their lines, but for comments and the marks of callouts."""
-    lines = text.split("\n")
-    named = [*map(name_components, lines)]
+    lines = name_components(text).split("\n")
     blocks = read_blocks(text, first)
     starts = [block.line - first for block in blocks]
     for block, (start, end) in zip(blocks, pairwise([*starts, len(lines)]), strict=True):
-        own = lines[start : _end_of_text(lines if block.kind is BlockKind.CODE else named, start, end)]
+        own = lines[start : _end_of_text(lines, start, end)]
         is_mark = len(own) == 1 and _MARKER_LINE.match(own[0])
         if not (is_mark or _NO_TEXT.match(own[0]) or _MDX_COMMENT.fullmatch("\n".join(own))):
             yield block, own

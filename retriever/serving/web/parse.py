@@ -82,9 +82,10 @@ def parse_text(markdown: str, first: int = 0, end: int | None = None, definition
 def name_tabs(markdown: str) -> str:
     """Return a text whose `=== "Tab"` and tags of MDX are written as notes of the kind `tab`: one rule reads all."""
     lines, fence = [], ""
-    for line in markdown.split("\n") if "===" in markdown or "<" in markdown else ():
+    markdown = name_components(markdown)
+    for line in markdown.split("\n") if "===" in markdown else ():
         before, fence = fence, fence_after(fence, line)
-        lines.append(line if before or fence else TAB.sub(r"\1!!! tab ", name_components(line)))
+        lines.append(line if before or fence else TAB.sub(r"\1!!! tab ", line))
     return "\n".join(lines) or markdown
 
 
