@@ -220,7 +220,10 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         if unit.span.first > last and is_new and len(shown) <= MOST_FOLLOWING:
             shown.append(unit.text)
             last = unit.span.last
-    return Passage(span, show_together(units, best, beside, asked), " ".join(shown))
+    sentence = show_together(units, best, beside, asked)
+    if not best and _POINTS_BACK.match(sentence):  # `This error occurs when ...`: the title says which
+        sentence = f"{node.title}{':' if node.title[-1:].isalnum() else ''} {sentence}"
+    return Passage(span, sentence, " ".join(shown))
 
 
 def cut_node(node: Node, lines: Span, opening: Sequence[str] = ()) -> Node:

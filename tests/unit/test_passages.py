@@ -90,6 +90,7 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (SIDES.replace("\n\nA kayak", "\n" + "- More.\n" * 20 + "\nA kayak"), "A canoe", "canoe vs kayak", "3", None),
         (SIDES, "A canoe", "what is a canoe", "3", "A canoe has one paddle."),
         (STEPS, "This makes", "how do I export", "4-6", "Enable the option. This makes a file."),
+        ("This is a thing that floats.\n", "", "what is a boat", "1-5", "Boats: This is a thing that floats. More."),
         (CASE, "You may", "how do I row alone", "3-5", "You may want to row alone. Then you can set still."),
         ("You can row.\n\n```sh\n$ oar\n```\n", "", "can I row", "3-7", "You can row. $ oar"),
         (CASE, "You may", "why do I row alone", "3", "You may want to row alone."),
@@ -102,7 +103,7 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
     ],
     ids=[
         "what points back", "both sides", "sides far apart", "no difference", "what points back to a list",
-        "what is done about a case",
+        "what points to its title", "what is done about a case",
         "code below a paragraph", "a reason", "a short list", "one item", "a table", "a wide table", "a long list",
         "code with a long introduction",
     ],
