@@ -371,11 +371,12 @@ class _InlineParser(MarkdownIt):
 @cache
 def _inline_parser() -> MarkdownIt:
     parser = _InlineParser("commonmark").enable("strikethrough")
-    parser.inline.ruler.before("link", "wikilink", _parse_wikilink)
+    parser.inline.ruler.before("link", "wikilink", parse_wikilink)
     return parser
 
 
-def _parse_wikilink(state: StateInline, silent: bool) -> bool:
+def parse_wikilink(state: StateInline, silent: bool) -> bool:
+    """Read `[[note#Part|label]]` and `![[picture.png]]` as one token with its label, which a picture has none of."""
     found = WIKILINK.match(state.src, state.pos)
     if found is None:
         return False

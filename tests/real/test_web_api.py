@@ -104,9 +104,9 @@ def test_every_answer_says_what_to_do_and_has_the_strict_headers(
 
 
 def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, folder: Path) -> None:
-    dot = client.get("/picture?name=art/dot.png")
+    dot = client.get("/picture?file=art/dot.png")
     assert (dot.status_code, dot.content, dot.headers["content-type"]) == (200, DOT, "image/png")
-    drawing, active = (client.get(f"/picture?name={name}.svg") for name in ("attachments/drawing", "art/active"))
+    drawing, active = (client.get(f"/picture?file={name}.svg") for name in ("attachments/drawing", "art/active"))
     for sent in (dot, drawing, active):
         assert sent.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
         assert sent.headers["x-content-type-options"] == "nosniff"
@@ -114,8 +114,8 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
     assert active.headers["content-type"] == "image/svg+xml"
     refused = ("large.png", "link.png", ".hidden.png", "page.html", "no.png")
     outside = ("../outside.png", "art/../../outside.png", "/etc/passwd", "art/dot.png%00", "%ff.png", "mail.md", "")
-    for name in (*(f"art/{name}" for name in refused), *outside, f"{folder}/outside.png"):
-        assert client.get(f"/picture?name={name}").status_code == 404, name
+    for name in (*(f"art/{name}" for name in refused), *outside, f"{folder}/outside.png", "art/dot.png&folder=none:"):
+        assert client.get(f"/picture?file={name}").status_code == 404, name
 
 
 def test_no_language_model_is_asked_while_somebody_types(index: str | Path, ollama: ScriptedServer) -> None:

@@ -53,7 +53,7 @@ PAGES = {
     )
     + "\n| | b |\n|---|--:|\n| 1 | 2 |\n\nTerm\n: Its meaning\n\n$$\nx^2\n$$\n\n```mermaid\nA-->B\n```\n\n"
     "<details>\n<summary>More</summary>\n\n```python\n@once  # no more\ndef two(x: str = 'two'): return 2\n```\n\n"
-    "</details>\n\n1. One\n   > A quote\n2. ~~Two~~ Vec<T>\n\n%%hidden%%\n\n### Deep\n\n##### Deeper\n\nEnd.\n",
+    "</details>\n\n1. One\n   > A quote\n2. ~~Two~~ Vec<T>\n\n### Deep\n\n##### Deeper\n\nEnd.\n",
 }
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

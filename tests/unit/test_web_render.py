@@ -115,13 +115,11 @@ def test_a_tab_of_mkdocs_is_a_callout_and_in_code_it_is_code() -> None:
     assert re.findall(r"<code>(.*?)</code>", tabs) == ["apt x", "=== &quot;no&quot;"]
 
 
-def test_marks_are_marked_and_comments_left_out() -> None:
+def test_marks_are_marked() -> None:
     assert shown("a ==b *c*== d == e") == '<p>a <mark class="written">b <em>c</em></mark> d == e</p>\n'
     rules = (PROJECT / "retriever/serving/web/static/page.css").read_text()
     assert re.findall(r"\w*\.written", rules) == ["ul.written", "mark.written"]  # none of a list's for a mark
-    assert shown("a %%b%% c\n\n%% d %%\n\n%%\ne\n\nf\n%%\n\ng") == "<p>a  c</p>\n<p>g</p>\n"
-    assert shown("%% a\n\nb") == "<p>%% a</p>\n<p>b</p>\n", "one that nothing ends is text"
-    assert shown("`==a== %%b%%`") == "<p><code>==a== %%b%%</code></p>\n"
+    assert shown("`==a==`") == "<p><code>==a==</code></p>\n"
 
 
 def test_a_header_without_text_is_no_header() -> None:
@@ -219,7 +217,7 @@ def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
 
 
 LONG = ["$" * 9_000, "[^1]: " * 3_000, "> [!a] " * 2_000, "- [ ] " * 2_000, "$$\n" * 5_000, "a\n: " * 3_000]
-LONG += ["<details>\n" * 3_000, "%%\na" * 4_000, "==a" * 4_000, ":::a\n" * 2_000, "!!! a\n    " * 2_000, "<!-" * 4_000]
+LONG += ["<details>\n" * 3_000, "==a" * 4_000, ":::a\n" * 2_000, "!!! a\n    " * 2_000, "<!-" * 4_000]
 BLANK = "\n" * 4_900
 LONG += [f"```cpp\n{BLANK * 10}", f"```cpp\n{BLANK}```\n" * 10, "$" + "{" * 1_900 + "$", "$&&&$" * 1_900]
 
@@ -292,7 +290,7 @@ second()
 )  # fmt: skip
 def test_an_excerpt_that_begins_inside_a_block_is_shown_as_that_block(line: str, begins: str) -> None:
     place = PAGE.split("\n").index(line)
-    made = shown(PAGE, shown=(place, None), passage=Span(place + 1, place + 1), passage_id="passage")
+    made = shown(PAGE, shown=(place, None), passage=Span(place + 1, place + 1))
     assert made.removeprefix('<div class="scroll" tabindex="0" role="group" aria-label="Table">').startswith(begins)
 
 

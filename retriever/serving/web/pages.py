@@ -105,8 +105,9 @@ class ReadVisit(Visit):
 class PictureArguments(Arguments):
     """Of /picture."""
 
-    name: Text
-    """The folder's prefix and the path in it, as in a node id."""
+    file: Text
+    folder: Text = ""
+    """Its prefix, as in a node id; the first folder's is empty."""
 
 
 class Pages:
@@ -132,6 +133,7 @@ class Pages:
             no_title=NO_TITLE,
             stages=phrases.STAGES,
             max_links=MAX_SHOWN_LINKS,
+            max_listed=MAX_LISTED,
             max_files=MAX_NAMED_FILES,
         )
 
@@ -262,56 +264,35 @@ class Pages:
             named = outline.find(visit.node)
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
-                return self._list(outline, named, visit)
+                nodes = [join_only_section(outline, child) for child in outline.tree.children(named.id)]
+                return self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
             excerpt = read_excerpt(view.connection, visit.node, access)
-            # Lines that begin inside a block are read with what is above them in their section.
-            section = excerpt if named else read_excerpt(view.connection, excerpt.node_id, access)
-            above = section.text.split("\n")[: max(0, excerpt.span.first - section.span.first)]
-            node = named or outline.tree.node(excerpt.node_id)
-            label, shown = outline.label(node.id), _cut(excerpt, visit.passage)
-            above = [*above, *excerpt.text.split("\n")[: shown.span.first - excerpt.span.first]][-MAX_LINES_ABOVE:]
-            front_matter, text, first = _split_front_matter(shown)
+            node, shown = named or outline.tree.node(excerpt.node_id), _cut(excerpt, visit.passage)
+            # Lines may begin inside a block: what is above them in their file says what they are.
+            whole = excerpt if named else read_excerpt(view.connection, excerpt.cited_as, access)
+            begin = shown.span.first - whole.span.first
+            lines = whole.text.split("\n")[: begin + len(shown.span)]
+            front_matter = read_front_matter(shown.text).lines if shown.span.first == 1 else 0
             options = RenderOptions(
                 words=frozenset(tokenize(visit.question)),
-                title=label,
+                title=outline.label(node.id),
                 passage=visit.passage,
-                passage_id="passage",
                 unfolded=visit.passage is not None,
-                first_line=first - len(above),
-                shown=(len(above), None),
+                first_line=whole.span.first,
+                shown=(begin + front_matter, None),
             )
-            page = _render_text(view, shown.node_id, "\n".join([*above, text]), options, visit, access)
-            following = ""
-            if shown.span.last < excerpt.span.last:
-                file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
-                following = f"{file.id}:{shown.span.last + 1}-{excerpt.span.last}"
+            page = _render_text(view, node.id, lines, options, visit, access)
+            rest = Span(shown.span.last + 1, excerpt.span.last) if shown.span.last < excerpt.span.last else None
             around = _find_around(view, outline, node, access)
         return self._render(
             "document.html",
             visit,
-            title=label,
-            node=node,
-            tree=draw_tree(outline, here=node.id),
-            above=outline.path_to(node.id)[:-1],
-            label=outline.label,
             excerpt=shown,
-            front_matter=front_matter,
+            front_matter="\n".join(lines[begin : begin + front_matter]),
             text=page,
-            following=following,
+            following=replace(excerpt, span=rest).citation if rest else "",
             around=around,
-        )
-
-    def _list(self, outline: Outline, node: Node, visit: Visit) -> str:
-        nodes = [join_only_section(outline, child) for child in outline.tree.children(node.id)]
-        return self._render(
-            "list.html",
-            visit,
-            title=outline.label(node.id),
-            tree=draw_tree(outline, here=node.id),
-            above=outline.path_to(node.id)[:-1],
-            label=outline.label,
-            nodes=nodes[:MAX_LISTED],
-            more=len(nodes) - len(nodes[:MAX_LISTED]),
+            **_show_place(outline, node),
         )
 
     def picture(self, query: bytes) -> tuple[bytes, str]:
@@ -319,8 +300,8 @@ class Pages:
         given = read_query(query, PictureArguments)
         retriever = self._open("")
         with retriever.view() as view:
-            folders = reading.folders(view.connection)
-        return read_picture(folders, given.name, retriever.access)
+            folders = {folder.prefix: folder.path for folder in reading.folders(view.connection)}
+        return read_picture(folders.get(given.folder, ""), given.file, retriever.access)
 
     def failure(self, error: Exception, query: bytes, *, is_begun: bool = False) -> str:
         """Make the page that says what went wrong, and what to do; or what follows the beginning of another page.
@@ -353,13 +334,15 @@ def explain_error(error: Exception) -> tuple[str, int, tuple[str, ...]]:
     return str(error), 404 if isinstance(error, UsageError) else 503, ()
 
 
-def _split_front_matter(shown: Excerpt) -> tuple[str, str, int]:
-    """Return a file's front matter, which is shown as it is written, the text below it, and the line of that."""
-    lines = read_front_matter(shown.text).lines if shown.span.first == 1 else 0
-    if not lines:
-        return "", shown.text, shown.span.first
-    pieces = shown.text.split("\n", lines)
-    return "\n".join(pieces[:lines]), pieces[-1], 1 + lines
+def _show_place(outline: Outline, node: Node) -> dict[str, Any]:
+    """Return what the page of a node shows besides its content: its title, and where it is."""
+    return {
+        "title": outline.label(node.id),
+        "node": node,
+        "tree": draw_tree(outline, here=node.id),
+        "above": outline.path_to(node.id)[:-1],
+        "label": outline.label,
+    }
 
 
 def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess) -> dict[str, list[Node]]:
@@ -405,17 +388,20 @@ def _render_lines(
     end = min(len(body), first + min(len(lines), count))
     if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
         end = min(len(body), max(end, first + FIRST_LINES))
-    start = max(0, first - MAX_LINES_ABOVE)
-    options = replace(options, shown=(first - start, end - start))
-    text = "\n".join(body[start : end + WHOLE_LINES])  # the rest of a block that begins in the lines
-    shown = _render_text(view, hit.node_id, text, options, visit, access)
+    lines_read = body[: end + WHOLE_LINES]  # with the rest of a block that begins in the lines
+    shown = _render_text(view, hit.node_id, lines_read, replace(options, shown=(first, end)), visit, access)
     return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
 
 
 def _render_text(
-    view: View, node_id: str, text: str, options: RenderOptions, visit: Visit, access: FolderAccess
+    view: View, node_id: str, lines: Sequence[str], options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
     """Return a node's text as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
+    first, end = options.shown
+    start = max(0, first - MAX_LINES_ABOVE)
+    shown = first - start, None if end is None else end - start
+    options = replace(options, first_line=options.first_line + start, shown=shown)
+    text = "\n".join(lines[start:])
     view.tree.load_nodes([node_id])
     node = view.tree.read([node_id]).get(node_id)
     if node is None:  # it went since it was found
@@ -433,7 +419,7 @@ def _render_text(
     def picture(source: str, by_name: bool) -> Picture | None:
         known = folder in access.folders
         path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
-        shown = address("/picture", name=f"{prefix}{path}")
+        shown = address("/picture", file=path, folder=prefix)
         return Picture(shown, measure_picture(folder, path, access)) if path else None
 
     # `[text][label]` leads where the end of the file says, which may be another section.

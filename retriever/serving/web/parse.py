@@ -1,8 +1,8 @@
 """A document's Markdown as the tokens that a page shows: CommonMark and what notes add to it.
 
-markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers. The
-rules here add wikilinks, embedded pictures, `==marks==` and `%%comments%%`, make callouts of every notation, and leave
-out lines that belong to another page.
+markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers;
+wikilinks and embedded pictures are read as the index reads them. The rules here add `==marks==`, make callouts of every
+notation, and leave out lines that belong to another page.
 """
 
 import re
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -24,18 +23,15 @@ from mdit_py_plugins.footnote import footnote_plugin
 from pageindex.markdown import (
     ATTRIBUTES,
     MAX_NESTING,
-    PICTURE_TYPES,
     TAB,
-    WIKILINK,
     drop_icons,
     fence_after,
     name_components,
-    name_target,
+    parse_wikilink,
     split_attributes,
 )
 
 WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own lines alone
-MAX_COMMENT_LINES = 100
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
 # The styles of callouts, with the types that are drawn so; all others are drawn as notes.
@@ -52,7 +48,6 @@ _STYLES = {kind: style for style, kinds in CALLOUT_STYLES.items() for kind in ki
 _CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))?$")
 # `tip`, `tip Title` and `tip[Title]` behind `:::`; `tip | Title` behind `///`.
 _CONTAINER = re.compile(r"\s*\{?([A-Za-z][\w-]{0,30})\}?\s*[|\[]?\s*([^\]\n]*)")
-_COMMENT = re.compile(r"%%[^%\n]{0,1000}%%")
 _MARK = re.compile(r"==(?![\s=])[^=\n]{1,1000}(?<!\s)==")
 _ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
@@ -113,11 +108,10 @@ def open_parser() -> MarkdownIt:
         allow_labels=False, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True,
     )  # fmt: skip
     parser.options["maxNesting"] = MAX_NESTING
-    parser.block.ruler.before("paragraph", "comment", _skip_comment, {"alt": ["paragraph"]})
     parser.core.ruler.before("inline", "callouts", _mark_callouts)
     parser.core.ruler.before("inline", "keep", _keep_lines)
     parser.core.ruler.at("inline", _parse_inline)
-    parser.inline.ruler.before("link", "wikilink", _parse_wikilink)
+    parser.inline.ruler.before("link", "wikilink", parse_wikilink)
     parser.inline.ruler.before("link", "mark", _parse_mark)
     return parser
 
@@ -206,17 +200,6 @@ def _make_callout(token: Token, kind: str, title: str, fold: str) -> list[Token]
     ]
 
 
-def _skip_comment(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Leave out the lines from `%%` to `%%`, which Obsidian does not show; one that nothing ends is text."""
-    text = state.getLines(first, min(end, first + MAX_COMMENT_LINES), state.blkIndent, keepLastLF=False)
-    close = text.find("%%", 2)
-    if not text.startswith("%%") or close < 0 or text[close + 2 :].partition("\n")[0].strip():
-        return False
-    if not silent:
-        state.line = first + text.count("\n", 0, close) + 1
-    return True
-
-
 def _parse_inline(state: StateCore) -> None:
     """Do what markdown-it's rule does, but let paragraphs that are too long stay text."""
     for token in state.tokens:
@@ -228,30 +211,8 @@ def _parse_inline(state: StateCore) -> None:
                 token.children.append(Token("text", "", 0, content=token.content))
 
 
-def _parse_wikilink(state: StateInline, silent: bool) -> bool:
-    """Read `[[note#Part|label]]` as a link and `![[picture.png|300]]` as an image, both with a `wikilink` in `meta`."""
-    found = WIKILINK.match(state.src, state.pos)
-    target = found[1].strip().removesuffix("\\") if found else ""
-    if found is None or not target or "\n" in found[0]:
-        return False
-    is_picture = found[0].startswith("!")
-    if is_picture and not target.lower().endswith(tuple(PICTURE_TYPES)):
-        return False
-    if not silent:
-        opening = state.push("image" if is_picture else "link_open", "", 0 if is_picture else 1)
-        opening.meta = {"wikilink": target}
-        if not is_picture:
-            state.push("text", "", 0).content = found[2] or name_target(found[1])
-            state.push("link_close", "", -1)
-    state.pos = found.end()
-    return True
-
-
 def _parse_mark(state: StateInline, silent: bool) -> bool:
-    """Read `==text==` as marked text, and leave out `%%a comment%%`."""
-    if comment := _COMMENT.match(state.src, state.pos):
-        state.pos = comment.end()
-        return True
+    """Read `==text==` as marked text."""
     found = _MARK.match(state.src, state.pos, state.posMax)
     if found is None:
         return False
@@ -277,7 +238,7 @@ def _drop_notation(children: Sequence[Token], *, in_heading: bool) -> None:
         last.content = split_attributes(last.content)[0]
 
 
-def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end: int, passage_id: str) -> None:
+def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end: int) -> None:
     """Give the blocks that lie in a passage a class, and the first of them an id; else the block around it.
 
     Args:
@@ -285,7 +246,6 @@ def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end:
         lines: the text.
         first: the passage's first line, from 0.
         end: the line behind its last.
-        passage_id: the id; empty for none.
     """
     marked: list[Token] = []
     done, item, around = -1, None, None
@@ -302,5 +262,5 @@ def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end:
     found = marked or ([around] if around else [])
     for token in found:
         token.attrJoin("class", "passage")
-    if passage_id and found:
-        found[0].attrSet("id", passage_id)
+    if found:
+        found[0].attrSet("id", "passage")

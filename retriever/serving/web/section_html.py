@@ -6,7 +6,7 @@ page's own view of a section, to http, https or mail, or nowhere; a picture is o
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,16 +34,14 @@ from retriever.display.phrases import find_highlights, sanitize
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.serving.web.parse import mark_passage, open_parser, parse_text
-from retriever.store.reading import StoredFolder
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
 LONG_CODE_LINE = 30  # characters; longer lines may have to be scrolled, so the keyboard must reach them
 MAX_FORMULA_CHARS = 2_000  # a longer one is shown as written
 
-# Of code in one block and in one text: what is beyond is shown in one colour. Lexers take up to the square of it, and
-# those of C and its kin much longer for blanks.
+# Of code in one block and in one text: what is beyond is shown in one colour. Lexers take up to the square of it, the
+# slowest 2 s for such a block.
 MAX_COLORED_CHARS, MAX_ALL_COLORED_CHARS = 5_000, 20_000
-_LONG_BLANK = re.compile(r"\s{200}")
 # The languages that are coloured, by the names that Pygments knows: of its other lexers nobody has seen the worst time.
 COLORED = {
     "bash", "c", "cpp", "csharp", "css", "diff", "dockerfile", "go", "html", "http", "ini", "java",
@@ -57,12 +55,7 @@ COLORS = {
     Generic.Output: "comment",
 }  # fmt: skip
 
-# What of MathML is sent: no links, no styles, and no size that could reach over what is beside a formula.
-MATH_ELEMENTS = {
-    "math", "mrow", "mi", "mo", "mn", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup",
-    "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle", "mphantom", "menclose", "mmultiscripts",
-    "mprescripts", "none",
-}  # fmt: skip
+# What the elements of MathML may have: no links, no styles, and no size that could reach over what is beside a formula.
 MATH_ATTRIBUTES = {
     "display", "displaystyle", "mathvariant", "stretchy", "fence", "form", "separator", "accent", "accentunder",
     "movablelimits", "columnalign", "rowlines", "columnlines", "notation", "width", "linethickness",
@@ -108,8 +101,7 @@ class RenderOptions:
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # shown above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest headings get
-    passage: Span | None = None  # lines that are marked; None marks none
-    passage_id: str = ""  # the id of the first block in them; empty for none
+    passage: Span | None = None  # lines that are marked, with an id; None marks none
     first_line: int = 1  # the line of its file that the text begins with
     shown: tuple[int, int | None] = (0, None)  # the first line that is shown, and the one behind the last; from 0
     definitions: str = ""  # lines `[label]: target` of the file that the text comes from
@@ -127,7 +119,7 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
             tokens = tokens[3:]
     if options.passage is not None:
         first = options.passage.first - options.first_line
-        mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage), options.passage_id)
+        mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage))
     # The text's highest headings come just below what is shown above it, and each other one just below the one that
     # it is in: notes skip levels, and a page whose levels have gaps is hard to follow with a screen reader.
     levels: list[int] = []
@@ -142,9 +134,6 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
             token.attrs |= {"class": aligned} if aligned else {}
         elif token.tag == "details" and token.nesting == 1 and options.unfolded:
             token.attrs["open"] = ""
-        for place, child in enumerate(token.children or ()):
-            if child.type == "link_open":
-                _resolve_link(child, (token.children or [])[place + 1 :], options)
     return Markup(_Renderer(options, tokens).render(tokens, open_parser().options, {}))  # its texts are escaped below
 
 
@@ -161,7 +150,7 @@ def highlight(value: str, words: frozenset[str]) -> Markup:
 
 def color_code(code: str, language: str, words: frozenset[str]) -> str:
     """Return code as HTML: its kinds of tokens as classes, the question's words marked."""
-    if language.lower() not in COLORED or len(code) > MAX_COLORED_CHARS or _LONG_BLANK.search(code):
+    if language.lower() not in COLORED or len(code) > MAX_COLORED_CHARS:
         return highlight(code, words)
     lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
     pieces = []
@@ -184,7 +173,7 @@ def write_formula(latex: str, *, block: bool = False) -> str:
     ):  # the converter's errors have no class in common, and RecursionError and IndexError are among them
         return f'<code class="math">{_text(latex)}</code>'
     for element in math.iter():
-        if element.tag not in MATH_ELEMENTS:
+        if element.tag == "mpadded":  # may be narrower than its text
             element.tag = "mrow"
         allowed = {name: value for name, value in element.items() if name in MATH_ATTRIBUTES}
         element.attrib = {name: value for name, value in allowed.items() if _MATH_VALUE.fullmatch(value)}
@@ -198,27 +187,6 @@ def _color_of(kind: Any) -> str:  # noqa: ANN401 - Pygments' own type has no nam
 
 def _text(value: str) -> str:
     return escape(sanitize(value))
-
-
-def _resolve_link(link: Token, following: Sequence[Token], options: RenderOptions) -> None:
-    """Make the element of a link, up to its end, lead where it may; elsewhere it is a `span`."""
-    href, address = str(link.attrGet("href") or ""), None
-    attributes: dict[str, str | int | float] = {}
-    if target := link.meta.get("wikilink"):
-        path, _, anchors = target.partition("#")
-        address = options.resolve(LinkKind.WIKILINK, path.strip(), anchors.rpartition("#")[2].strip())
-    elif href.lower().startswith(SAFE_SCHEMES) or href.startswith("//"):
-        address = f"https:{href}" if href.startswith("//") else href
-        attributes = {"rel": "noreferrer noopener", "class": "outside"}
-    elif href and not _SCHEME.match(href):
-        path, _, anchor = href.partition("#")
-        address = options.resolve(LinkKind.RELATIVE, unquote(path.partition("?")[0]), unquote(anchor))
-    link.tag = "a" if address else "span"
-    if not address:
-        attributes = {"class": "nowhere", "title": sanitize(target or unquote(href))[:300]}
-    link.attrs = {"href": sanitize(address), **attributes} if address else attributes
-    # No link is inside a link, so the first end is its own.
-    next(token for token in following if token.type == "link_close").tag = link.tag
 
 
 class _Renderer(RendererHTML):
@@ -289,11 +257,34 @@ class _Renderer(RendererHTML):
         return f'<span class="tag">{_text(content)}</span>'
 
     def image(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        token = tokens[place]
-        embedded = token.meta.get("wikilink", "")
-        source = embedded or str(token.attrGet("src") or "")
-        alt = self.renderInlineAsText(token.children, options, env)
-        return self._show_picture(source, alt, embedded=bool(embedded))
+        alt = self.renderInlineAsText(tokens[place].children, options, env)
+        return self._show_picture(str(tokens[place].attrGet("src") or ""), alt)
+
+    def link_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        link, href = tokens[place], str(tokens[place].attrGet("href") or "")
+        if href.lower().startswith(SAFE_SCHEMES) or href.startswith("//"):
+            address = f"https:{href}" if href.startswith("//") else href
+            link.attrs = {"href": sanitize(address), "rel": "noreferrer noopener", "class": "outside"}
+        else:
+            path, _, anchor = href.partition("#")
+            target = LinkKind.RELATIVE, unquote(path.partition("?")[0]), unquote(anchor)
+            address = (self._options.resolve(*target) or "") if href and not _SCHEME.match(href) else ""
+            nowhere: dict[str, str | int | float] = {"class": "nowhere", "title": sanitize(unquote(href))[:300]}
+            link.attrs = {"href": sanitize(address)} if address else nowhere
+        link.tag = "a" if address else "span"
+        # No link is inside a link, so the first end is its own.
+        next(token for token in tokens[place:] if token.type == "link_close").tag = link.tag
+        return self.renderToken(tokens, place, options, env)
+
+    def wikilink(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        token, target = tokens[place], tokens[place].meta["note"].strip().removesuffix("\\")
+        if not token.content:
+            return self._show_picture(target, "", embedded=True)
+        path, _, anchors = target.partition("#")
+        address = self._options.resolve(LinkKind.WIKILINK, path.strip(), anchors.rpartition("#")[2].strip())
+        if address is None:
+            return f'<span class="nowhere" title="{_text(target[:300])}">{self._highlight(token.content)}</span>'
+        return f'<a href="{_text(address)}">{self._highlight(token.content)}</a>'
 
     def _show_picture(self, source: str, alt: str, *, embedded: bool = False) -> str:
         """Return a picture below an indexed folder; of another place its name alone."""
@@ -359,26 +350,15 @@ MEASURED_BYTES = 65_536  # the first ones, which hold a picture's size
 EMBED_FOLDERS = ("", "attachments", "assets", "images", "img", "media", "files", "_attachments", "Attachments")
 
 
-def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAccess) -> tuple[bytes, str]:
-    """Return the picture of that name, and its media type.
-
-    Args:
-        folders: of the index.
-        name: the folder's prefix and the path in it, as in a node id.
-        access: which of the folders may be looked at, and which of their files are ignored.
+def read_picture(folder: str, path: str, access: FolderAccess) -> tuple[bytes, str]:
+    """Return the picture at a path below an indexed folder, and its media type.
 
     Raises:
         UsageError: there is none, or it is none that may be shown.
     """
-    media_type = PICTURE_TYPES.get(PurePosixPath(name).suffix.lower())
-    # The longest prefix first: that of the first folder is empty, and every name begins with it.
-    for folder in sorted(folders, key=lambda folder: -len(folder.prefix)):
-        if media_type is None or not name.startswith(folder.prefix) or folder.path not in access.folders:
-            continue
-        with (
-            suppress(UnreadableDocumentError, OSError, ValueError),
-            _open_picture(folder.path, name.removeprefix(folder.prefix), access) as file,
-        ):
+    media_type = PICTURE_TYPES.get(PurePosixPath(path).suffix.lower())
+    if media_type is not None and folder in access.folders:
+        with suppress(UnreadableDocumentError, OSError, ValueError), _open_picture(folder, path, access) as file:
             return file.read(MAX_PICTURE_BYTES), media_type
     raise UsageError("there is no such picture below the indexed folders")
 
