@@ -5,7 +5,7 @@ The standard library is enough for one request, and is loaded in a fifth of the 
 
 import http.client
 import json
-from contextlib import closing, suppress
+from contextlib import closing
 from urllib.parse import urlencode, urlsplit
 
 from retriever.display.json import SCHEMA_VERSION, load
@@ -14,7 +14,6 @@ from retriever.query import AskRequest
 from retriever.served.address import server_url
 from retriever.types import Answer
 
-MAX_ANSWER_BYTES = 64_000_000
 ANSWER_SECONDS = 160.0  # the server gives up after 150
 
 
@@ -46,23 +45,19 @@ def ask_server(address: str, request: AskRequest, token: str = "", profile: str 
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    content = None
     try:
         with closing(kind(parts.netloc, timeout=ANSWER_SECONDS)) as connection:
             connection.request("GET", f"{parts.path}/api/search?{query}", headers=headers)
             response = connection.getresponse()
-            with suppress(ValueError):  # the page of a proxy
-                content = json.loads(response.read(MAX_ANSWER_BYTES))
-    except (OSError, http.client.HTTPException) as error:
-        raise ServingError(f"no server answers at {url} ({error}); start one: serve --web") from error
+            content = json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError) as error:  # the last for the page of a proxy
+        raise ServingError(f"no `serve --web` of this version answers at {url} ({error}); start one") from error
     match response.status, content:
         case 200, {"schema_version": version} if version == SCHEMA_VERSION:
             answer: Answer = load(Answer, content)
             return answer
-        case 401, _:
-            raise ServingError(f"the server at {url} wants another token: --token-file FILE, as `serve` has")
         case 404 | 422, {"error": message}:
             raise QuestionError(message)
         case _, {"error": message}:
             raise ServingError(f"the server at {url} cannot answer: {message}")
-    raise ServingError(f"what answers at {url} is no `serve --web` of this version (status {response.status})")
+    raise ServingError(f"no `serve --web` of this version answers at {url} (status {response.status}); start one")

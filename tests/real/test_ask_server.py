@@ -72,12 +72,14 @@ def test_a_token_is_sent(index: Path, tmp_path: Path, cli: Cli) -> None:
     with served(index, "--web", "--token-file", str(tmp_path / "token")) as server:
         server.wait_until_ready()
         assert "mail.md" in cli(QUESTION, "--server", server.url, "--token-file", tmp_path / "token").out
-        assert "wants another token: --token-file" in cli(QUESTION, "--server", server.url, code=1).err
+        assert "`ask` sends that of --token-file" in cli(QUESTION, "--server", server.url, code=1).err
     assert "cannot be read" in cli(QUESTION, "--server", server.url, "--token-file", tmp_path / "none", code=2).err
 
 
 def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
-    assert "no server answers at http://127.0.0.1:9 (" in cli(QUESTION, "--server", "http://127.0.0.1:9", code=1).err
+    assert (
+        "of this version answers at http://127.0.0.1:9 (" in cli(QUESTION, "--server", "http://127.0.0.1:9", code=1).err
+    )
     with served(index, "--mcp") as other, pytest.raises(ServingError, match="of this version"):
         ask_server(other.url, AskRequest(QUESTION))
     for url in ("ftp://localhost", "localhost:8470", "http://me:secret@localhost"):
