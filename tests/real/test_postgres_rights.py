@@ -252,7 +252,7 @@ def test_a_header_is_believed_of_loopback_or_with_a_token(shared: Shared, cli: C
         assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 401
         known["Authorization"] = f"Bearer {token.read_text(encoding='ascii').strip()}"
         assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 200
-    for wrong in (header, ("--role", "sales"), ("--role-header", "Authorization", "--role", "sales")):
+    for wrong in (header, ("--role", "sales")):
         assert "name the header and the roles" in cli(*serve, *wrong, code=2).err
     in_folder = "serve", "--web", "--port", "0", "--index", tmp_path, *header, "--role", "sales"
     assert "--role-header is for one --index postgresql://" in cli(*in_folder, code=2).err
