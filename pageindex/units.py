@@ -357,7 +357,7 @@ def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "")
 CELL = " \u00b7 "  # between two cells of a table
 
 _CODE_SPAN = re.compile(r"(`[^`\n]*`)")
-_COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)|%%[^%\n]{0,500}%%", re.DOTALL)
+_COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)", re.DOTALL)
 # What programs that make pages add to Markdown, and no page shows.
 _UNSEEN = re.compile(
     r"""\{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
@@ -425,7 +425,7 @@ def plain_lines(text: str) -> Iterator[str]:
 def _read_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield (line, whether it is code) without what no page shows, and without the marks of quotes and items."""
     fence = ""
-    for line in (_COMMENT.sub("", text) if "<!--" in text or "%%" in text else text).split("\n"):
+    for line in (_COMMENT.sub("", text) if "<!--" in text else text).split("\n"):
         before, fence = fence, fence_after(fence, line)
         if before and fence:
             yield line, True
