@@ -1,6 +1,6 @@
 """Documents that break parsers: each must be read, without loss, in time that grows with its length alone.
 
-The timeout of the test run is the limit of time: anything quadratic here takes minutes.
+The timeout is the limit of time: each takes less than a second, and anything quadratic minutes.
 """
 
 import pytest
@@ -10,30 +10,32 @@ from pageindex.markdown import parse_markdown
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
 
+pytestmark = pytest.mark.timeout(15)
+
 BAD = {
-    "10,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(10_000)), 10_001),
+    "3,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(3_000)), 3_001),
     "lists nested 10,000 deep in one line": ("- " * 10_000 + "x\n\n# After\n", 1),
     "quotes nested 200,000 deep": (">" * 200_000 + " x\n\n# After\n", 2),
-    "lines that continue deep quotes": (">" * 200 + " x\n" + "a\n" * 2_500 + "\n# After\n", 2),
-    "40,000 open brackets": ("[" * 40_000 + "\n\n# After\n", 2),
-    "40,000 open brackets in a heading": ("# " + "[" * 40_000, 2),
+    "lines that continue deep quotes": (">" * 200 + " x\n" + "a\n" * 600 + "\n# After\n", 2),
+    "10,000 open brackets": ("[" * 10_000 + "\n\n# After\n", 2),
+    "10,000 open brackets in a heading": ("# " + "[" * 10_000, 2),
     "nested images in a heading": ("# " + "![" * 300 + "a" + "](b)" * 300, 2),
     "stars in a heading": ("# " + "*a **a " * 270, 2),
     "links without an end": ("[](<" * 50_000, 1),
-    "wikilinks without an end": ("[[a|" * 20_000, 1),
+    "wikilinks without an end": ("[[a|" * 5_000, 1),
     "backtick runs of every length": ("".join("`" * n + " " for n in range(1500)) + "[a]", 1),
     "comments without an end": ("<!-- " * 50_000, 1),
     "an unclosed fence": ("# A\n```\n" + "# no\n" * 50_000, 2),
     "an unclosed HTML block": ("# A\n<script>\n" + "# no\n\n" * 50_000, 2),
-    "50,000 lines": ("a\n" * 50_000, 33),
-    "20,000 list items": ("- a\n" * 20_000, 27),
+    "12,000 lines": ("a\n" * 12_000, 8),
+    "6,000 list items": ("- a\n" * 6_000, 8),
     "a line of 50 MB": ("x" * 50_000_000, 1),
-    "a heading of 1 MB": ("# " + "**word** " * 110_000, 2),
+    "a heading of 90 kB": ("# " + "**word** " * 10_000, 2),
     "a table of 20,000 columns": ("|a" * 20_000 + "|\n" + "|-" * 20_000 + "|\n", 1),
-    "20,000 definitions": ("".join(f"[a{n}]: b\n" for n in range(20_000)), 1),
-    "a definition whose title does not end": ('[a]: b "\n' * 20_000, 1),
+    "5,000 definitions": ("".join(f"[a{n}]: b\n" for n in range(5_000)), 1),
+    "a definition whose title does not end": ('[a]: b "\n' * 5_000, 1),
     "spaces": ("# a" + " " * 200_000 + "b\n\nc." + " " * 200_000 + "d", 3),
-    "dashes and stars": ("- - - - " * 5000 + "x\n" + "* * " * 5000 + "x", 2),
+    "dashes and stars": ("- - - - " * 2000 + "x\n" + "* * " * 2000 + "x", 2),
 }
 
 
