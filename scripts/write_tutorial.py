@@ -1,20 +1,26 @@
 """Run the commands of the pages in docs/guide, and the first one of README.md, and write below them what they print.
 
     uv run scripts/write_tutorial.py           # writes the pages
-    uv run scripts/write_tutorial.py --check   # compares the citations, and all of README.md but its scores
+    uv run scripts/write_tutorial.py --check   # compares the citations of the pages of docs/guide
 
 The commands of a page are those in `sh` blocks that a `text` block follows. They run in a home folder that is made for
-them, in a copy of docs/tutorial-notes called `handbook`; start.md, which indexes it, comes first.
+them, in a copy of docs/tutorial-notes called `handbook`; start.md, which indexes it, comes first. README.md is compared
+in tests/real/test_first_answer.py, which indexes docs as well.
 """
 
 import itertools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+
+from hybrid_retrieve import main as run_program
+from retriever.errors import INSTALLED
 
 PROJECT = Path(__file__).resolve().parents[1]
 FIRST = PROJECT / "docs" / "guide" / "start.md"
@@ -27,33 +33,52 @@ SAMPLE = re.compile(r"hybrid_retrieve\.py (?P<arguments>[^\n]*)\n```\n.*?```text
 SCORE = re.compile(r"\d+(?:\.\d+)?(?=\))")
 
 
-def run_commands(commands: str, home: Path, folder: Path) -> str:
-    """Return what the commands print in that folder of that home, both streams in their order."""
-    others = ("HYBRID_RETRIEVE_", "XDG_", "UV_RUN_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    programs = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    done = subprocess.run(
-        ["/bin/sh", "-ec", commands],
-        cwd=folder,
-        env=environment | {"HOME": str(home), "PATH": programs, "NO_COLOR": "1", "COLUMNS": "120"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"exit code {done.returncode}:\n{commands}{done.stdout}")
-    lines = [line.rstrip() for line in done.stdout.replace(str(home), "/home/me").splitlines()]
+def run_commands(commands: str, home: Path, folder: Path, *, with_notes: bool = True) -> str:
+    """Return what the commands print in that folder of that home, without standard error if no notes are wanted.
+
+    The program runs in this process: each process of its own would import it and load its models again.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, Path(os.devnull).open("w") as nowhere:
+        with chdir(folder), redirect_stdout(out), redirect_stderr(out if with_notes else nowhere):
+            for line in commands.splitlines():
+                program, *arguments = shlex.split(line)
+                if program == INSTALLED:
+                    code = run_program(arguments)
+                else:
+                    code = subprocess.run(["/bin/sh", "-c", line], check=False).returncode
+                if code:
+                    out.seek(0)
+                    raise SystemExit(f"exit code {code}:\n{line}\n{out.read()}")
+        out.seek(0)
+        lines = [line.rstrip() for line in out.read().replace(str(home), "/home/me").splitlines()]
     return "\n".join(lines).strip("\n") + "\n"
 
 
-def shorten(output: str, sample: str) -> str:
-    """Return the hits that the sample shows, with dots for those left out between them."""
-    shown = re.findall(r"^ *(\d+)  ", sample, re.MULTILINE)
-    hits = re.split(r"\n\n(?= *\d+  )", output.rstrip("\n"))
+def prepare_surroundings(home: Path) -> None:
+    """Make this process one that a new user started as `hybrid-retrieve`, with nothing to type."""
+    for name in [name for name in os.environ if name.startswith(("HYBRID_RETRIEVE_", "XDG_", "UV_RUN_"))]:
+        del os.environ[name]
+    scripts = Path(sys.executable).parent
+    path = f"{scripts}:{os.environ['PATH']}"
+    os.environ |= {"HOME": str(home), "PATH": path, "NO_COLOR": "1", "COLUMNS": "120"}
+    sys.argv[0] = str(scripts / INSTALLED)
+    sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - until the end
+
+
+def readme_sample(readme: str) -> re.Match[str]:
+    """Return the first command of README.md and what it prints: `arguments` and `output`."""
+    sample = SAMPLE.search(readme)
+    assert sample, "README.md begins with a command and what it prints"
+    return sample
+
+
+def update_readme(readme: str, printed: str) -> str:
+    """Return README.md with what its first command printed: the hits that it shows, with dots for those left out."""
+    sample = readme_sample(readme)
+    shown = re.findall(r"^ *(\d+)  ", sample["output"], re.MULTILINE)
+    hits = re.split(r"\n\n(?= *\d+  )", printed.rstrip("\n"))
     kept = [hit if hit.split()[0] in shown else " ..." for hit in hits]
-    return "\n\n".join(text for text, _ in itertools.groupby(kept)) + "\n"
+    return readme.replace(sample["output"], "\n\n".join(text for text, _ in itertools.groupby(kept)) + "\n")
 
 
 def rewrite(page: str, home: Path) -> tuple[str, list[str]]:
@@ -76,24 +101,20 @@ def main() -> int:
     pages = {}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder).resolve()
+        prepare_surroundings(home)
         shutil.copytree(NOTES, home / "handbook")
         for page in (FIRST, *others):
             pages[page], wrong = rewrite(page.read_text(encoding="utf-8"), home)
             mistakes += wrong
+        if "--check" in sys.argv[1:]:
+            print("\n".join(mistakes), end="")
+            return int(bool(mistakes))
         shutil.copytree(PROJECT / "docs", home / "docs")
         for page, text in pages.items():
             (home / page.relative_to(PROJECT)).write_text(text, encoding="utf-8")
         readme = README.read_text(encoding="utf-8")
-        sample = SAMPLE.search(readme)
-        assert sample, "README.md begins with a command and what it prints"
-        printed = run_commands(f"hybrid-retrieve {sample['arguments']} 2>/dev/null", home, home)
-        output = shorten(printed, sample["output"])
-        if SCORE.sub("", output) != SCORE.sub("", sample["output"]):
-            mistakes.append(f"README.md\n{output}")
-        pages[README] = readme.replace(sample["output"], output)
-    if "--check" in sys.argv[1:]:
-        print("\n".join(mistakes), end="")
-        return int(bool(mistakes))
+        printed = run_commands(f"{INSTALLED} {readme_sample(readme)['arguments']}", home, home, with_notes=False)
+        pages[README] = update_readme(readme, printed)
     for page, text in pages.items():
         page.write_text(text, encoding="utf-8")
     return 0

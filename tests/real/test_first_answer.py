@@ -1,9 +1,12 @@
 """A first indexing answers by words before anything is embedded, goes on, and ends as one that nobody interrupted."""
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,10 @@ from retriever.api import forget_documents, open_retriever
 from retriever.indexing.update import TEXTS_AT_ONCE
 from retriever.retriever import Retriever
 from retriever.types import Answer
-from tests.program import PROGRAM, command, environment, in_terminal, run_command
+from scripts.write_tutorial import SCORE, readme_sample, update_readme
+from tests.program import PROGRAM, PROJECT, command, environment, in_terminal, run_command
 from tests.scenarios import chapter_pages
-from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits, write_pages
+from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits
 
 CHAPTERS = 60
 SECTIONS = 8 * CHAPTERS
@@ -92,42 +96,42 @@ def test_what_changes_meanwhile_is_in_it_and_what_is_forgotten_is_not(library: S
 
 # The command line, with the bundled model.
 
-CATS = "who feeds the hungry cats?"
 
+def send_while_embedding(number: int) -> "Callable[[subprocess.Popen[bytes], bytes], None]":
+    """Sends a signal once, when there is half a second's work to lose."""
+    sent = list[int]()
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    """Texts long enough for the bundled model to be at work for some seconds, and more than words wait for."""
-    pages = {
-        name: text.replace("alone.", "alone. " + "Some words of a longer story on ships and harbours follow. " * 4)
-        for name, text in chapter_pages(40).items()
-    }
-    pages["lighthouse.md"] = "# The lighthouse\n\nIts keeper feeds seven hungry cats at dawn.\n"
-    return write_pages(tmp_path / "notes", pages)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_first_command_answers_and_the_next_goes_on(notes: Path, tmp_path: Path, number: signal.Signals) -> None:
-    place = ("--index", tmp_path / "index")
-
-    def stop(process: "subprocess.Popen[bytes]", output: bytes) -> None:
-        if b"embedding the rest" in output and not stopped:
-            stopped.append(True)
+    def send(process: "subprocess.Popen[bytes]", output: bytes) -> None:
+        if b"embedding the rest" in output and not sent:
+            sent.append(number)
             time.sleep(0.5)
             process.send_signal(number)
 
-    stopped = list[bool]()
-    words = command("--docs", notes, *place, CATS)
-    code, output = in_terminal(words, tmp_path, environment(TERM="xterm", COLUMNS="120"), stop)
-    assert b"lighthouse.md" in output
-    assert code == (130 if number is signal.SIGINT else -number)
+    return send
 
-    partial = run_command(command("--json", *place, CATS), env=environment())  # what there is answers
-    assert '"embedded_share": 0.' in partial.stdout
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+def test_the_first_command_of_the_readme_answers_and_the_next_goes_on(tmp_path: Path) -> None:
+    """Over docs, more than words wait for; killed, then interrupted. README.md shows what it prints in the end."""
+    shutil.copytree(PROJECT / "docs", tmp_path / "docs")
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    *docs, question = shlex.split(readme_sample(readme)["arguments"])
+    words = command(*docs, question, "--index", tmp_path / "index")
+    surroundings = environment(TERM="xterm", COLUMNS="120")
+    for number in (signal.SIGKILL, signal.SIGINT):
+        code, output = in_terminal(words, tmp_path, surroundings, send_while_embedding(number))
+        assert b"docs/internals/ranking.md" in output
+        assert code == (130 if number is signal.SIGINT else -number)
+
+    partial = run_command(command("--json", "--index", tmp_path / "index", question), env=environment())
+    assert '"embedded_share": 0.' in partial.stdout  # what there is answers
     assert f"note: to embed the rest, run: python {PROGRAM} index --index" in partial.stderr
-    code, output = in_terminal(words, tmp_path, environment(TERM="xterm", COLUMNS="120"))
+    code, output = in_terminal(words, tmp_path, surroundings)
     assert code == 0
-    whole = run_command(command("--json", *place, CATS), env=environment())
-    assert '"embedded_share": 1.0' in whole.stdout
-    assert '"degraded": []' in whole.stdout
+    whole = run_command(words, tmp_path, surroundings)
+    assert "note: to embed the rest" not in whole.stderr
+    shown, printed = (SCORE.sub("", text) for text in (readme, update_readme(readme, whole.stdout)))
+    assert printed == shown
+    with open_retriever(index=tmp_path / "index") as retriever:
+        answer = retriever.search(question)
+    assert (answer.index.embedded_share, answer.degraded) == (1.0, ())
