@@ -172,11 +172,11 @@ def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
 def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
     read, cursor, pages = "", 0, 0
     while True:
-        result = ask(library, "read", place="long.md", max_tokens=3000, cursor=cursor)
+        result = ask(library, "read", place="long.md", max_tokens=1000, cursor=cursor)
         text = text_of(result)
         read += text.partition("\n```\n")[2].rpartition("```")[0]
         pages += 1
-        assert estimate_tokens(text) <= 3000
+        assert estimate_tokens(text) <= 1000
         if "cursor=" not in text:
             break
         cursor = int(text.rpartition("cursor=")[2])
