@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,11 +18,19 @@ from retriever.indexing import update
 from retriever.indexing.update import embed_texts
 from retriever.looking.indexes import index_request
 from tests.postgres import Server
-from tests.program import LARDER, Cli, command, environment, wait_for
+from tests.program import LARDER, PROJECT, Cli, environment, wait_for
 from tests.shelf import write_pages
 
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
-MANY = 600  # texts: more than two workers hold at once
+MANY = 200  # texts: more than two workers hold at once
+SMALL_BATCHES = """if True:
+    import sys
+    from hybrid_retrieve import main
+    from retriever.indexing import update
+    update.BATCH = "CAST(place / 32 AS integer)"
+    sys.exit(main(sys.argv[1:]))
+"""
+"""The program, but that a worker takes 32 texts at once, in place of 256."""
 
 
 @pytest.fixture
@@ -47,8 +56,8 @@ def work(address: str) -> int:
 
 
 def start_worker(address: str) -> subprocess.Popen[str]:
-    line = command("worker", "--index", address, "--once")
-    return subprocess.Popen(line, env=environment(), stdout=subprocess.PIPE, text=True)
+    line = [sys.executable, "-c", SMALL_BATCHES, "worker", "--index", address, "--once"]
+    return subprocess.Popen(line, cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True)
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
