@@ -151,8 +151,8 @@ class Shelf:
         )
 
     def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:
-        """A retriever that looks at the folders before each question, and at ChromaDB however few the chunks are."""
-        wishes = {"vector_search": "chroma", **settings}
+        """A retriever that asks ChromaDB however few the chunks are, and reads no lines: that takes most of an ask."""
+        wishes = {"vector_search": "chroma", "read_passages": 0, **settings}
         return open_retriever((), index or self.index, settings=wishes, encoder=encoder or self.encoder)
 
     def ask(

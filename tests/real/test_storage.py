@@ -125,8 +125,9 @@ def test_an_open_retriever_sees_the_new_state_at_its_next_question(shelf: Shelf)
 
 
 def test_several_threads_share_a_retriever(shelf: Shelf) -> None:
+    """Its models as well: each question is read by the reader."""
     truth = shelf.ask_all()
-    with shelf.open() as reader, ThreadPoolExecutor(4) as pool:
+    with shelf.open(read_passages=3) as reader, ThreadPoolExecutor(4) as pool:
         for _ in range(4):
             assert all_same(list(pool.map(reader.search, QUESTIONS)), truth)
 
