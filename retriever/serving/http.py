@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -140,13 +140,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 def list_probes(index: "ServedIndex") -> list[Route]:
     """Return the probes for monitoring: whether the process lives, and whether it can answer questions now."""
+    own_thread = CapacityLimiter(1)  # the others may all wait for a retriever
 
     async def answer_health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     async def answer_readiness(request: Request) -> Response:
         try:
-            await to_thread.run_sync(index.check_ready)
+            await to_thread.run_sync(index.check_ready, limiter=own_thread)
         except RetrieverError as error:
             log.info("not ready: %s", error)
             return JSONResponse({"error": "it cannot answer now; its log says why"}, 503)
