@@ -184,9 +184,14 @@ TAB = re.compile(r'([ ]*)===[!+]?[ ]+(?="[^"\n]*"[ \t]*$)')
 # A tag of MDX, and what a page shows of it: `<Tab title="npm">`, `<ParamField path="id">`, `<Snippet text="npm i" />`.
 COMPONENT = re.compile(r"(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>")
 _COMPONENTS = re.compile(rf"[ \t]*(?:{COMPONENT.pattern}[ \t]*){{1,20}}+$")
-_OPEN_TAG = re.compile(r"[ \t]*<[A-Z][\w.]{0,60}(?:[ \t][^<>]{0,200})?$")
-_MOST_TAG_LINES = 12
-_SHOWN_OF_IT = re.compile(r"""\s(?:title|label|name|path|query|body|header|text)=\{?(["'`])([^"`\n]{1,200}?)\1""")
+# Where a comment of Obsidian or MDX begins, or a tag that goes on in the next line, and how each ends.
+_OPENING = re.compile(r"[ \t]*(?:(%%|\{/\*)|<[A-Z][\w.]{0,60}(?:[ \t][^<>]{0,200})?$)")
+_CLOSINGS = {"%%": "%%", "{/*": "*/}", None: ">"}
+_MOST_LINES = 100
+_INLINE_COMMENT = re.compile(r"(`[^`\n]*`)|%%[^%\n]{0,500}%%")  # code stays
+_SHOWN_OF_IT = re.compile(
+    r"""\s(?:title|label|caption|name|path|query|body|header|text)=\{?(["'`])([^"`\n]{1,200}?)\1"""
+)
 
 
 def unindent_containers(text: str) -> str:
@@ -211,29 +216,47 @@ def unindent_containers(text: str) -> str:
     return "\n".join(lines)
 
 
-def name_components(text: str) -> str:
-    r"""Return a text, line by line, with lines of nothing but MDX's tags as tabs with what a page shows of them.
+def drop_notation(text: str) -> str:
+    r"""Return a text, line by line, without what Obsidian and MDX do not show: comments, and lines of tags alone.
 
-    To CommonMark what stands directly below such a line is HTML, of which nothing is read.
+    Such a line becomes a tab with what a page shows of the tags. To CommonMark what stands directly below is HTML, of
+    which nothing is read.
 
-    >>> name_components('<Tab title="npm">\nText.\n</Tab>\n<Snippet\n  text="npm i"\n/>').split("\n")
+    >>> drop_notation('<Tab title="npm">\nText.\n</Tab>\n<Snippet\n  text="npm i"\n/>').split("\n")
     ['=== "npm"', 'Text.', '', '', '', 'npm i']
     """
+    if "<" not in text and "%%" not in text and "{/*" not in text:
+        return text
     lines, fence, done = text.split("\n"), "", 0
-    for number, line in enumerate(lines if "<" in text else ()):
+    for number, line in enumerate(lines):
         before, fence = fence, fence_after(fence, line)
-        if number < done or before or fence or "<" not in line:
+        if number < done or before or fence:
             continue
-        done = number + 1
-        if _OPEN_TAG.match(line):
-            rest = range(number + 1, min(number + _MOST_TAG_LINES, len(lines)))
-            done = next((place + 1 for place in rest if lines[place].rstrip().endswith(">")), done)
-        tags = " ".join(lines[number:done])
-        if _COMPONENTS.match(tags):
-            title = " ".join(filter(None, map(show_component, COMPONENT.findall(tags))))
-            is_text = not title or tags.rstrip().endswith("/>")
-            lines[number:done] = [*[""] * (done - number - 1), title if is_text else f'=== "{title}"']
+        if "%%" in line:
+            line = lines[number] = _INLINE_COMMENT.sub(r"\1", line)
+        opening = _OPENING.match(line)
+        end = _find_closing(lines, number, opening) if opening else number + 1
+        if opening and opening[1] and end:
+            lines[number:end] = [""] * (end - number)
+            done = end
+        elif "<" in line and end and _COMPONENTS.match(tags := " ".join(lines[number:end])):
+            lines[number:end] = [*[""] * (end - number - 1), _show_tags(tags)]
+            done = end
     return "\n".join(lines)
+
+
+def _show_tags(tags: str) -> str:
+    title = " ".join(filter(None, map(show_component, COMPONENT.findall(tags))))
+    return title if not title or tags.rstrip().endswith("/>") else f'=== "{title}"'
+
+
+def _find_closing(lines: Sequence[str], number: int, opening: re.Match[str]) -> int:
+    """Return the line behind the one that ends what begins in a line; 0 where none does."""
+    closing = _CLOSINGS[opening[1]]
+    if lines[number][opening.end() :].rstrip().endswith(closing):
+        return number + 1
+    rest = range(number + 1, min(number + _MOST_LINES, len(lines)))
+    return next((place + 1 for place in rest if lines[place].rstrip().endswith(closing)), 0)
 
 
 def show_component(tag: str) -> str:
@@ -319,7 +342,7 @@ class _Reader(StateBlock):
 
 def _read(text: str) -> _Reader:
     parser = _block_parser()
-    reader = _Reader(unindent_containers(name_components(text)), parser)
+    reader = _Reader(unindent_containers(drop_notation(text)), parser)
     parser.block.tokenize(reader, 0, reader.lineMax)
     return reader
 

@@ -26,8 +26,8 @@ from pageindex.markdown import (
     BlockKind,
     References,
     drop_icons,
+    drop_notation,
     fence_after,
-    name_components,
     read_blocks,
     show_component,
 )
@@ -55,7 +55,6 @@ _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
 _YAML = re.compile(r"[ \t>]*[`~]{3,}[ \t]*ya?ml\b", re.IGNORECASE)
 _FOLD, _FOLD_END = (re.compile(tag, re.IGNORECASE) for tag in (r"\s*<details\b", r".*</details>\s*$"))
 _NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
-_MDX_COMMENT = re.compile(r"\s*\{/\*.*\*/\}\s*", re.DOTALL)
 _MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
 
 
@@ -176,13 +175,13 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
 
 def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
     """Yield the blocks of a text, with their lines, but for comments and the marks of callouts."""
-    lines = name_components(text).split("\n")
+    lines = drop_notation(text).split("\n")
     blocks = read_blocks(text, first)
     starts = [block.line - first for block in blocks]
     for block, (start, end) in zip(blocks, pairwise([*starts, len(lines)]), strict=True):
         own = lines[start : _end_of_text(lines, start, end)]
         is_mark = len(own) == 1 and _MARKER_LINE.match(own[0])
-        if not (is_mark or _NO_TEXT.match(own[0]) or _MDX_COMMENT.fullmatch("\n".join(own))):
+        if not (is_mark or _NO_TEXT.match(own[0])):
             yield block, own
 
 
@@ -425,7 +424,7 @@ def plain_lines(text: str) -> Iterator[str]:
 def _read_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield (line, whether it is code) without what no page shows, and without the marks of quotes and items."""
     fence = ""
-    for line in (_COMMENT.sub("", text) if "<!--" in text else text).split("\n"):
+    for line in drop_notation(_COMMENT.sub("", text) if "<!--" in text else text).split("\n"):
         before, fence = fence, fence_after(fence, line)
         if before and fence:
             yield line, True

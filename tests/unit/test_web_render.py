@@ -115,11 +115,13 @@ def test_a_tab_of_mkdocs_is_a_callout_and_in_code_it_is_code() -> None:
     assert re.findall(r"<code>(.*?)</code>", tabs) == ["apt x", "=== &quot;no&quot;"]
 
 
-def test_marks_are_marked() -> None:
+def test_marks_are_marked_and_comments_left_out() -> None:
     assert shown("a ==b *c*== d == e") == '<p>a <mark class="written">b <em>c</em></mark> d == e</p>\n'
     rules = (PROJECT / "retriever/serving/web/static/page.css").read_text()
     assert re.findall(r"\w*\.written", rules) == ["ul.written", "mark.written"]  # none of a list's for a mark
-    assert shown("`==a==`") == "<p><code>==a==</code></p>\n"
+    assert shown("a %%b%% c\n\n%% d %%\n\n%%\ne\n\nf\n%%\n\n{/* h\n\ni */}\n\ng") == "<p>a  c</p>\n<p>g</p>\n"
+    assert shown("%% a\n\nb") == "<p>%% a</p>\n<p>b</p>\n", "one that nothing ends is text"
+    assert shown("`==a== %%b%%`") == "<p><code>==a== %%b%%</code></p>\n"
 
 
 def test_a_header_without_text_is_no_header() -> None:
@@ -158,6 +160,9 @@ HOSTILE = {
     "[x](tel:112)": '<p><span class="nowhere" title="tel:112">x</span></p>\n',
     "[x](//e.example/y)": '<p><a href="https://e.example/y" rel="noreferrer noopener" class="outside">x</a></p>\n',
     "<abbr title=x>y</abbr><br onclick=x>": "<p>y<br></p>\n",
+    'Vec<T> <Note>*a*</Note> <Card title="b">c</Card> <Icon size={1} />d': (
+        '<p>Vec<span class="tag">&lt;T&gt;</span> <em>a</em> <strong>b</strong> c d</p>\n'
+    ),
     "Vec<T onclick=x>": '<p>Vec<span class="tag">&lt;T onclick=x&gt;</span></p>\n',
     "<!-- no --> x <!-- y -->\n\n<iframe src=//e.example></iframe>": '<pre class="raw"><code>&lt;!-- no --&gt; x '
     "&lt;!-- y --&gt;</code></pre>\n",
@@ -217,7 +222,15 @@ def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
 
 
 LONG = ["$" * 9_000, "[^1]: " * 3_000, "> [!a] " * 2_000, "- [ ] " * 2_000, "$$\n" * 5_000, "a\n: " * 3_000]
-LONG += ["<details>\n" * 3_000, "==a" * 4_000, ":::a\n" * 2_000, "!!! a\n    " * 2_000, "<!-" * 4_000]
+LONG += [
+    "<details>\n" * 3_000,
+    "%%\na" * 4_000,
+    "<A\n" * 4_000,
+    "==a" * 4_000,
+    ":::a\n" * 2_000,
+    "!!! a\n    " * 2_000,
+    "<!-" * 4_000,
+]
 BLANK = "\n" * 4_900
 LONG += [f"```cpp\n{BLANK * 10}", f"```cpp\n{BLANK}```\n" * 10, "$" + "{" * 1_900 + "$", "$&&&$" * 1_900]
 

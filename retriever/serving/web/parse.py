@@ -25,8 +25,8 @@ from pageindex.markdown import (
     MAX_NESTING,
     TAB,
     drop_icons,
+    drop_notation,
     fence_after,
-    name_components,
     parse_wikilink,
     split_attributes,
 )
@@ -77,7 +77,7 @@ def parse_text(markdown: str, first: int = 0, end: int | None = None, definition
 def name_tabs(markdown: str) -> str:
     """Return a text whose `=== "Tab"` and tags of MDX are written as notes of the kind `tab`: one rule reads all."""
     lines, fence = [], ""
-    markdown = name_components(markdown)
+    markdown = drop_notation(markdown)
     for line in markdown.split("\n") if "===" in markdown else ():
         before, fence = fence, fence_after(fence, line)
         lines.append(line if before or fence else TAB.sub(r"\1!!! tab ", line))

@@ -28,7 +28,7 @@ from pygments.token import Comment, Generic, Keyword, Name, Number, String
 
 from pageindex.corpus import UnreadableDocumentError, find_document, open_regular
 from pageindex.links import LinkKind, join_path
-from pageindex.markdown import PICTURE_TYPES
+from pageindex.markdown import COMPONENT, PICTURE_TYPES, show_component
 from pageindex.node import Span
 from retriever.display.phrases import find_highlights, sanitize
 from retriever.errors import UsageError
@@ -254,6 +254,11 @@ class _Renderer(RendererHTML):
             return self._show_picture(known.get("src", ""), known.get("alt", ""))
         if not name or name in LAYOUT:
             return "<br>" if name == "br" else ""
+        if tag and COMPONENT.fullmatch(content):
+            title = show_component(content)
+            is_closed = content.endswith("/>") or any(one.content == f"</{tag[1]}>" for one in tokens)
+            if title or is_closed:  # unlike `<T>` of `Vec<T>`
+                return f"<strong>{self._highlight(title)}</strong> " if title else ""
         return f'<span class="tag">{_text(content)}</span>'
 
     def image(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
