@@ -111,12 +111,12 @@ class Bm25(ABC):
 
     def search(self, tokens: Sequence[str], limit: int) -> KeyRanking:
         """Return at most `limit` nodes that hold one of the tokens, best first; a repeated token counts as often."""
-        return self.search_weighted(Counter(tokens), limit)
+        return self.search_weighted(Counter(tokens), limit)[:limit]
 
-    def search_weighted(self, counts: Mapping[str, float], limit: int, *, with_ties: bool = False) -> KeyRanking:
+    def search_weighted(self, counts: Mapping[str, float], limit: int) -> KeyRanking:
         """Do as `search`, with how often each token counts, which need not be a whole number, in `counts`.
 
-        With ties, all nodes with the score of the last are returned too: keys only say in which order documents came.
+        All nodes with the score of the last are returned too: keys only say in which order documents came.
         """
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
@@ -133,8 +133,7 @@ class Bm25(ABC):
             found = scores[candidates]
             candidates = candidates[found >= np.partition(found, len(found) - limit)[len(found) - limit]]
         # Equal scores in the order of the rows, which is that of the keys.
-        order = np.argsort(-scores[candidates], kind="stable")
-        best = candidates[order if with_ties else order[:limit]]
+        best = candidates[np.argsort(-scores[candidates], kind="stable")]
         return tuple(zip(keys[best].tolist(), scores[best].tolist(), strict=True))
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:

@@ -185,7 +185,7 @@ def search_words(
         found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
     else:
         counts = weigh_words([(words[query.text], query.keyword_weight) for query in queries])
-        found = view.lexical.search_weighted(counts, limit, with_ties=True)
+        found = view.lexical.search_weighted(counts, limit)
     # Equal scores by path, not by which document came first: that depends on how the index was made.
     shown = reading.shown_nodes(view.connection, [key for key, _ in found])
     found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]][0], item[0]))[:limit])

@@ -205,11 +205,7 @@ def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str
 
 def join_only_section(outline: Outline, file: Node) -> Node:
     """Return the section that is all of a file and has its title, shown as one; else the node itself."""
-    if file.kind is NodeKind.FILE and file.span is None:
-        children = outline.tree.children(file.id)
-        if len(children) == 1 and outline.label(children[0].id) == outline.label(file.id):
-            return children[0]
-    return file
+    return file if file.span else outline.tree.only_section(file) or file
 
 
 # Questions that the documents answer, for the page without a question: headings that ask.
