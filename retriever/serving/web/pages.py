@@ -69,10 +69,8 @@ from retriever.types import Answer, CitedSentence, Hit
 
 PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before it says how far that is
 MAX_SHOWN_CHARS = 60_000  # of a document in one page; a link leads to the rest
-MAX_LISTED = 1_000  # of what a folder holds
 MAX_SHOWN_LINKS = 30
 MAX_SIMILAR = 5
-MAX_NAMED_FILES = 20  # changed and skipped ones, on the first page: long lists hide what is below them
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
 MAX_LINES_ABOVE = 1_000  # that are read to know what a text is in the middle of
@@ -131,10 +129,7 @@ class Pages:
                 for name in dict.fromkeys((library.profile, *known))
             },
             no_title=NO_TITLE,
-            stages=phrases.STAGES,
             max_links=MAX_SHOWN_LINKS,
-            max_listed=MAX_LISTED,
-            max_files=MAX_NAMED_FILES,
         )
 
     def _open(self, profile: str, settings: Mapping[str, Any] | None = None) -> Retriever:
