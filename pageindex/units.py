@@ -156,7 +156,10 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
         if not shown and marked.kind is not BlockKind.HEADING:
             continue
         block = UnitBlock(marked.kind, span, lines, shown, marked.line)
-        if introduction and block.kind is not BlockKind.CODE and not is_label:
+        is_tab = TAB.match(lines[-1]) is not None  # its label answers nothing itself
+        if introduction and is_tab:
+            block = replace(block, begin=introduction.begin, text=f"{above} {shown}")
+        elif introduction and block.kind is not BlockKind.CODE and not is_label:
             yield introduction
         if introduction and (block.kind in _INTRODUCED or is_label):
             block = replace(block, begin=introduction.begin, lead=above)
@@ -164,7 +167,7 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
             block = replace(block, lead=above)
         introduction = None
         above = block.text if block.kind is BlockKind.PARAGRAPH else ""
-        is_label = TAB.match(block.lines[-1]) is not None  # of a tab: it answers nothing itself
+        is_label = is_tab
         if above and (is_label or _INTRODUCES.search(block.lines[-1])):
             introduction = block
         elif block.kind is not BlockKind.HEADING:

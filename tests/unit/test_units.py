@@ -129,6 +129,20 @@ def test_what_notes_and_tabs_of_mkdocs_hold_is_text() -> None:
     ]
 
 
+def test_what_tags_of_mdx_hold_is_text_below_what_a_page_shows_of_them() -> None:
+    text = 'Install:\n\n<Tabs\n  values={[1]}>\n<Tab title="npm">\n```sh\nnpm i x\n```\n</Tab>\n</Tabs>\n\n'
+    text += '<Accordion title="Is it free?">\n\nYes.\n\n</Accordion>\n<Snippet text="pnpm add x" />\n\n'
+    text += '<Note>*Soon*.</Note>\n\n<Param path="id" x>\n  Of `Vec<T>`.\n</Param>\n\n```md\n<Tab title="no">\n```\n'
+    assert [describe(unit) for unit in split_text(text, 1)] == [
+        "code 1-8 | Install: npm: / npm i x",
+        "paragraph 12-14 | Is it free? / Yes.",
+        "paragraph 17 | pnpm add x",
+        "paragraph 19 | Soon.",
+        "paragraph 21-22 | id: Of Vec<T>.",
+        'code 25-27 | id: Of Vec<T>. / <Tab title="no">',
+    ]
+
+
 @pytest.mark.parametrize(
     "text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "{/* a\nb */}\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT]
 )
