@@ -78,12 +78,6 @@ def imports(path: Path, *, for_types: bool = False) -> Iterator[str]:
             pending.extend(ast.iter_child_nodes(node))
 
 
-def test_no_format_of_ours_may_run_code() -> None:
-    for path in sources():
-        roots = {module.partition(".")[0] for module in imports(path)}
-        assert not roots & {"pickle", "shelve", "marshal", "dill"}, path
-
-
 def test_every_package_that_is_imported_is_declared() -> None:
     """What comes only because another package needs it may go with the next version of that one."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
