@@ -179,9 +179,8 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     read = [hit for hit in hits if hit.reading_score is not None]
     best = max(read, key=lambda hit: hit.reading_score or 0.0, default=None)
     for hit in sorted(hits, key=lambda hit: hit is not best):
-        is_shown = not hit.sentence.startswith("<!--")  # no page shows a comment
         first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
-        text = (hit.sentence if is_shown else "") or first
+        text = hit.sentence or first
         is_near = hit is best or hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(text)
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):

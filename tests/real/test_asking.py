@@ -131,25 +131,6 @@ def test_all_the_same_comes_in_the_order_of_the_ids(tmp_path: Path) -> None:
     assert ids == [f"{number:02}.md#same" for number in range(30)]
 
 
-def test_one_text_in_many_files_hides_no_other(tmp_path: Path) -> None:
-    """A graph of near vectors cannot be walked where many are equal: ChromaDB would find the others by luck."""
-    same = {f"copies/{number:03}.md": "# Licence\n\nAll of it is free.\n" for number in range(150)}
-    shelf = Shelf(tmp_path, PAGES | same)
-    report = shelf.update()
-    assert (report.chunks, report.embedded) == (158, 9)
-
-    def list_near(question: str) -> list[str]:
-        (ranking,) = [item for item in retriever.search(question).trace.rankings if item.source == "semantic"]
-        return [item.node_id for item in ranking.items]
-
-    with shelf.open(vector_top_n=5, page_prior=0) as retriever:
-        for first in (0, 1):
-            for question in QUESTIONS:
-                assert list_near(question)[0].partition("#")[0] in PAGES
-            assert list_near("is all free?") == [f"copies/{number:03}.md#licence" for number in range(first, first + 5)]
-            (shelf.docs / f"copies/{first:03}.md").unlink()  # the one that stood for all
-
-
 def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     with pytest.raises(KeyboardInterrupt):

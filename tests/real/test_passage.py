@@ -9,13 +9,12 @@ import httpx
 import pytest
 
 from retriever import Hit
-from retriever.api import open_retriever
 from retriever.serving.mcp_server import SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from tests.program import Cli
 from tests.real.served import indexed
-from tests.shelf import NEVER_REFRESH, WORDS_ALONE, write_pages
+from tests.shelf import NEVER_REFRESH, WORDS_ALONE
 
 OVEN = """\
 # The oven
@@ -176,12 +175,3 @@ def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
         ("18-18", '<div class="code passage" id="passage">'),  # within a block: the block
     ):
         assert marked in anyio.run(fetch, f"/read?node=oven.md%23the-oven/heating&passage={lines}")
-
-
-def test_a_comment_that_matched_is_not_shown(tmp_path: Path) -> None:
-    changes = "".join(f"  - version: v{number}.0\n    description: the stapler jams less.\n" for number in range(60))
-    page = f"# Office\n\n## stapler.open()\n\n<!-- YAML\nchanges:\n{changes}-->\n\nOpens the lid.\n"
-    docs = write_pages(tmp_path / "docs", {"office.md": page})
-    with open_retriever([docs], tmp_path / "index") as retriever:
-        (hit,) = retriever.search("in which version does the stapler jam less?").hits
-    assert hit.snippet == "Opens the lid."
