@@ -93,20 +93,14 @@ def check(seen: dict[str, Any]) -> None:
     assert outside.content[0].text == "'../../etc/passwd' is not in the index; outline() shows what is"
 
 
-@pytest.fixture(scope="module")
-def shared(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> str | Path:
-    """The index of the same pages, in a folder or in a database."""
-    index_pages(any_place, tmp_path_factory.mktemp("shared"))
-    return any_place
-
-
-def test_a_session_over_standard_streams(shared: str | Path) -> None:
-    program, *arguments = command("mcp", "--index", shared)
+def test_a_session_over_standard_streams(index: Path) -> None:
+    program, *arguments = command("mcp", "--index", index)
     check(play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto"))
 
 
-def test_sessions_over_http(shared: str | Path) -> None:
-    with served(shared, "--mcp") as server:
+def test_sessions_over_http_and_of_a_database(postgres: str, tmp_path: Path) -> None:
+    index_pages(postgres, tmp_path)
+    with served(postgres, "--mcp") as server:
         check(play(f"{server.url}/mcp", "auto"))
         check(play(f"{server.url}/mcp", "legacy"))
 

@@ -27,15 +27,15 @@ def folder(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="module")
-def index(any_place: str | Path, folder: Path) -> str | Path:
+def place(any_place: str | Path, folder: Path) -> str | Path:
     index_pages(any_place, folder, PAGES)
     write_pictures(folder / "docs")
     return any_place
 
 
 @pytest.fixture(scope="module")
-def client(index: str | Path) -> Iterator[httpx.Client]:
-    with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=30) as client:
+def client(place: str | Path) -> Iterator[httpx.Client]:
+    with served(place, "--web") as server, httpx.Client(base_url=server.url, timeout=30) as client:
         yield client
 
 
@@ -43,18 +43,18 @@ def printed(cli: Cli, *arguments: str) -> Any:  # noqa: ANN401 - JSON
     return json.loads(cli(*arguments, "--json", "-q").out)
 
 
-def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index: str | Path, cli: Cli) -> None:
+def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, place: str | Path, cli: Cli) -> None:
     found = client.get("/api/search", params={"question": QUESTION, "full": "true", "explain": "true"}).json()
-    said = printed(cli, "ask", QUESTION, "--index", str(index), "--full", "--explain")
+    said = printed(cli, "ask", QUESTION, "--index", str(place), "--full", "--explain")
     for key in ("question", "verdict", "confidence", "hits", "index", "degraded", "schema_version", "profile"):
         assert found[key] == said[key], key
     assert found["trace"]["rankings"] == said["trace"]["rankings"]
     node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
-    assert node == printed(cli, "read", "mail.md#mail/stamps", "--index", str(index))
+    assert node == printed(cli, "read", "mail.md#mail/stamps", "--index", str(place))
     similar = client.get("/api/similar", params={"reference": "mail.md", "count": "2"}).json()
-    assert similar == printed(cli, "similar", "mail.md", "-k", "2", "--index", str(index))
+    assert similar == printed(cli, "similar", "mail.md", "-k", "2", "--index", str(place))
     tree = client.get("/api/tree", params={"reference": "garden", "depth": "2"}).json()
-    assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
+    assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(place))["nodes"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
         assert client.get(f"/picture?file={name}").status_code == 404, name
 
 
-def test_no_language_model_is_asked_while_somebody_types(index: str | Path, ollama: ScriptedServer) -> None:
+def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedServer) -> None:
     with (
         ServedIndex(index=str(index), settings={"use_llm": True, "llm": {"url": ollama.url}}) as library,
         TestClient(make_web_app(library)) as app,
@@ -129,7 +129,7 @@ def test_no_language_model_is_asked_while_somebody_types(index: str | Path, olla
     assert ollama.requests == []
 
 
-def test_the_question_is_shown_before_the_search_has_ended(index: str | Path, ollama: ScriptedServer) -> None:
+def test_the_question_is_shown_before_the_search_has_ended(index: Path, ollama: ScriptedServer) -> None:
     head_is_here = threading.Event()
 
     def rank_late(asked: Asked) -> object:
@@ -167,7 +167,7 @@ def test_what_fails_after_the_head_is_said_in_the_page(tmp_path: Path) -> None:
     assert 'value="a stamp in:attic"' in page, "where it can be corrected"
 
 
-def test_sentences_come_while_the_model_writes(index: str | Path, ollama: ScriptedServer) -> None:
+def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServer) -> None:
     """Through the guard, one by one, each escaped, and only what holds; the sections follow."""
     quote = "A stamp pays for the journey"
     texts = ["A stamp pays for <a> letter.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
