@@ -57,7 +57,8 @@ def test_odd_surroundings(place: Path, variables: dict[str, str]) -> None:
         result = run(place, *arguments, **variables)
         assert result.returncode == 0, result.stderr
         assert "Traceback" not in result.stderr
-    assert "caf\xe9" in json.loads(run(place, "zebra", "--json", **variables).stdout)["hits"][0]["snippet"]
+        if "--json" in arguments:
+            assert "caf\xe9" in json.loads(result.stdout)["hits"][0]["snippet"]
 
 
 def test_a_closed_pipe_is_quiet(place: Path) -> None:
@@ -75,7 +76,7 @@ def test_a_closed_pipe_is_quiet(place: Path) -> None:
 @pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
 def test_standard_streams_that_take_nothing(place: Path, redirect: str, code: int) -> None:
     result = run_command(
-        ["sh", "-c", f'exec "$@" {redirect}', "sh", *command("tree", "-q")], place, surroundings(place)
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", *command("read", "mail.md", "-q")], place, surroundings(place)
     )
     assert result.returncode == code
     assert "Traceback" not in result.stderr

@@ -14,7 +14,8 @@ from tests.program import PROJECT, environment, run_command
 
 pytestmark = pytest.mark.timeout(150)  # five processes; others may be at work on the machine
 
-OTHERS = {"hybrid-retrieve ", "hybrid_retrieve.py ", "python -m retriever "}
+MODULE = "python -m retriever"
+OTHERS = {"hybrid-retrieve ", "hybrid_retrieve.py ", f"{MODULE} "}
 
 
 def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dict[str, str]) -> None:
@@ -40,16 +41,13 @@ def check_names(called: Sequence[str | Path], named: str, folder: Path, env: dic
     assert f"run: {named} index --index {folder / 'index'} {notes}" in run("status", *index)
 
 
-@pytest.mark.parametrize(
-    ("called", "variables", "named"),
-    [
-        (["hybrid_retrieve.py"], {}, "python hybrid_retrieve.py"),
-        (["hybrid_retrieve.py"], {"UV_RUN_RECURSION_DEPTH": "1"}, "uv run hybrid_retrieve.py"),  # as uv sets it
-        (["-m", "retriever"], {}, "python -m retriever"),
-    ],
-)
-def test_in_a_checkout(tmp_path: Path, called: list[str], variables: dict[str, str], named: str) -> None:
-    check_names([sys.executable, *called], named, tmp_path, environment(**variables))
+def test_in_a_checkout(tmp_path: Path) -> None:
+    variables = {"UV_RUN_RECURSION_DEPTH": "1"}  # as uv sets it
+    check_names([sys.executable, "hybrid_retrieve.py"], "uv run hybrid_retrieve.py", tmp_path, environment(**variables))
+    for called, named in ((["hybrid_retrieve.py"], "python hybrid_retrieve.py"), (["-m", "retriever"], MODULE)):
+        page = run_command([sys.executable, *called, "--help"], env=environment()).stdout
+        assert f"\n  {named} read ranking.md:15-28\n" in page
+        assert not any(other in page.replace(named, "") for other in OTHERS)
 
 
 @pytest.mark.slow
