@@ -4,11 +4,12 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from retriever.embedding import open_encoder
+from retriever.embedding import bundled_encoder, open_encoder
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.protocols import Encoder
 from retriever.searching.view import View
+from retriever.settings.schema import EncoderSettings
 from retriever.trace import Recorder
 from retriever.types import StageName
 
@@ -88,7 +89,9 @@ class OpenModels:
         from retriever.embedding.onnx import OnnxEncoder, open_reader
 
         own = self._encoder
-        return open_reader(own if isinstance(own, OnnxEncoder) and own.is_bundled else None)
+        if isinstance(own, OnnxEncoder) and own.is_bundled:
+            return open_reader(own)
+        return open_reader(bundled_encoder(EncoderSettings()))
 
     @cached_property
     def reranker(self) -> "Reranker | None":

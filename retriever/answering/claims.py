@@ -13,9 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from retriever.embedding.encoder import BUNDLED_MODEL
-from retriever.embedding.onnx import OnnxEncoder
+from retriever.embedding import bundled_encoder
 from retriever.lexical.tokens import tokenize
+from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
 _KNOWN = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
@@ -347,12 +347,7 @@ def _are_near(word: str, other: str) -> bool:
     return float(_embed(word) @ _embed(other)) >= NEAR
 
 
-@lru_cache(maxsize=1)
-def _open_encoder() -> OnnxEncoder:
-    return OnnxEncoder(BUNDLED_MODEL)
-
-
 @lru_cache(maxsize=10_000)
 def _embed(word: str) -> FloatMatrix:
-    vector: FloatMatrix = _open_encoder().encode_documents([word])[0]
+    vector: FloatMatrix = bundled_encoder(EncoderSettings()).encode_documents([word])[0]
     return vector

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retriever.embedding.encoder import BUNDLED_MODEL, bundled_tokens
 from retriever.protocols import Encoder
 from retriever.settings.schema import EncoderSettings
+
+if TYPE_CHECKING:
+    from retriever.embedding.onnx import OnnxEncoder
 
 
 def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Encoder | None:
@@ -26,7 +30,7 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
         case "onnx":
             from retriever.embedding.onnx import OnnxEncoder
 
-            return OnnxEncoder(model_folder(settings.model), settings) if settings.model else _bundled(settings)
+            return OnnxEncoder(model_folder(settings.model), settings) if settings.model else bundled_encoder(settings)
         case "sentence-transformers":
             from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 
@@ -45,7 +49,7 @@ def model_folder(name: str) -> Path:
 
 
 @lru_cache(maxsize=2)
-def _bundled(settings: EncoderSettings) -> Encoder:
+def bundled_encoder(settings: EncoderSettings) -> "OnnxEncoder":
     """Return the bundled model, one for the whole process: it takes 50 MB, and its files do not change."""
     from retriever.embedding.onnx import OnnxEncoder
 

@@ -295,7 +295,7 @@ class PassageReader:
 
 
 @lru_cache(maxsize=2)
-def open_reader(encoder: OnnxEncoder | None = None) -> PassageReader:
+def open_reader(encoder: OnnxEncoder) -> PassageReader:
     """Return the bundled reader beside that encoder, one for the whole process: it takes 0.2 s to load."""
     return PassageReader(encoder=encoder)
 
