@@ -186,6 +186,7 @@ COMPONENT = re.compile(r"(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>")
 _COMPONENTS = re.compile(rf"[ \t]*(?:{COMPONENT.pattern}[ \t]*){{1,20}}+$")
 # Where a comment of Obsidian or MDX begins, or a tag that goes on in the next line, and how each ends.
 _OPENING = re.compile(r"[ \t]*(?:(%%|\{/\*)|<[A-Z][\w.]{0,60}(?:[ \t][^<>]{0,200})?$)")
+_TABLE = re.compile(r"\[\s*\{.*/>\s*$")  # a list of what a page shows: `<Options of={[{name: "depth"}]} />`
 _CLOSINGS = {"%%": "%%", "{/*": "*/}", None: ">"}
 _MOST_LINES = 100
 _INLINE_COMMENT = re.compile(r"(`[^`\n]*`)|%%[^%\n]{0,500}%%")  # code stays
@@ -239,7 +240,7 @@ def drop_notation(text: str) -> str:
         if opening and opening[1] and end:
             lines[number:end] = [""] * (end - number)
             done = end
-        elif "<" in line and end and _COMPONENTS.match(tags := " ".join(lines[number:end])):
+        elif "<" in line and end and _COMPONENTS.match(tags := " ".join(lines[number:end])) and not _TABLE.search(tags):
             lines[number:end] = [*[""] * (end - number - 1), _show_tags(tags)]
             done = end
     return "\n".join(lines)

@@ -11,6 +11,7 @@ linear in the text.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -52,7 +53,10 @@ _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
-_YAML = re.compile(r"[ \t>]*[`~]{3,}[ \t]*ya?ml\b", re.IGNORECASE)
+# Data: YAML, JSON, and what a tag of MDX is given in lines of their own.
+_DATA = re.compile(r"[ \t>]*(?:[`~]{3,}[ \t]*(?:ya?ml|json)|<[A-Z][\w.]{0,60}[ \t]*$)", re.IGNORECASE)
+_DATA_ENDS = re.compile(r"[ \t]*[\])}>/`~,;]+[ \t]*$")
+_DATA_COMMENT = re.compile(r"[ \t]*(?:#|//)")
 _FOLD, _FOLD_END = (re.compile(tag, re.IGNORECASE) for tag in (r"\s*<details\b", r".*</details>\s*$"))
 _NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
 _MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
@@ -128,6 +132,8 @@ def split_text(text: str, first: int, *, cuts_items: bool = True) -> list[Unit]:
     lines = text.split("\n")
     for block in read_unit_blocks(text, first):
         match block.kind:
+            case BlockKind.PARAGRAPH if _DATA.match(block.lines[0]) and len(block.lines) > 1:
+                units += _read_code(block)
             case BlockKind.PARAGRAPH:
                 units += _read_paragraph(block)
             case BlockKind.LIST:
@@ -221,27 +227,52 @@ def _read_code(block: UnitBlock) -> Iterator[Unit]:
 
     Of long code, what stands between blank lines is a unit of its own: a setting with its comment, a function.
     """
-    opening = block.lines[:1] if fence_after("", block.lines[0]) else []
+    is_fenced = fence_after("", block.lines[0]) != ""
     parts = _cut_code(block.lines) if len(block.lines) > LONG_BLOCK else [(0, len(block.lines))]
     for start, end in parts:
         kept = [line for line in block.lines[start:end] if not _INCLUDE.match(line)]
         begin = block.span.first + start if start else block.begin
-        text = plain_text([*opening, *kept] if start else kept)
+        if start or not is_fenced:
+            kept = [block.lines[0] if is_fenced else "```", *kept]
+        text = plain_text(kept)
         yield from _make(UnitKind.CODE, Span(begin, block.span.first + end - 1), text, "" if start else block.lead)
 
 
 def _cut_code(lines: Sequence[str]) -> list[tuple[int, int]]:
     """Return where the parts of code begin and end: blank lines part them, but within a function, a tag or a list.
 
-    There the next line is indented. In YAML settings are indented as well, so that each blank line counts.
+    There the next line is indented. Data is indented as well: there each blank line counts, and what is still long is
+    cut into its entries.
     """
-    is_yaml = _YAML.match(lines[0]) is not None
+    is_data = _DATA.match(lines[0]) is not None
     margin = _indentation(lines[0])
     starts = [0]
     for number, (before, line) in enumerate(pairwise(lines), start=1):
-        if line.strip() and not before.strip() and (is_yaml or _indentation(line) <= margin):
+        if line.strip() and not before.strip() and (is_data or _indentation(line) <= margin):
             starts.append(number)
-    return [(start, _end_of_text(lines, start, end)) for start, end in pairwise([*starts, len(lines)])]
+    parts = list(pairwise([*starts, len(lines)]))
+    if is_data:
+        parts = [entry for start, end in parts for entry in _cut_data(lines, start, end)]
+    return [(start, _end_of_text(lines, start, end)) for start, end in parts]
+
+
+def _cut_data(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of data: its outermost entries, each with the comment above it; of a long one its inner ones."""
+    pending = [(start, end)]
+    while pending:
+        start, end = pending.pop()
+        places = [n for n in range(start + 1, end) if lines[n].strip() and not _DATA_ENDS.match(lines[n])]
+        depths = Counter(_indentation(lines[place]) for place in places)
+        depth = min((depth for depth, count in depths.items() if count > 1), default=None)
+        entries = [
+            place
+            for place in places
+            if _indentation(lines[place]) == depth and not _DATA_COMMENT.match(lines[place - 1])
+        ]
+        if end - start > LONG_BLOCK and len(entries) > 1:  # the first stays with what opens the data
+            pending += reversed([*pairwise([start, *entries[1:], end])])
+        else:
+            yield start, end
 
 
 def _indentation(line: str) -> int:

@@ -85,8 +85,12 @@ def test_long_code_is_cut_at_blank_lines_but_not_within_a_function() -> None:
     assert (len(units), units[-1].text) == (9, "# What 8 is for. setting_8 = 8")
     shown = "export function Page() {\n  const user = read()\n\n  return <p>{user}</p>\n}\n\n"
     assert [str(unit.span) for unit in split_text(f"```jsx\n{shown * 4}```\n", 1)] == ["1-6", "8-12", "14-18", "20-24"]
-    services = "".join(f"  {name}:\n    image: {name}\n\n" for name in ("web", "db", "mail"))
+    services = "".join(f"  # The {name}.\n  {name}:\n    image: {name}\n" for name in ("web", "db", "mail"))
     assert len(split_text(f"```yaml\nservices:\n{services * 3}```\n", 1)) == 9
+    rows = [f"    {{\n      name: 'n{number}',\n    }},\n" for number in range(8)]
+    for some in (rows, rows[:2]):
+        text = split_text(f"<Options\n  of={{[\n{''.join(some)}  ]}}\n/>\n", 1)[-1].text
+        assert text.startswith("{ name: 'n7'") if some is rows else "name: 'n1'" in text, text
 
 
 def test_a_long_item_is_cut_into_its_blocks() -> None:
