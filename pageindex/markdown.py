@@ -267,12 +267,14 @@ def show_component(tag: str) -> str:
 
 
 def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
-    """Return what opens the block that a line goes on with: a fence of code, or the header of a table; or nothing."""
-    fence, opened = "", ""
+    """Return what opens the block that a line goes on with: a fence, a tag of MDX, a table's header; or nothing."""
+    fence, opened, tag = "", "", ""
     for line in lines[:place]:
         opened, fence = opened if fence else line, fence_after(fence, line)
-    if fence:
-        return [opened]
+        begins = not (fence or tag) and _OPENING.match(line)
+        tag = "" if line.rstrip().endswith(">") else line if begins and not begins[1] else tag
+    if fence or tag:
+        return [opened if fence else tag]
     top = place
     while top and lines[top].lstrip().startswith("|") and lines[top - 1].lstrip().startswith("|"):
         top -= 1

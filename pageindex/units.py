@@ -53,8 +53,13 @@ _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
-# Data: YAML, JSON, and what a tag of MDX is given in lines of their own.
-_DATA = re.compile(r"[ \t>]*(?:[`~]{3,}[ \t]*(?:ya?ml|json)|<[A-Z][\w.]{0,60}[ \t]*$)", re.IGNORECASE)
+_TAG = re.compile(r"[ \t>]*<[A-Z][\w.]{0,60}[ \t]*$")
+# Data: YAML, JSON, what a tag of MDX is given in lines of their own, and a part of it by itself.
+_DATA = re.compile(
+    r"""[ \t>]*(?:[`~]{3,}[ \t]*(?i:ya?ml|json) | [{}\[\]][,{}\[\]]*[ \t]*$ | ["']?\w{1,60}["']?:[ \t]
+        | <[A-Z][\w.]{0,60}[ \t]*$)""",
+    re.VERBOSE,
+)
 _DATA_ENDS = re.compile(r"[ \t]*[\])}>/`~,;]+[ \t]*$")
 _DATA_COMMENT = re.compile(r"[ \t]*(?:#|//)")
 _FOLD, _FOLD_END = (re.compile(tag, re.IGNORECASE) for tag in (r"\s*<details\b", r".*</details>\s*$"))
@@ -132,7 +137,7 @@ def split_text(text: str, first: int, *, cuts_items: bool = True) -> list[Unit]:
     lines = text.split("\n")
     for block in read_unit_blocks(text, first):
         match block.kind:
-            case BlockKind.PARAGRAPH if _DATA.match(block.lines[0]) and len(block.lines) > 1:
+            case BlockKind.PARAGRAPH if _TAG.match(block.lines[0]) and len(block.lines) > 1:
                 units += _read_code(block)
             case BlockKind.PARAGRAPH:
                 units += _read_paragraph(block)
