@@ -1,18 +1,18 @@
 """What is imported where: heavy packages wait until they are needed, and which part may use which."""
 
 import ast
-import os
 import re
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from retriever.indexing.changes import YOUNG_NS
+import pytest
+
+from retriever.api import index_folders
 from tests.program import PROJECT, run_python
-from tests.shelf import write_pages
+from tests.shelf import wait_until_trusted, write_pages
 
 HEAVY = (
     "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "rank_bm25", "pydantic", "rich",
@@ -38,21 +38,17 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path) -> None:
+def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third of a question's time in a process of its own, for trees, language models and profiles that it has not."""
     text = "---\ntitle: Keys\n---\n# Keys\n\nKeys are rotated [weekly](#weekly).\n\n## Weekly\n\nYes.\n"
-    write_pages(tmp_path / "docs", {"a.md": text})
-    index = ["--index", str(tmp_path / "index")]
-    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
-    time.sleep(YOUNG_NS / 1e9)  # the times of a younger file are not trusted: a question renews its row
-    run_python(
-        f"import hybrid_retrieve; hybrid_retrieve.main({['index', str(tmp_path / 'docs'), *index]})", env=environment
-    )
+    index = str(tmp_path / "index")
+    wait_until_trusted(monkeypatch)  # of a younger file, a question renews the row
+    index_folders([write_pages(tmp_path / "docs", {"a.md": text})], index)
     code = (
-        f"import sys, hybrid_retrieve; code = hybrid_retrieve.main({['how are keys rotated?', *index]})\n"
+        f"import sys, hybrid_retrieve; code = hybrid_retrieve.main({['how are keys rotated?', '--index', index]})\n"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
-    asked = run_python(code, env=environment)
+    asked = run_python(code)
     assert "a.md:4-7" in asked.stdout
     loaded = set(asked.stderr.splitlines()[-1].split())
     assert {"networkx", "pydantic", "yaml", "numpy.ma", "chromadb"} & loaded == set()
