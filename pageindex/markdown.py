@@ -228,10 +228,10 @@ def drop_notation(text: str) -> str:
     """
     if "<" not in text and "%%" not in text and "{/*" not in text:
         return text
-    lines, fence, done = text.split("\n"), "", 0
+    lines, fence = text.split("\n"), ""
     for number, line in enumerate(lines):
         before, fence = fence, fence_after(fence, line)
-        if number < done or before or fence:
+        if before or fence:
             continue
         if "%%" in line:
             line = lines[number] = _INLINE_COMMENT.sub(r"\1", line)
@@ -239,10 +239,8 @@ def drop_notation(text: str) -> str:
         end = _find_closing(lines, number, opening) if opening else number + 1
         if opening and opening[1] and end:
             lines[number:end] = [""] * (end - number)
-            done = end
         elif "<" in line and end and _COMPONENTS.match(tags := " ".join(lines[number:end])) and not _TABLE.search(tags):
             lines[number:end] = [*[""] * (end - number - 1), _show_tags(tags)]
-            done = end
     return "\n".join(lines)
 
 

@@ -54,10 +54,9 @@ _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
 _TAG = re.compile(r"[ \t>]*<[A-Z][\w.]{0,60}[ \t]*$")
-# Data: YAML, JSON, what a tag of MDX is given in lines of their own, and a part of it by itself.
+# Data: YAML, JSON, what such a tag of MDX is given in lines of their own, and a part of it by itself.
 _DATA = re.compile(
-    r"""[ \t>]*(?:[`~]{3,}[ \t]*(?i:ya?ml|json) | [{}\[\]][,{}\[\]]*[ \t]*$ | ["']?\w{1,60}["']?:[ \t]
-        | <[A-Z][\w.]{0,60}[ \t]*$)""",
+    r"""[ \t>]*(?:[`~]{3,}[ \t]*(?i:ya?ml|json) | [{}\[\]][,{}\[\]]*[ \t]*$ | ["']?\w{1,60}["']?:[ \t])""",
     re.VERBOSE,
 )
 _DATA_ENDS = re.compile(r"[ \t]*[\])}>/`~,;]+[ \t]*$")
@@ -249,7 +248,7 @@ def _cut_code(lines: Sequence[str]) -> list[tuple[int, int]]:
     There the next line is indented. Data is indented as well: there each blank line counts, and what is still long is
     cut into its entries.
     """
-    is_data = _DATA.match(lines[0]) is not None
+    is_data = bool(_TAG.match(lines[0]) or _DATA.match(lines[0]))
     margin = _indentation(lines[0])
     starts = [0]
     for number, (before, line) in enumerate(pairwise(lines), start=1):
@@ -481,7 +480,7 @@ def _drop_unseen(line: str) -> str:
         return line
     if callout := _CALLOUT.match(line) or _ADMONITION.match(line):
         kind, *titles = callout.groups("")
-        return _as_label("".join(titles).strip() or kind.capitalize())
+        return as_label("".join(titles).strip() or kind.capitalize())
     parts = _CODE_SPAN.split(line)  # code stands at the odd places
     parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", _drop_tags(part)))) for part in parts[::2]]
     return "".join(parts)
@@ -490,10 +489,10 @@ def _drop_unseen(line: str) -> str:
 def _drop_tags(text: str) -> str:
     """Return text without icons and tags of MDX, but what a page shows of them."""
     return COMPONENT.sub(
-        lambda tag: (str if tag[0].endswith("/>") else _as_label)(show_component(tag[0])), drop_icons(text)
+        lambda tag: (str if tag[0].endswith("/>") else as_label)(show_component(tag[0])), drop_icons(text)
     )
 
 
-def _as_label(text: str) -> str:
+def as_label(text: str) -> str:
     """Return a title as it stands before what it is the title of."""
     return f"{text}: " if text and text[-1].isalnum() else f"{text} " if text else ""

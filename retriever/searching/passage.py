@@ -18,7 +18,7 @@ import numpy as np
 
 from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
-from pageindex.units import CELL, Unit, UnitKind, split_units
+from pageindex.units import CELL, Unit, UnitKind, as_label, split_units
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize
 from retriever.searching.question_kind import QuestionKind
@@ -222,7 +222,7 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
             last = unit.span.last
     sentence = show_together(units, best, beside, asked)
     if not best and _POINTS_BACK.match(sentence):  # `This error occurs when ...`: the title says which
-        sentence = f"{node.title}{':' if node.title[-1:].isalnum() else ''} {sentence}"
+        sentence = f"{as_label(node.title)}{sentence}"
     return Passage(span, sentence, " ".join(shown))
 
 
