@@ -273,8 +273,10 @@ def _cut_data(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int,
             for place in places
             if _indentation(lines[place]) == depth and not _DATA_COMMENT.match(lines[place - 1])
         ]
-        if end - start > LONG_BLOCK and len(entries) > 1:  # the first stays with what opens the data
-            pending += reversed([*pairwise([start, *entries[1:], end])])
+        if end - start > LONG_BLOCK and len(entries) > 1:
+            # The first stays with the key that opens the data, and not with a tag, whose name says nothing.
+            first = entries[0] if _TAG.match(lines[start]) else start
+            pending += reversed([*pairwise([first, *entries[1:], end])])
         else:
             yield start, end
 

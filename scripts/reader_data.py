@@ -167,7 +167,8 @@ def put_together(sections: Sequence[Row], folder: Path) -> None:
     """Write the documents of a corpus, each with its sections one after another."""
     texts = defaultdict(list)
     for section in sections:
-        texts[section["id"].split("#")[0].partition("/")[2]].append(section["text"])
+        path = re.split(r"(?<=\w)#", section["id"])[0]  # a file's name may hold that character, too
+        texts[path.partition("/")[2]].append(section["text"])
     for path, parts in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -89,8 +89,9 @@ def test_long_code_is_cut_at_blank_lines_but_not_within_a_function() -> None:
     assert len(split_text(f"```yaml\nservices:\n{services * 3}```\n", 1)) == 9
     rows = [f"    {{\n      name: 'n{number}',\n    }},\n" for number in range(8)]
     for some in (rows, rows[:2]):
-        text = split_text(f"<Options\n  of={{[\n{''.join(some)}  ]}}\n/>\n", 1)[-1].text
-        assert text.startswith("{ name: 'n7'") if some is rows else "name: 'n1'" in text, text
+        texts = [unit.text for unit in split_text(f"<Options\n  of={{[\n{''.join(some)}  ]}}\n/>\n", 1)]
+        assert texts[-1].startswith("{ name: 'n7'") if some is rows else "name: 'n1'" in texts[-1]
+        assert texts[0].startswith("{ name: 'n0'" if some is rows else "<Options")
 
 
 def test_a_long_item_is_cut_into_its_blocks() -> None:
