@@ -170,11 +170,8 @@ def open_client(folder: Path) -> "Iterator[Client]":
     path = str(folder.absolute())  # vector files are opened later, by this name: the current folder may change
     with _lock:
         chromadb = import_chromadb()
-        settings = chromadb.Settings(
-            # Parameters of pydantic's settings: no file, and a prefix of variables that no variable can have.
-            _env_file=None,
-            _env_prefix="=",
-            _secrets_dir=None,
+        # Its own constructor would ask the environment and files for each setting, which takes 8 ms besides.
+        settings = chromadb.Settings.model_construct(
             is_persistent=True,
             persist_directory=path,
             chroma_api_impl="chromadb.api.rust.RustBindingsAPI",

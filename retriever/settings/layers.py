@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pageindex.corpus import read_file
 from retriever.errors import ProfileError
-from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, list_settings, merge, nest
+from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, Setting, list_settings, merge, nest
 from retriever.text import find_nearest
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 DEFAULT_PROFILE = "balanced"
 # Variables with the prefix that name something else than a setting.
@@ -159,15 +162,23 @@ def profile_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "configs"
 
 
+@cache
+def _profile_type() -> "TypeAdapter[Profile]":
+    """Return what checks a profile: pydantic takes 12 ms to make it."""
+    from pydantic import TypeAdapter  # 70 ms: not needed by --help, nor by the default settings
+
+    return TypeAdapter(Profile)
+
+
 def validate(layers: Sequence[Layer]) -> Profile:
     """Turn the layers into one profile; each mistake is blamed on the last layer that set the key."""
-    from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
+    from pydantic import ValidationError  # as below
 
     content = merge_layers(layers)
     mistakes = [mistake for place, layer in layers for mistake in find_unknown_keys(place, layer)]
     try:
         # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
-        profile = TypeAdapter(Profile).validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
+        profile = _profile_type().validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
     except ValidationError as error:
         for item in error.errors(include_url=False):
             path = tuple(str(part) for part in item["loc"])
@@ -182,10 +193,15 @@ def validate(layers: Sequence[Layer]) -> Profile:
     return profile
 
 
+@cache
+def _settings_by_key() -> Mapping[str, Setting]:
+    return {item.key: item for item in list_settings()}
+
+
 def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
     """Yield a mistake for each key of a layer that is no setting."""
-    known = {item.key: item for item in list_settings()}
-    sections = {item.path[0] for item in list_settings() if len(item.path) > 1}
+    known = _settings_by_key()
+    sections = {item.path[0] for item in known.values() if len(item.path) > 1}
     for key, value in layer.items():
         is_section = key in sections and isinstance(value, Mapping)
         for name in [f"{key}.{inner}" for inner in value] if is_section else [key]:
