@@ -174,14 +174,14 @@ def look_further(
     """Fuse what the language model asks for besides with the other rankings; where that fails, nothing changes."""
     from retriever.searching.rounds import rank_found, run_rounds  # pydantic, for the answers of a model
 
-    def ask(question: str) -> tuple[Candidate, ...]:
-        own = Recorder(deadline=recorder.deadline)
-        candidates, _ = find_candidates(view, models, ExpandedQuery(question), profile, own)
-        recorder.degraded += [item for item in own.degraded if item not in recorder.degraded]
-        return candidates
+    def ask(question: str) -> list[str]:
+        own = Recorder(deadline=recorder.deadline, degraded=recorder.degraded)
+        found, _ = find_candidates(view, models, ExpandedQuery(question), profile, own)
+        return [candidate.node_id for candidate in found]
 
     with recorder.stage(StageName.ROUNDS) as note:
-        found = run_rounds(view, expanded.question, candidates, profile.rounds, planner, ask, recorder)
+        first = [candidate.node_id for candidate in candidates]
+        found = run_rounds(view, expanded.question, first, profile.rounds, planner, ask, recorder)
         note.text = ", ".join(found) or "nothing more was asked for"
         if not found:
             return candidates

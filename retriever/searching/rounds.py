@@ -1,13 +1,13 @@
 """Several rounds: a language model sees what was found, and may ask for more before the candidates are final.
 
-Each round it names questions to search for, and sections whose document is opened. What was done before is passed over,
-and so is a section that it was not shown. What all of it finds is one more ranking for the fusion, so that a question
-with two or three answers finds all of them.
+Each round it names questions to search for, and sections whose document is opened. What all of it finds is one more
+ranking for the fusion, so that a question with two or three answers finds all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from itertools import compress
+from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -19,7 +19,7 @@ from retriever.served.generator import Generator
 from retriever.served.task import Task, fence_lines, json_line, new_nonce, size
 from retriever.text import cut
 from retriever.trace import Recorder
-from retriever.types import Candidate, Ranked, Ranking, Source, StageName
+from retriever.types import Ranked, Ranking, Source, StageName
 
 MAX_SEARCHES, MAX_OPENED = 2, 2  # in a round
 SHOWN_FIRST, SHOWN_LATER = 12, 5  # sections of the first search, and of each later one or document
@@ -42,6 +42,8 @@ _EXAMPLE = '{"searches": ["who pays for a lost letter?"], "open": [3]}'
 
 Text = Annotated[str, Field(json_schema_extra={"maxLength": 300})]
 Number = Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": 99})]
+# Returns the sections for a question, best first.
+Search: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class RoundPlan(BaseModel):
@@ -52,46 +54,31 @@ class RoundPlan(BaseModel):
 
 
 def run_rounds(
-    view: View,
-    question: str,
-    candidates: Sequence[Candidate],
-    count: int,
-    generator: Generator,
-    ask: Callable[[str], Sequence[Candidate]],
-    recorder: Recorder,
-) -> dict[str, Sequence[Candidate]]:
-    """Let the model ask for more; return what each search and each document gave, by its name.
+    view: View, question: str, first: Sequence[str], count: int, generator: Generator, ask: Search, recorder: Recorder
+) -> dict[str, Sequence[str]]:
+    """Let the model ask for more, `count` times at most; return what each search and document gave, by its name.
 
-    Args:
-        view: the part of the index that may be found.
-        question: as it is searched for.
-        candidates: of the first search, best first.
-        count: of rounds, at most.
-        generator: the language model.
-        ask: searches for another question.
-        recorder: learns why a round could not be finished; what the rounds before it found counts.
+    `first` is what the question itself found. The recorder learns why a round could not be finished; what was found
+    before counts.
     """
-    found: dict[str, Sequence[Candidate]] = {}
-    shown = [candidate.node_id for candidate in candidates[:SHOWN_FIRST]]
+    found: dict[str, Sequence[str]] = {}
+    shown = list(first[:SHOWN_FIRST])
     try:
         for _ in range(count):
             seconds = recorder.deadline.seconds_for(StageName.ROUNDS)
             plan = generator.write_planned(partial(build_round_task, view, question, shown, generator, seconds))
-            new: dict[str, Sequence[Candidate]] = {}
+            new: dict[str, Sequence[str]] = {}
             for text in (" ".join(text.split()) for text in plan.searches[:MAX_SEARCHES]):
-                name = f'search "{text}"'
-                if text and name not in found and text.casefold() != question.casefold():
-                    new[name] = ask(text)
+                if text and text.casefold() != question.casefold():
+                    new[f'search "{text}"'] = ask(text)
             for node_id in (shown[number - 1] for number in plan.open[:MAX_OPENED] if 1 <= number <= len(shown)):
-                name = f"sections of {node_id.partition('#')[0]}"
-                if name not in found:
-                    new[name] = open_document(view, node_id, question)
+                new[f"sections of {node_id.partition('#')[0]}"] = open_document(view, node_id, question)
             # A model that asks for nothing new would be shown the same again, and asks for the same.
-            if not new:
+            if new.keys() <= found.keys():
                 break
             found |= new
             for own in new.values():
-                shown += [one.node_id for one in own if one.node_id not in shown][:SHOWN_LATER]
+                shown += [node_id for node_id in own if node_id not in shown][:SHOWN_LATER]
     except (OutOfTimeError, LanguageModelError) as error:
         recorder.degrade(StageName.ROUNDS, error)
     return found
@@ -114,24 +101,24 @@ def build_round_task(
     return Task(instructions, fence_lines(lines, nonce), RoundPlan, MAX_TOKENS, seconds=seconds, example=_EXAMPLE)
 
 
-def open_document(view: View, node_id: str, question: str) -> tuple[Candidate, ...]:
+def open_document(view: View, node_id: str, question: str) -> Sequence[str]:
     """Return the sections of a node's document that have most of the question, best first."""
     view.tree.load_nodes([node_id])
     sections = view.tree.sections(view.tree.document_key(node_id))
-    names = list(dict.fromkeys(view.tree.holder(node.id) for node in sections))
-    covered = view.lexical.coverage(tokenize(question, view.lexical.detect_question(question)), view.tree.keys(names))
-    ranked = view.keep_allowed([Ranked(name, share) for name, share in zip(names, covered, strict=True)])
-    best = sorted(ranked, key=lambda item: -item.score)[:FOUND_IN_DOCUMENT]  # equal ones in the document's order
-    return tuple(Candidate(item.node_id, item.score, ()) for item in best)
+    shown = list(dict.fromkeys(view.tree.holder(node.id) for node in sections))
+    words = tokenize(question, view.lexical.detect_question(question))
+    covered = dict(zip(shown, view.lexical.coverage(words, view.tree.keys(shown)), strict=True))
+    allowed = compress(shown, view.are_allowed(shown))
+    return sorted(allowed, key=lambda node_id: -covered[node_id])[:FOUND_IN_DOCUMENT]  # ties in the document's order
 
 
-def rank_found(found: Mapping[str, Sequence[Candidate]]) -> Ranking:
+def rank_found(found: Mapping[str, Sequence[str]]) -> Ranking:
     """Rank what each search and document gave: the first of each, then the second of each, and so on. Pure."""
-    items: list[Ranked] = []
-    for name, own in found.items():
-        for rank, one in enumerate(own, start=1):
-            matched = next((item.matched for item in one.evidence if item.matched), None)
-            # What answers one part of a question is first in one list alone: behind the first, ranks say little.
-            items.append(Ranked(one.node_id, 1 / rank, 1 / rank, matched, note=name))
+    # What answers one part of a question is first in one list alone: behind the first, ranks say little.
+    items = [
+        Ranked(node_id, 1 / rank, 1 / rank, note=name)
+        for name, own in found.items()
+        for rank, node_id in enumerate(own, start=1)
+    ]
     items.sort(key=lambda item: -item.score)
     return Ranking(Source.ROUNDS, "1 / rank", WEIGHT, tuple(first_of_each(items)))

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from retriever.searching.rounds import RoundPlan, rank_found
-from retriever.types import Candidate, Evidence, Source
+from retriever.types import Source
 
 
 def test_what_models_write_is_read() -> None:
@@ -16,15 +16,11 @@ def test_what_models_write_is_read() -> None:
             RoundPlan.model_validate_json(wrong)
 
 
-def candidate(node_id: str, score: float) -> Candidate:
-    return Candidate(node_id, score, (Evidence(Source.KEYWORD, 1, 7.0, "bm25", score),))
-
-
 def test_what_rounds_find_is_one_ranking() -> None:
     ranking = rank_found(
         {
-            'search "x"': (candidate("c", 9.0), candidate("d", 8.0), candidate("e", 7.0)),
-            "sections of a.md": (candidate("d", 1.0), candidate("f", 1.0)),
+            'search "x"': ("c", "d", "e"),
+            "sections of a.md": ("d", "f"),
         }
     )
     assert [(item.node_id, item.evidence, item.note) for item in ranking.items] == [
