@@ -228,22 +228,14 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
     raise ScopeError(term, f"there is no folder or file {name!r}{listed}")
 
 
-def tag_and_above(tag: str) -> tuple[str, ...]:
-    """Return a tag and those above it, case folded: `area/part` and `area`."""
-    parts = fold_tag(tag).split("/")
-    return tuple("/".join(parts[:count]) for count in range(len(parts), 0, -1))
-
-
-def fold_tag(name: str) -> str:
-    """Return a tag in the form in which tags are compared."""
-    return name.removeprefix("#").strip("/").casefold()
-
-
 def find_tag(term: str, name: str, fields: Fields) -> set[int]:
     """Return the documents with a tag, or one below it; ScopeError where none has it."""
-    wanted = fold_tag(name)
+    wanted = f"{name.removeprefix('#').strip('/').casefold()}/"
     found = {
-        key for key, own in fields.items() for field, tag in own if field == "tags" and wanted in tag_and_above(tag)
+        key
+        for key, own in fields.items()
+        for field, tag in own
+        if field == "tags" and f"{tag.casefold()}/".startswith(wanted)
     }
     if not found:
         listed = suggest_among(list_values(fields, "tags"), name) or ", or any other"
@@ -311,6 +303,8 @@ def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
 def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     """Return the sections of `keys` that hold a phrase in text, title or front matter, whatever case and markup."""
     words = _normalize(phrase).split()
+    if not words:
+        raise ScopeError(f'"{phrase}"', "a blank phrase names nothing; leave it out")
     first, *others = map(re.escape, words)
     # Words end where the phrase ends; in a script without spaces nothing says where.
     begins, ends = (sign.isalnum() and sign < "\u2e80" for sign in (words[0][0], words[-1][-1]))

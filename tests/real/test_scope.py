@@ -141,6 +141,12 @@ def test_what_is_not_there_says_what_there_is(retriever: Retriever, question: st
     assert caught.value.hint == "if that is no filter, put it in quotation marks"
 
 
+@pytest.mark.parametrize("scope", [Scope(phrases=(" ",)), Scope(without=("",))])
+def test_a_blank_phrase_of_a_program_is_an_error(retriever: Retriever, scope: Scope) -> None:
+    with pytest.raises(ScopeError, match="a blank phrase names nothing"):
+        retriever.search(AskRequest("oven", scope=scope))
+
+
 @pytest.mark.parametrize("question", ['-"car" -"boat"', "in:daily", 'tag:baking -"car"'])
 def test_filters_alone_are_an_error_with_an_example(question: str) -> None:
     with pytest.raises(QuestionError, match="says where to look, and not for what"):
