@@ -1,7 +1,7 @@
 """What a search is given: which part of the index it may find, and the texts that it is searched with."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from retriever.text import as_tuple
@@ -100,15 +100,6 @@ class Expansion:
         """(kind, text) of everything that can be searched with."""
         yield from (("rewording", text) for text in self.rewordings)
         yield from (("passage", text) for text in self.passages)
-
-    def with_texts(self, texts: Iterable[tuple[TextKind, str]]) -> "Expansion":
-        """Return the same expansion with other texts, given as `texts` gives them."""
-        listed = list(texts)
-        return replace(
-            self,
-            rewordings=tuple(text for kind, text in listed if kind == "rewording"),
-            passages=tuple(text for kind, text in listed if kind == "passage"),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
 from retriever.searching.queries import ExpandedQuery, find_rarity
 from retriever.searching.view import View
 from retriever.served.generator import Generator
-from retriever.served.task import USUAL, Task, Written
+from retriever.served.task import USUAL, Task
 from retriever.settings.schema import Profile
-from retriever.trace import Deadline, Recorder, milliseconds_since
+from retriever.trace import Recorder, milliseconds_since
 from retriever.types import StageName
 
 OpenView = Callable[[], AbstractContextManager[View]]
@@ -82,9 +82,9 @@ class Expander:
                 words = carry_words(question, earlier, partial(find_rarity, view))
             understood = FollowUp(" ".join((question, *words)), words)
             if self._settings.use_llm:
-                task = build_rewriting(question, earlier)
                 try:
-                    answer = self._ask(lambda *_: task, recorder.deadline, StageName.FOLLOW_UP)
+                    seconds = recorder.deadline.seconds_for(StageName.FOLLOW_UP)
+                    answer = self._open_generator().write(build_rewriting(question, earlier, seconds))
                     written = " ".join(answer.standalone_question.split())
                     if fault := find_fault(written, question, earlier, languages):
                         recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
@@ -104,18 +104,10 @@ class Expander:
             return Expansion(), ExpansionReport(f"not needed: {reason}", gated=True)
         report = ExpansionReport("given")
         if expansion is None:
-
-            def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
-                target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
-                # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
-                planned, readable = plan_expansion(settings, question, generator.speed or USUAL, target)
-                task = build_expansion_task(question, grounding, planned)
-                room = generator.room(task.instructions, task.max_tokens)
-                return replace(task, material=build_material(question, grounding, min(room, readable)))
-
-            started = perf_counter()
+            started, generator = perf_counter(), self._open_generator()
             try:
-                written = self._ask(fit, recorder.deadline, StageName.EXPAND)
+                seconds = recorder.deadline.seconds_for(StageName.EXPAND)
+                written = generator.write_planned(partial(self._plan, question, grounding, generator, seconds))
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
@@ -149,10 +141,12 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
-    def _ask(
-        self, plan: Callable[[Generator, float | None], Task[Written]], deadline: Deadline, stage: StageName
-    ) -> Written:
-        """Return what the model writes; `plan` makes the task that it can do in its seconds."""
-        generator = self._open_generator()
-        seconds = deadline.seconds_for(stage)
-        return generator.write_planned(lambda: replace(plan(generator, seconds), seconds=seconds))
+    def _plan(
+        self, question: str, grounding: Grounding, generator: Generator, seconds: float | None
+    ) -> Task[WrittenExpansion]:
+        """Return what the model can write in its seconds: more would be cut off, and worth nothing."""
+        target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
+        planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
+        task = build_expansion_task(question, grounding, planned)
+        room = generator.room(task.instructions, task.max_tokens)
+        return replace(task, material=build_material(question, grounding, min(room, readable)), seconds=seconds)

@@ -86,10 +86,11 @@ def read_conversation(conversation: Sequence[str], question: str) -> tuple[str, 
     return tuple(text for text in map(clean, conversation) if text and text != question)[-MAX_TURNS:]
 
 
-def build_rewriting(question: str, earlier: Sequence[str]) -> Task[Rewritten]:
+def build_rewriting(question: str, earlier: Sequence[str], seconds: float | None = None) -> Task[Rewritten]:
     """Return what the language model is asked; the same conversation gives the same task."""
     said = [*({"asked": text} for text in earlier), {"last_question": question}]
-    return Task(_INSTRUCTIONS, fence_lines(map(json_line, said), _FENCE), Rewritten, max_tokens=150, example=_EXAMPLE)
+    material = fence_lines(map(json_line, said), _FENCE)
+    return Task(_INSTRUCTIONS, material, Rewritten, max_tokens=150, seconds=seconds, example=_EXAMPLE)
 
 
 def find_fault(written: str, question: str, earlier: Sequence[str], languages: tuple[str, ...] = ()) -> str:

@@ -147,7 +147,9 @@ def screen(
             dropped.append(Dropped(kind, cut_at_sentence(text, max_chars), reason))
         else:
             kept.append((kind, cut_at_sentence(text, max_chars)))
-    return expansion.with_texts(kept), tuple(dropped)
+    rewordings = tuple(text for kind, text in kept if kind == "rewording")
+    passages = tuple(text for kind, text in kept if kind == "passage")
+    return replace(expansion, rewordings=rewordings, passages=passages), tuple(dropped)
 
 
 def cut_at_sentence(text: str, max_chars: int) -> str:
