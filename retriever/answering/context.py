@@ -201,7 +201,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
         sections.append(
             ContextSection(
                 node_id=node_id,
-                folder=anchors.folders[key],
+                folder=anchors.documents[key].folder,
                 file=node.path,
                 span=anchor.span,
                 titles=(*node.breadcrumb, node.title),
@@ -209,7 +209,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
                 rank=hit.rank if hit else None,
                 chunk_spans=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
                 citation_state=anchor.state,
-                cited_as=anchors.names[key],
+                cited_as=anchors.documents[key].name,
             )
         )
     return tuple(sections)
@@ -222,7 +222,7 @@ def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -
         anchor = anchors.anchor(document_key, unit.span, text)
         yield ContextSection(
             node_id=hit.node_id,
-            folder=anchors.folders[document_key],
+            folder=anchors.documents[document_key].folder,
             file=file.path,
             span=anchor.span,
             titles=(file.title,),
@@ -230,7 +230,7 @@ def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -
             rank=hit.rank,
             chunk_spans=(anchor.span,),
             citation_state=anchor.state,
-            cited_as=anchors.names[document_key],
+            cited_as=anchors.documents[document_key].name,
             is_property=True,
         )
 

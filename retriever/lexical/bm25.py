@@ -79,8 +79,6 @@ class Bm25(ABC):
 
     def detect_question(self, question: str) -> tuple[str, ...]:
         """Return the languages, beside English, that a question is read in; always none where `languages` is empty."""
-        if not self.languages:
-            return ()
         return detect_question(question, self.languages, is_english=self.is_english)
 
     @cached_property
@@ -118,8 +116,6 @@ class Bm25(ABC):
 
         All nodes with the score of the last are returned too: keys only say in which order documents came.
         """
-        if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}")
         keys, lists = self._read(counts)
         scores, is_candidate = np.zeros(len(keys)), np.zeros(len(keys), np.bool_)
         for token, postings in lists.items():

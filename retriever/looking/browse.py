@@ -86,14 +86,14 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
     def excerpt(node: Node, span: Span, text: str, state: CitationState) -> Excerpt:
         return Excerpt(
             node_id=node.id,
-            folder=anchors.folders[key],
+            folder=anchors.documents[key].folder,
             file=file.path,
             span=span,
             text=text,
             title=node.title,
             breadcrumb=node.breadcrumb,
             citation_state=state,
-            cited_as=anchors.names[key],
+            cited_as=anchors.documents[key].name,
         )
 
     if state == "stale" and (lines or node_id == file.id):
@@ -171,7 +171,7 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
     anchors = Anchors(view.connection, set(keys.values()), access)
 
     def cite(own: str) -> CitedNode:
-        node, name = nodes[own], anchors.names[keys[own]]
+        node, name = nodes[own], anchors.documents[keys[own]].name
         if node.span is None:
             return CitedNode(node, name, "exact")
         anchor = anchors.anchor(keys[own], node.span, node.text)
@@ -234,7 +234,7 @@ def find_similar(
             SimilarSection(
                 rank=rank,
                 node_id=near,
-                folder=anchors.folders[document],
+                folder=anchors.documents[document].folder,
                 file=node.path,
                 span=anchor.span,
                 title=node.title,
@@ -243,7 +243,7 @@ def find_similar(
                 similarity=scores[near],
                 same_file=document == key,
                 citation_state=anchor.state,
-                cited_as=anchors.names[document],
+                cited_as=anchors.documents[document].name,
             )
         )
     title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title

@@ -54,18 +54,9 @@ class Anchors:
         self._seen: dict[int, tuple[CitationState, str]] = {}
 
     @cached_property
-    def _documents(self) -> dict[int, CitedDocument]:
+    def documents(self) -> dict[int, CitedDocument]:
+        """The documents, by their keys."""
         return {key: CitedDocument(*columns) for key, *columns in self._rows}
-
-    @cached_property
-    def folders(self) -> dict[int, str]:
-        """The indexed folder of each document, absolute."""
-        return {key: cited.folder for key, cited in self._documents.items()}
-
-    @cached_property
-    def names(self) -> dict[int, str]:
-        """How the file of each document is cited."""
-        return {key: cited.name for key, cited in self._documents.items()}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
         """Return where the section is now.
@@ -82,7 +73,7 @@ class Anchors:
         """Return `exact`, `stale`, `gone` or `unchecked` for the whole file, and its text, empty unless `stale`."""
         if document_key in self._seen:
             return self._seen[document_key]
-        known = self._documents[document_key]
+        known = self.documents[document_key]
         state: tuple[CitationState, str] = ("unchecked", "")
         if known.folder in self._access.folders:
             try:

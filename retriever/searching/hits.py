@@ -82,7 +82,7 @@ def build_hits(
             Hit(
                 rank=rank,
                 node_id=node.id,
-                folder=rows.anchors.folders[key],
+                folder=rows.anchors.documents[key].folder,
                 file=node.path,
                 span=anchor.span,
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
@@ -101,7 +101,7 @@ def build_hits(
                 citation_state=anchor.state,
                 sentence=passage.sentence,
                 reading_score=score_reading(scored[node.id], candidate, rows.candidates[0]),
-                cited_as=rows.anchors.names[key],
+                cited_as=rows.anchors.documents[key].name,
             )
         )
     return tuple(hits)

@@ -405,7 +405,7 @@ def _render_text(
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
     anchors = Anchors(view.connection, [key], access)
     # Folders of one index may hold files of one path: the prefix says which is meant.
-    folder, prefix = anchors.folders[key], anchors.names[key].removesuffix(node.path)
+    folder, prefix = anchors.documents[key].folder, anchors.documents[key].name.removesuffix(node.path)
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:
         target = targets.get((str(kind), path, anchor))
