@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
-from pydantic_core import from_json
 
 from retriever.answering.sentences import check_sentence, choose_sentences, disarm_citations, repeats
 from retriever.display.phrases import pluralize
@@ -20,7 +19,17 @@ from retriever.errors import (
     OutOfTimeError,
     WrongAnswerError,
 )
-from retriever.served.task import BYTES_PER_TOKEN, USUAL, Task, drop_thoughts, fence_lines, json_line, new_nonce, size
+from retriever.served.task import (
+    BYTES_PER_TOKEN,
+    USUAL,
+    Task,
+    drop_thoughts,
+    fence_lines,
+    json_line,
+    new_nonce,
+    read_whole_parts,
+    size,
+)
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
@@ -139,16 +148,8 @@ class Checker:
 
     def read(self, text: str) -> None:
         """Check what was written so far: the last sentence may not be whole."""
-        text = drop_thoughts(text)
-        try:
-            written = from_json(text[max(0, text.find("{")) :], allow_partial=True)
-            # Of an object that ends in the middle of a text, the parser leaves that text out.
-            is_closed = text.rstrip(" \n,").endswith(("}", "]"))
-            whole = written["sentences"][: None if is_closed else -1]
-            items = [WrittenSentence.model_validate(item) for item in whole]
-        except (ValueError, LookupError, TypeError):
-            return  # the whole answer is read once more, and may be refused then
-        for item in items:
+        written = read_whole_parts(drop_thoughts(text), WrittenAnswer)
+        for item in written.sentences if written else ():
             self.check(item)
 
     def check(self, item: WrittenSentence) -> None:

@@ -76,7 +76,7 @@ def read_answer(text: str, kind: type[Written], *, is_cut: bool = False) -> Writ
     """
     # Models think aloud, put code fences around an object, and talk before and after it.
     found = find_object(drop_thoughts(text))
-    if found is None and is_cut and (whole := _read_whole_parts(drop_thoughts(text), kind)):
+    if found is None and is_cut and (whole := read_whole_parts(drop_thoughts(text), kind)):
         return whole
     if found is None:
         raise WrongAnswerError("no JSON object" if text.strip() else "nothing")
@@ -88,7 +88,7 @@ def read_answer(text: str, kind: type[Written], *, is_cut: bool = False) -> Writ
         raise WrongAnswerError(f"a wrong shape ({place}: {first['msg']})") from error
 
 
-def _read_whole_parts(text: str, kind: type[Written]) -> Written | None:
+def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
     """Return what a text says that ends in the middle of an object; None where nothing is whole."""
     try:
         # Texts that are not closed are left out by the parser; of a number nobody could tell.
