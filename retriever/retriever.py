@@ -5,12 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pageindex.node import Node
-from retriever.answering.context import ask_for_context
-from retriever.errors import ClosedError, CommandHint, NoIndexError, RetrieverError, SnapshotError
+from retriever.answering.context import AnswerInContext, build_context, gather_sections, load_token_counter
+from retriever.errors import ClosedError, CommandHint, IndexLockedError, NoIndexError, RetrieverError, SnapshotError
 from retriever.indexing.derived import renew_derived
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt, read_nodes
@@ -31,11 +30,11 @@ from retriever.types import Answer, CitedSentence, IndexState, ShortAnswer, Simi
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
-    from retriever.answering.context import AnswerInContext, Piece
+    from retriever.answering.context import Piece
     from retriever.looking.browse import Excerpt
     from retriever.looking.status import Status
 
-ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer removed it meanwhile, and made anew
+ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer replaced it meanwhile, and made anew
 
 
 class Retriever(Closing):
@@ -90,7 +89,7 @@ class Retriever(Closing):
         with self._use() as index:
             return self._answer(index, asked, fresh, recorder)
 
-    def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
+    def context(self, question: AskRequest | str, max_tokens: int | None = None) -> AnswerInContext:
         """Return the sections that answer the question as context for a prompt.
 
         Args:
@@ -102,8 +101,14 @@ class Retriever(Closing):
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
-
-        return ask_for_context(partial(self.search, question), self.view, most, self.access)
+        for _ in range(ATTEMPTS):
+            answer = self.search(question)
+            with self.view() as view:
+                if view.number == answer.index.snapshot:  # else the index has changed since the search
+                    sections = gather_sections(view, answer, self.access)
+                    context = build_context(sections, answer.verdict, most, load_token_counter())
+                    return AnswerInContext(answer, context)
+        raise IndexLockedError("the index changed again and again while it was read; ask when indexing has finished")
 
     def answer(
         self,

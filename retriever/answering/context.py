@@ -12,7 +12,6 @@ reorder text, are replaced by marks; `Piece.text` has them.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, compress, takewhile
@@ -22,7 +21,7 @@ from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
 from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sanitize
 from retriever.embedding import bundled_counter
-from retriever.errors import IndexLockedError, UsageError
+from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
@@ -149,25 +148,6 @@ class AnswerInContext:
     context: Context
 
 
-def ask_for_context(
-    ask: Callable[[], Answer],
-    open_view: Callable[[], AbstractContextManager[View]],
-    max_tokens: int,
-    access: FolderAccess,
-) -> AnswerInContext:
-    """Search and build the context of what was found, both from one state of the index."""
-    # The index may change between the search and the reading of the texts; then both are done again.
-    for _ in range(3):
-        answer = ask()
-        with open_view() as view:
-            if view.number == answer.index.snapshot:
-                sections = gather_sections(view, answer, access)
-                return AnswerInContext(
-                    answer, build_context(sections, answer.verdict, max_tokens, load_token_counter())
-                )
-    raise IndexLockedError("the index changed again and again while it was read; try again when indexing has finished")
-
-
 def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[ContextSection, ...]:
     """Return the hits, best first, then the sections that complete their families, with their lines as of now."""
     tree = view.tree
@@ -207,7 +187,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
                 titles=(*node.breadcrumb, node.title),
                 text=node.body,
                 rank=hit.rank if hit else None,
-                chunk_spans=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
+                chunk_spans=tuple(span.shift(down) for span in dict.fromkeys(spans)),
                 citation_state=anchor.state,
                 cited_as=anchors.documents[key].name,
             )
