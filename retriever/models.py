@@ -74,7 +74,7 @@ class OpenModels:
         """What writes the question in other words."""
         from retriever.expansion.expand import Expander
 
-        return Expander(self._profile, self.generator)
+        return Expander(self._profile, self.generator())
 
     @cached_property
     def planner(self) -> "Generator | None":

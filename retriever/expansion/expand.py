@@ -25,7 +25,7 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
 from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
-from retriever.searching.queries import ExpandedQuery, find_rarity
+from retriever.searching.queries import ExpandedQuery
 from retriever.searching.view import View
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Task
@@ -39,9 +39,9 @@ OpenView = Callable[[], AbstractContextManager[View]]
 class Expander:
     """Expands questions to one index; safe to share between threads."""
 
-    def __init__(self, settings: Profile, open_generator: "Callable[[], Generator]") -> None:
+    def __init__(self, settings: Profile, generator: Generator) -> None:
         self._settings = settings
-        self._open_generator = open_generator
+        self._generator = generator
 
     def expand(
         self, asked: ExpandedQuery, request: AskRequest, open_view: OpenView, recorder: Recorder
@@ -79,12 +79,12 @@ class Expander:
             words: tuple[str, ...] = ()
             with contextlib.suppress(SnapshotError), open_view() as view:  # the search meets it too, and repairs it
                 languages = view.lexical.detect_question(question)
-                words = carry_words(question, earlier, partial(find_rarity, view))
+                words = carry_words(question, earlier, view.lexical.describe)
             understood = FollowUp(" ".join((question, *words)), words)
             if self._settings.use_llm:
                 try:
                     seconds = recorder.deadline.seconds_for(StageName.FOLLOW_UP)
-                    answer = self._open_generator().write(build_rewriting(question, earlier, seconds))
+                    answer = self._generator.write(build_rewriting(question, earlier, seconds))
                     written = " ".join(answer.standalone_question.split())
                     if fault := find_fault(written, question, earlier, languages):
                         recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
@@ -104,10 +104,10 @@ class Expander:
             return Expansion(), ExpansionReport(f"not needed: {reason}", gated=True)
         report = ExpansionReport("given")
         if expansion is None:
-            started, generator = perf_counter(), self._open_generator()
+            started = perf_counter()
             try:
                 seconds = recorder.deadline.seconds_for(StageName.EXPAND)
-                written = generator.write_planned(partial(self._plan, question, grounding, generator, seconds))
+                written = self._generator.write_planned(partial(self._plan, question, grounding, seconds))
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
@@ -141,10 +141,9 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
-    def _plan(
-        self, question: str, grounding: Grounding, generator: Generator, seconds: float | None
-    ) -> Task[WrittenExpansion]:
+    def _plan(self, question: str, grounding: Grounding, seconds: float | None) -> Task[WrittenExpansion]:
         """Return what the model can write in its seconds: more would be cut off, and worth nothing."""
+        generator = self._generator
         target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
         planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
         task = build_expansion_task(question, grounding, planned)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from retriever.errors import QuestionError
 from retriever.expansion.screening import find_exact_names
+from retriever.lexical.bm25 import QuestionTerm
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.queries import split_filters
 from retriever.served.task import Task, fence_lines, json_line
@@ -119,14 +120,14 @@ def find_fault(written: str, question: str, earlier: Sequence[str], languages: t
 
 
 def carry_words(
-    question: str, earlier: Sequence[str], rarity: Callable[[Sequence[str]], Mapping[str, float]]
+    question: str, earlier: Sequence[str], describe: Callable[[Sequence[str]], Mapping[str, QuestionTerm]]
 ) -> tuple[str, ...]:
     """Return the rare words of the last question that stands alone, and of those since, as they were written. Pure.
 
     Args:
         question: the follow-up, whose own words are left out.
         earlier: the questions before, oldest first.
-        rarity: of terms in this index; terms that no section holds are left out.
+        describe: says of terms how rare they are in this index; terms that no section holds are left out.
     """
     known = set(tokenize(question))
     spelled: dict[str, str] = {}
@@ -137,7 +138,7 @@ def carry_words(
                     spelled.setdefault(term, word.strip("."))
         if not is_follow_up(asked):
             break
-    rare = rarity(list(spelled))
+    rare = {term: found.rarity for term, found in describe(list(spelled)).items() if found.documents}
     least = LEAST_RARITY * max(rare.values(), default=0.0)
     best = sorted((term for term in rare if rare[term] >= least), key=lambda term: -rare[term])[:MAX_CARRIED]
     return tuple(dict.fromkeys(spelled[term] for term in spelled if term in best))

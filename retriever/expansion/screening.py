@@ -76,7 +76,7 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
         return reason
     for name, count in names.items():
         if count <= 5:  # BM25 has all of them among its first hits; other words would only lead away from them
-            return f"{count} sections hold {name}"
+            return f"{pluralize(count, 'section')} with {name}"
     tokens = tokenize(question)
     ranking = view.lexical.search(tokens, 2) if tokens else ()
     if ranking and ranking[0][1] > 0:

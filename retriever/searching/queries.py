@@ -151,11 +151,6 @@ TRUST_POWER = 1.5
 PASSAGE_KEYWORD_WEIGHT = 0.5  # in keyword search, where a passage has many words; the question's is 1
 
 
-def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
-    """Return how rare each term is in the documents; without the terms that no document holds."""
-    return {term: found.rarity for term, found in view.lexical.describe(terms).items() if found.documents}
-
-
 def weigh_queries(question: str, expansion: Expansion, profile: Profile) -> tuple[Query, ...]:
     """Return the question, then the texts of its expansion, with the weights that the profile gives them.
 

@@ -6,6 +6,7 @@ import pytest
 
 from retriever.evaluation.measures import read_questions
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_conversation
+from retriever.lexical.bm25 import QuestionTerm
 from tests.program import PROJECT
 
 EARLIER = ("how are old snapshots forgotten in Larder 3?",)
@@ -64,17 +65,16 @@ def test_a_rewritten_question_is_no_earlier_one() -> None:
     assert find_fault("how are snapshots forgotten in Larder 3", "and then?", twice) == ""
 
 
-def rarity(terms: Sequence[str]) -> dict[str, float]:
-    return {
-        term: {"snapshot": 4.0, "forgotten": 3.0, "old": 0.9, "tag": 4.0}[term] for term in terms if term != "larder"
-    }
+def describe(terms: Sequence[str]) -> dict[str, QuestionTerm]:
+    rarity = {"snapshot": 4.0, "forgotten": 3.0, "old": 0.9, "tag": 4.0, "larder": 5.0}
+    return {term: QuestionTerm(0 if term == "larder" else 1, rarity[term]) for term in terms}
 
 
 def test_rare_words_of_the_questions_before_join() -> None:
     earlier = ["oven", "how are old snapshots forgotten?", "and with a tag?"]
-    assert carry_words("why?", earlier, rarity) == ("tag", "snapshots", "forgotten"), "to the last that stands alone"
-    assert carry_words("why is the tag forgotten?", earlier, rarity) == ("snapshots",), "what the question lacks"
-    assert carry_words("why?", ["larder?"], rarity) == ()
+    assert carry_words("why?", earlier, describe) == ("tag", "snapshots", "forgotten"), "to the last that stands alone"
+    assert carry_words("why is the tag forgotten?", earlier, describe) == ("snapshots",), "what the question lacks"
+    assert carry_words("why?", ["larder?"], describe) == ()
 
 
 def test_a_conversation_is_read_within_limits() -> None:
