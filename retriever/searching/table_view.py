@@ -45,11 +45,6 @@ class TableView(View):
                 scores[key] = scores.get(key, 0.0) + weight * score
         return tuple(sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit])
 
-    @property
-    def can_ask_chroma(self) -> bool:
-        """Whether approximate search is of this state: an index of PostgreSQL always is."""
-        return True
-
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
         """Return the nearest texts, which the server finds: by HNSW, or among all and in a part."""
         query, is_exact = vector[0], self.part is not None or how not in APPROXIMATE

@@ -230,13 +230,6 @@ class View:
         """The words of the documents."""
         return self._snapshot.spellings
 
-    @property
-    def can_ask_chroma(self) -> bool:
-        """Whether ChromaDB has the vectors of this state; it may have those of an older state, or none."""
-        if not self.number or not self.state.fingerprint or self.state.embedded_share < 1:
-            return False
-        return has_chroma(self.store.folder, self.number, self.state.manifest_hash)
-
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
         """Return the texts that are nearest to a question, best first, ties by key.
 
@@ -249,7 +242,9 @@ class View:
             SnapshotError: ChromaDB's vectors cannot be searched.
         """
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
-        asks_chroma = how in APPROXIMATE and self.part is None and self.can_ask_chroma
+        asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
+        # It may have the vectors of an older state, or none.
+        asks_chroma = asks_chroma and has_chroma(self.store.folder, self.number, self.state.manifest_hash)
         search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
