@@ -25,7 +25,6 @@ from retriever.lexical.postings import (
     load_column,
     load_postings,
     merge_postings,
-    no_postings,
     save_column,
     save_postings,
 )
@@ -203,7 +202,7 @@ def build_lexical(
         SnapshotError: the older index cannot be read.
         StorageError: the new one cannot be written.
     """
-    postings = merge_postings(load_postings(older) if older else no_postings(), removed, tokens)
+    postings = merge_postings(older, removed, tokens)
     save_postings(postings, folder)
     save_column(folder, "weights", compute_weights(postings))
 

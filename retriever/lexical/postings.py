@@ -63,8 +63,12 @@ def no_postings() -> Postings:
     return Postings(**empty | {"term_starts": np.zeros(1, np.int64), "starts": np.zeros(1, np.int64)})
 
 
-def merge_postings(previous: Postings, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> Postings:
-    """Return the postings without the nodes `removed` and with those `added`, without counting the others again."""
+def merge_postings(older: Path | None, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> Postings:
+    """Return the postings of a folder without the nodes `removed` and with those `added`; None: of no others.
+
+    The others are not counted again. SnapshotError where the folder cannot be read.
+    """
+    previous = load_postings(older) if older else no_postings()
     # A pair of a term and a row is one number, its code: `term * n + row`. Codes ascend as postings do, so that two
     # sets of postings are merged by merging their codes.
     dropped = np.isin(previous.keys, np.fromiter(removed, np.int64, len(removed)))

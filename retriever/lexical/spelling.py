@@ -20,7 +20,6 @@ from retriever.lexical.postings import (
     load_column,
     load_postings,
     merge_postings,
-    no_postings,
     save_column,
     save_postings,
 )
@@ -154,7 +153,7 @@ def build_spellings(
     folder: Path, texts: Mapping[int, str], older: Path | None = None, removed: Collection[int] = ()
 ) -> None:
     """Make the vocabulary of texts, by node key, in a new folder; out of an older one as `build_lexical` does."""
-    postings = merge_postings(load_postings(older) if older else no_postings(), removed, list_words(texts))
+    postings = merge_postings(older, removed, list_words(texts))
     save_postings(postings, folder)
     save_column(folder, "letters", np.fromiter(map(letters_of, postings.terms()), np.uint64))
 
