@@ -8,7 +8,7 @@ import pytest
 from pageindex.corpus import DocumentText, SourceFile, read_document
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.scripted_server import ScriptedServer, scripted_server
-from tests.real.served import indexed
+from tests.real.served import LONG, PAGES, indexed
 from tests.shelf import Shelf
 
 
@@ -21,7 +21,7 @@ def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of the pages of tests/real/served.py, made with the bundled model; only read."""
-    return indexed(tmp_path_factory.mktemp("served"))
+    return indexed(tmp_path_factory.mktemp("served"), PAGES | {"long.md": LONG})
 
 
 SHIPS_QUESTION = "which of all these ships sails with the wind when the harbour is closed for the night?"

@@ -22,9 +22,10 @@ PAGES = {
     "garden/tomatoes.md": "# Tomatoes\n\nTomatoes want sun, water and a stick.\n\n## Blight\n\n"
     "Blight turns the leaves brown in a wet summer.\n",
     "garden/bees.md": "# Bees\n\nBees fly to the flowers of [tomatoes](tomatoes.md#blight) and beans.\n",
-    "long.md": "# Long\n\n" + "".join(f"Line {number} of a long story on ships.\n" for number in range(3, 500)),
     "hostile.md": f"# Hostile\n\n{HOSTILE}",
 }
+LONG = "# Long\n\n" + "".join(f"Line {number} of a long story on ships.\n" for number in range(3, 250))
+"""Some pages of what an agent gets; embedding it takes longer than all of PAGES."""
 
 
 def indexed(folder: Path, pages: Mapping[str, str] = PAGES, settings: Mapping[str, Any] | None = None) -> Path:

@@ -21,7 +21,7 @@ from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_to
 from retriever.serving.pool import ServedIndex
 from tests.program import command, environment
 from tests.real.scripted_server import Asked, ScriptedServer
-from tests.real.served import HOSTILE, PAGES, index_pages, indexed, mcp_request, served
+from tests.real.served import HOSTILE, LONG, PAGES, index_pages, indexed, mcp_request, served
 from tests.shelf import write_pages
 
 Mode = Literal["auto", "legacy"]
@@ -61,7 +61,8 @@ async def session(client: Client) -> dict[str, Any]:
         ("read", {"place": "../../etc/passwd"}),
     ]
     results = [await client.call_tool(name, arguments) for name, arguments in calls]
-    return {"tools": [tool.name for tool in listed], "found": found, "results": results}
+    said = str(client.instructions)
+    return {"said": said, "tools": [tool.name for tool in listed], "found": found, "results": results}
 
 
 def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:
@@ -93,9 +94,14 @@ def check(seen: dict[str, Any]) -> None:
     assert outside.content[0].text == "'../../etc/passwd' is not in the index; outline() shows what is"
 
 
-def test_a_session_over_standard_streams(index: Path) -> None:
-    program, *arguments = command("mcp", "--index", index)
-    check(play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto"))
+def test_a_session_over_standard_streams_and_its_instructions(index: Path) -> None:
+    program, *arguments = command("mcp", "--index", index, "--about", "What the gardener knows.")
+    seen = play(StdioServerParameters(command=program, args=arguments, env=environment()), "auto")
+    check(seen)
+    assert seen["said"].startswith(INSTRUCTIONS)
+    assert "About them: What the gardener knows." in seen["said"]
+    assert "- `docs` (5 files)\n  - `garden/` (2 files)" in seen["said"]
+    assert "Titles: `Tomatoes`, " in seen["said"], "the one that another file links to comes first"
 
 
 def test_sessions_over_http_and_of_a_database(postgres: str, tmp_path: Path) -> None:
@@ -111,25 +117,8 @@ def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> No
     tokenizer.no_truncation()
     text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]) + INSTRUCTIONS
     assert len(tokenizer.encode(text).ids) <= 2000
-    for text in (*PAGES.values(), "Größe, Übermut, naïve Straße", "東京都の天気は晴れです。" * 9, "🍅" * 50):
+    for text in (*PAGES.values(), LONG, "Größe, Übermut, naïve Straße", "東京都の天気は晴れです。" * 9, "🍅" * 50):
         assert estimate_tokens(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids) * 0.95
-
-
-def test_the_instructions_name_what_is_indexed(index: Path, tmp_path: Path) -> None:
-    async def told(*arguments: str | Path) -> str:
-        program, *rest = command("mcp", *arguments)
-        async with Client(StdioServerParameters(command=program, args=rest, env=environment())) as client:
-            return str(client.instructions)
-
-    said = asyncio.run(told("--index", index, "--about", "What the gardener knows."))
-    assert said.startswith(INSTRUCTIONS)
-    assert "About them: What the gardener knows." in said
-    assert "- `docs` (5 files)\n  - `garden/` (2 files)" in said
-    assert "Titles: `Tomatoes`, " in said, "the one that another file links to comes first"
-    (tmp_path / "notes").mkdir()
-    assert "The first call indexes `notes`." in asyncio.run(
-        told("--docs", tmp_path / "notes", "--index", tmp_path / "i")
-    )
 
 
 def test_what_documents_say_of_themselves_is_quoted_and_short(tmp_path: Path) -> None:
@@ -174,7 +163,7 @@ def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
         if "cursor=" not in text:
             break
         cursor = int(text.rpartition("cursor=")[2])
-    assert read == PAGES["long.md"]
+    assert read == LONG
     assert pages > 3
 
 
@@ -274,6 +263,7 @@ def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ol
 def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> None:
     docs = str(write_pages(tmp_path / "docs", {"page.md": "# Page\n\nA stamp pays for a letter.\n"}))
     with ServedIndex((docs,), str(tmp_path / "index"), wait_s=0.0) as library:
+        assert library.describe() == "The first call indexes `docs`."
         waiting = ask(library, "search", question="what pays for a letter?")
         assert waiting.is_error
         assert text_of(waiting).startswith("the documents are being read")
