@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import command, environment, in_terminal, run_command, slow
+from retriever.api import index_folders
+from tests.program import command, environment, in_terminal, slow
 from tests.real.scripted_server import Asked, scripted_server
 
 # Colours, cursor, title, link, clipboard, palette, notification, DCS, APC, PM, reports, reset, character sets, modes;
@@ -59,11 +60,6 @@ class Place:
         assert "\ufffd" in shown or "\\x1b" in shown
         return text
 
-    def run(self, *arguments: str) -> str:
-        done = run_command(command(*arguments), self.folder, self.environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
@@ -72,9 +68,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     (folder / "docs" / NAME).write_text(PAGE, encoding="utf-8")
     (folder / "docs" / "broken.md").write_text(f"---\na: '{LINE}\n---\n# Broken\n\ntext\n", encoding="utf-8")
     (folder / "docs" / f"{LINE[:40]}.md".replace("/", "")).write_bytes(b"a\0b")
-    made = Place(folder, environment(HOME=str(folder), XDG_DATA_HOME=str(folder / "data"), TERM="xterm-256color"))
-    made.run("index", "docs", "--index", "index", "-q")
-    return made
+    index_folders([folder / "docs"], folder / "index")
+    return Place(folder, environment(HOME=str(folder), XDG_DATA_HOME=str(folder / "data"), TERM="xterm-256color"))
 
 
 @pytest.mark.parametrize(

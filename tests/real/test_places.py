@@ -33,6 +33,7 @@ def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.Comp
 
 
 def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Path) -> None:
+    commands = (("index", "docs"), ("fruit",), ("--docs", "docs", "fruit"), ("status",), ("read", "~.md:1"))
     script = (
         "import os, pwd, sys\n"
         "def gone(*_): raise KeyError\n"
@@ -40,12 +41,11 @@ def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Pat
         "for name in ('HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME'): os.environ.pop(name, None)\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
         "from hybrid_retrieve import main\n"
-        "sys.exit(main(sys.argv[1:]))\n"
+        f"for words in {commands}:\n"
+        "    assert main([*words, '--index', 'index']) == 0, words\n"
+        "sys.exit(main(['index', 'docs']))\n"
     )
-    for command in (("index", "docs"), ("fruit",), ("--docs", "docs", "fruit"), ("status",), ("read", "~.md:1")):
-        ended = run("-c", script, *command, "--index", "index", folder=tmp_path)
-        assert ended.returncode == 0, ended.stderr
-    ended = run("-c", script, "index", "docs", folder=tmp_path)
+    ended = run("-c", script, folder=tmp_path)
     assert b"no home folder; name the index with --index" in ended.stderr
 
 
