@@ -92,7 +92,8 @@ def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
     """Return what a text says that ends in the middle of an object; None where nothing is whole."""
     try:
         # Texts that are not closed are left out by the parser; of a number nobody could tell.
-        content = from_json(re.sub(r"[-+.\deE]+$", "", text[text.find("{") :]), allow_partial=True)
+        whole = re.sub(r"[-+.\deE]+$", "", text[text.find("{") :])
+        content = from_json(whole.encode("utf-8", "replace"), allow_partial=True)  # it refuses half of an emoji
     except ValueError:
         return None
     while isinstance(content, dict) and any(content.values()):
