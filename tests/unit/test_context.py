@@ -45,13 +45,19 @@ class Found:
         return [section_of(self.tree.node(node_id), ranks.get(node_id)) for node_id in (*self.hits, *others)]
 
 
+def cite(
+    node_id: str, folder: str, file: str, span: Span, titles: tuple[str, ...], text: str, rank: int | None, *spans: Span
+) -> ContextSection:
+    return ContextSection(titles, text, rank, spans, node_id=node_id, folder=folder, file=file, span=span)
+
+
 def section_of(node: Node, rank: int | None) -> ContextSection:
     assert node.span is not None
     lines = range(node.span.first, node.span.last + 1)
     matched = lines[len(lines) // 2]
     spans = tuple(Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line)))
     titles = (*node.breadcrumb, node.title)
-    return ContextSection(node.id, "/docs", node.path, node.span, titles, node.text, rank, spans)
+    return cite(node.id, "/docs", node.path, node.span, titles, node.text, rank, *spans)
 
 
 @st.composite
@@ -139,7 +145,7 @@ def long_section(rank: int | None = 1) -> ContextSection:
     around = sorted(range(96), key=lambda place: abs(place - 50))
     spans = tuple(Span(101 + 10 * place, 110 + 10 * place) for place in around)
     text = "".join(f"{line}\n" for line in lines)
-    return ContextSection("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, rank, spans)
+    return cite("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, rank, *spans)
 
 
 def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
@@ -155,7 +161,7 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
 
 def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
-    section = ContextSection("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, (Span(1, 1),))
+    section = cite("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, Span(1, 1))
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
     assert context.left_out == (section,)
@@ -164,7 +170,7 @@ def test_what_does_not_fit_is_left_out_and_named() -> None:
 
 def test_the_same_text_is_quoted_once() -> None:
     line = Span(1, 1)
-    pair = [ContextSection(file, "/d", file, line, (file,), "The same text.\n", 1, (line,)) for file in "ab"]
+    pair = [cite(file, "/d", file, line, (file,), "The same text.\n", 1, line) for file in "ab"]
     context = build_context(pair, "answered", 400, words)
     assert [piece.citation for piece in context.pieces] == ["a:1"]
     assert context.left_out == ()
@@ -173,7 +179,7 @@ def test_the_same_text_is_quoted_once() -> None:
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> None:
     crowd = [
-        ContextSection(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), f"{number} " * 500, number)
+        cite(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), f"{number} " * 500, number)
         for number in range(1, 101)
     ]
     context = build_context(crowd, verdict, 100, load_token_counter())
@@ -193,7 +199,7 @@ def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
 
 def test_two_folders_are_told_apart() -> None:
     pair = [
-        ContextSection(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, (Span(1, 1),))
+        cite(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", rank, Span(1, 1))
         for rank, folder in enumerate(("/x", "/y"), start=1)
     ]
     context = build_context(pair, "answered", 400, words)
