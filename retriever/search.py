@@ -59,7 +59,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             question = expanded.question
             candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
-        read = partial(read_units, view, models.reader, expanded.question, recorder) if models.reader else None
+        read = partial(read_units, models.reader, expanded.question, recorder) if models.reader else None
         hits = build_hits(view, candidates, expanded.question, words, profile, read)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
@@ -67,11 +67,7 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
 
 
 def read_units(
-    view: View,
-    reader: "PassageReader",
-    question: str,
-    recorder: Recorder,
-    units: Sequence[tuple[Sequence[str], str]],
+    reader: "PassageReader", question: str, recorder: Recorder, units: Sequence[tuple[Sequence[str], str]]
 ) -> Sequence[Reading]:
     """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
 
