@@ -103,11 +103,11 @@ def count_terms(titles: Iterable[str]) -> tuple[str, ...]:
 def _as_texts(value: object) -> list[str]:
     """Return the texts as a list: models write one text where a list is asked for, and null for nothing."""
     listed = value if isinstance(value, list) else [value]
-    return [text for text in listed if isinstance(text, str)]
+    return [text.strip() for text in listed if isinstance(text, str) and text.strip()]
 
 
 def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return value.strip() if isinstance(value, str) else ""
 
 
 Texts = Annotated[list[str], BeforeValidator(_as_texts)]
@@ -122,14 +122,7 @@ class WrittenExpansion(BaseModel):
     intent: Text = Field(default="", json_schema_extra={"enum": list(INTENTS)})
 
     def expansion(self) -> Expansion:
-        def strip(texts: list[str]) -> tuple[str, ...]:
-            return tuple(text.strip() for text in texts if text.strip())
-
-        return Expansion(
-            rewordings=strip(self.queries),
-            passages=strip(self.hyde),
-            intent=self.intent.strip().upper(),
-        )
+        return Expansion(tuple(self.queries), tuple(self.hyde), self.intent.upper())
 
 
 @lru_cache(maxsize=32)
