@@ -1,6 +1,7 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -253,7 +254,7 @@ class Retriever(Closing):
             try:
                 with index.view() as view:
                     if not view.number:
-                        hint = CommandHint(f"index FOLDER --index {self.store}")
+                        hint = CommandHint(f"index FOLDER --index {shlex.quote(str(self.store))}")
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                     question = correct_question(asked, view)
                     found = search(view, self._models, question, self.profile, own)

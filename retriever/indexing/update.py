@@ -7,6 +7,7 @@ they are embedded, a batch at a time: an interruption loses a few seconds of wor
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -135,7 +136,8 @@ def find_changes(
     stored = reading.folders(connection)
     for path in listings:
         if inner := next((folder.path for folder in stored if is_inside(folder.path, path)), None):
-            hint = CommandHint(f"forget {inner} --index {request.store}", "take that out first, or name another index")
+            command = shlex.join(["forget", inner, "--index", str(request.store)])
+            hint = CommandHint(command, "take that out first, or name another index")
             raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
     new = [StoredFolder(0, path, "") for path in listings if path not in {folder.path for folder in stored}]
     found = []

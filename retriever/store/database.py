@@ -181,7 +181,9 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuse an index that another version made, another program's tables, and an empty database."""
     if _is_empty(connection):
-        raise NoIndexError(f"the index {folder} is empty", hint=CommandHint(f"index FOLDER --index {folder}"))
+        raise NoIndexError(
+            f"the index {folder} is empty", hint=CommandHint(f"index FOLDER --index {shlex.quote(str(folder))}")
+        )
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if not found:
         raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")

@@ -4,6 +4,7 @@ What searches need is made anew of it, without embedding a text. A file may come
 place where something is written, and the database is checked before it is used.
 """
 
+import shlex
 import sqlite3
 import tempfile
 import zipfile
@@ -70,7 +71,8 @@ def import_index(
     Raises:
         ArchiveError: the file is no archive, or a damaged one.
         IndexVersionError: a version with another format made it.
-        UsageError: there is an index already; its folders are others; it names a server on another machine.
+        UsageError: there is an index already; its folders are others; it names a server on another machine; the place
+            is a database.
     """
     archive, wanted = absolute(file), tuple(map(absolute, as_tuple(docs)))
     for folder in wanted:
@@ -83,9 +85,9 @@ def import_index(
         if wanted and len(wanted) != len(folders):
             listed = ", ".join(folder.path for folder in folders) or "none"
             raise UsageError(f"the index has {len(folders)} folders, name as many, in this order: {listed}")
-        store = find_index(index, wanted or tuple(Path(folder.path) for folder in folders))
+        store = FolderStore(find_index(index, wanted or tuple(Path(folder.path) for folder in folders)).folder)
         if store.exists():
-            hint = CommandHint(f"indexes --drop {store}", "to delete it, run")
+            hint = CommandHint(f"indexes --drop {shlex.quote(str(store))}", "to delete it, run")
             raise UsageError(f"there is an index in {store}; name another place with --index", hint=hint)
         store.require_own()
         check_server(store, collect_settings(DEFAULT_PROFILE, settings, remembered), anew=True)

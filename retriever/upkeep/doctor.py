@@ -191,7 +191,7 @@ def examine_language_model(settings: LlmSettings) -> Iterator[Finding]:
 
 def examine_index(index: Store) -> Iterator[Finding]:
     """Examine the database and the snapshot."""
-    repair = CommandHint(f"doctor --repair --index {index}").render()
+    repair = CommandHint(f"doctor --repair --index {shlex.quote(str(index))}").render()
     try:
         with index.read() as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
@@ -332,10 +332,10 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> str:
     with closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source:
         source.execute("PRAGMA writable_schema = ON")  # passes over a table whose definition is damaged
         with suppress(*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
+            (version,) = source.execute("PRAGMA user_version").fetchone()
             (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
             collect_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
             target.execute("INSERT INTO meta VALUES ('settings', ?)", (settings,))
-            (version,) = source.execute("PRAGMA user_version").fetchone()
         for table, name in SAVED.items():
             if table == "vectors" and version != INDEX_FORMAT:  # other numbers
                 continue

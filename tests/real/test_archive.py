@@ -89,6 +89,7 @@ def test_nothing_is_replaced(shelf: Shelf, archive: Path, tmp_path: Path, monkey
     for place, kind, message in (
         (shelf.index, UsageError, r"there is an index .*indexes --drop"),
         (tmp_path / "full", UsageError, "something else than an index"),
+        ("postgresql://me@127.0.0.1:1/notes", UsageError, "for an index in a folder"),
     ):
         with pytest.raises(kind, match=message):
             import_index(archive, place)

@@ -125,6 +125,13 @@ def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
         assert rows.execute("SELECT count(*) FROM documents WHERE path = 'kitchen.md'").fetchone() == (0,)
 
 
+def test_vectors_are_saved_without_the_settings(shelf: Shelf) -> None:
+    with shelf.rows() as rows:
+        rows.execute("DELETE FROM meta WHERE key = 'settings'")
+        rows.execute(ORPHAN)
+    assert (problems(examined(shelf, repair=True)), shelf.encoder.encoded) == ([], 0)
+
+
 def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, tmp_path: Path) -> None:
     shelf.docs = shutil.copytree(shelf.docs, tmp_path / "away")
     shelf.update(shelf.docs)
