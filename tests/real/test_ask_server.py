@@ -39,10 +39,9 @@ def test_a_page_is_the_same(index: Path, server: Served, cli: Cli, flags: tuple[
 
 
 def test_rows_of_a_table_are_shown(index: Path, server: Served, cli: Cli) -> None:
-    here, there = (
-        cli("price of a large parcel", *place).out for place in (("--index", index), ("--server", server.url))
-    )
-    assert there == here
+    question = "price of a large parcel"
+    there = cli(question, "--server", server.url).out
+    assert there == cli(question, "--index", index).out
     assert "| large parcel | 9 |" in there
 
 
@@ -77,9 +76,8 @@ def test_a_token_is_sent(index: Path, tmp_path: Path, cli: Cli) -> None:
 
 
 def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
-    assert (
-        "of this version answers at http://127.0.0.1:9 (" in cli(QUESTION, "--server", "http://127.0.0.1:9", code=1).err
-    )
+    said = cli(QUESTION, "--server", "http://127.0.0.1:9", code=1).err
+    assert "of this version answers at http://127.0.0.1:9 (" in said
     with served(index, "--mcp") as other, pytest.raises(ServingError, match="of this version"):
         ask_server(other.url, AskRequest(QUESTION))
     for url in ("ftp://localhost", "localhost:8470", "http://me:secret@localhost"):

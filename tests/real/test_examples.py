@@ -145,7 +145,7 @@ def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixt
         run_as_it_stands(line, capfd)
 
 
-@pytest.mark.timeout(400)  # some twenty processes, each of which loads the model
+@pytest.mark.timeout(400)  # some twenty commands, on a busy machine
 def test_what_the_pages_show_is_what_the_program_prints() -> None:
     checked = run_command([sys.executable, PROJECT / "scripts" / "write_tutorial.py", "--check"])
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
