@@ -13,6 +13,7 @@ sets.
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 from statistics import mean
@@ -70,7 +71,7 @@ class Scripted:
     order: Sequence[str] = ()
     """The same, best first."""
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
         """Score the candidates by their rank in the script."""
         assert len(candidates) == len(self.pool), "the same question gives the same candidates"
         ranks = {node_id: rank for rank, node_id in enumerate(self.order, start=1)}

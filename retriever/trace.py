@@ -35,14 +35,12 @@ class Deadline:
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0  # by the clock
 
-    def seconds_for(self, stage: StageName) -> float | None:
-        """Return how long an optional stage may take; None without a limit.
+    def seconds_for(self, stage: StageName) -> float:
+        """Return how long an optional stage may take; infinite without a limit.
 
         Raises:
             OutOfTimeError: nothing is left for it.
         """
-        if self.total_s == math.inf:
-            return None
         left, reserved = self.started + self.total_s - self.clock(), RESERVED_S[stage]
         if left > reserved:
             return left - reserved

@@ -267,8 +267,7 @@ class AnswerWriter:
             raise WrongAnswerError(f"{generator.name} wrote nothing that stands in the lines that it cites{wrong}")
 
     def _seconds_left(self) -> float:
-        left = self._recorder.deadline.seconds_for(StageName.ANSWER)
-        return self._settings.seconds if left is None else min(self._settings.seconds, left)
+        return min(self._settings.seconds, self._recorder.deadline.seconds_for(StageName.ANSWER))
 
     def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
         # A user who has not asked for a model, and runs none, misses nothing.

@@ -141,10 +141,10 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
-    def _plan(self, question: str, grounding: Grounding, seconds: float | None) -> Task[WrittenExpansion]:
+    def _plan(self, question: str, grounding: Grounding, seconds: float) -> Task[WrittenExpansion]:
         """Return what the model can write in its seconds: more would be cut off, and worth nothing."""
         generator = self._generator
-        target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
+        target = min(seconds, generator.stage_s)
         planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
         task = build_expansion_task(question, grounding, planned)
         room = generator.room(task.instructions, task.max_tokens)

@@ -6,6 +6,7 @@ one, or where that fails, the rare words of the questions before join it.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 from pydantic import BaseModel, Field
 
@@ -87,7 +88,7 @@ def read_conversation(conversation: Sequence[str], question: str) -> tuple[str, 
     return tuple(text for text in map(clean, conversation) if text and text != question)[-MAX_TURNS:]
 
 
-def build_rewriting(question: str, earlier: Sequence[str], seconds: float | None = None) -> Task[Rewritten]:
+def build_rewriting(question: str, earlier: Sequence[str], seconds: float = inf) -> Task[Rewritten]:
     """Return what the language model is asked; the same conversation gives the same task."""
     said = [*({"asked": text} for text in earlier), {"last_question": question}]
     material = fence_lines(map(json_line, said), _FENCE)

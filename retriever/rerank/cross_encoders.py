@@ -36,9 +36,9 @@ class OnnxReranker:
         """Take the settings that name the model, which is loaded when it is first needed."""
         self._model = CrossEncoder(Path(settings.model).expanduser(), usable_cores(), MAX_TOKENS)
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = math.inf) -> RerankOutput:
         """Do as `Reranker.score`; EncoderError where the model cannot be used."""
-        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         logits = []
         for candidate in candidates:
             if time.monotonic() > deadline:
@@ -61,11 +61,11 @@ class EndpointReranker:
         self._has_logits = False  # whether its scores go beyond 0 and 1, as those of llama.cpp do
         self.most_tokens: int | None = None  # of a question and a text together; None: nothing was refused yet
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = math.inf) -> RerankOutput:
         """Do as `Reranker.score`; RerankerError where the server does not answer."""
         texts = [readable(candidate.joined) for candidate in candidates]
         try:
-            limits = self._server.limits(min(seconds or self._settings.seconds, self._settings.seconds))
+            limits = self._server.limits(min(seconds, self._settings.seconds))
             scores = self._rank(readable(question), texts, limits)
         except ServedError as error:
             raise RerankerError(str(self._server.explain(error))) from error

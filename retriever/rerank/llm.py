@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field, create_model
@@ -72,7 +73,7 @@ class LlmReranker:
         self._generator = generator
         self._make_nonce = make_nonce
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
         """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
@@ -89,11 +90,11 @@ class LlmReranker:
                 )
         except WrongAnswerError as error:
             why = f"; {error}"
-        left = None if seconds is None else max(0.0, seconds - (time.monotonic() - started))
+        left = max(0.0, seconds - (time.monotonic() - started))
         output = self._order(question, candidates, shown, left)
         return replace(output, note=output.note + why)
 
-    def _judge(self, question: str, shown: Sequence[RerankInput], seconds: float | None) -> Sequence[float]:
+    def _judge(self, question: str, shown: Sequence[RerankInput], seconds: float) -> Sequence[float]:
         """Return how likely each of the first candidates answers, by the odds of yes and no; empty where none is asked.
 
         That is where its server is known to give no odds, where how fast it is is unknown, and where it could not read
@@ -108,7 +109,7 @@ class LlmReranker:
             [fence_lines([json_line({"question": question}), json_line(_describe(item))], nonce) for item in planned]
             for planned in _list_plans(shown)
         ]
-        room, limit = generator.room(instructions, 1), _limit(generator, seconds)
+        room, limit = generator.room(instructions, 1), min(generator.stage_s, seconds)
         for materials in plans:
             read = sum(size(instructions) + size(material) for material in materials)
             if max(map(size, materials)) <= room and speed.seconds(read, len(materials)) <= limit:
@@ -116,7 +117,7 @@ class LlmReranker:
         return ()
 
     def _order(
-        self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float | None
+        self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float
     ) -> RerankOutput:
         """Return the values of the ranks that the model gives those of the shown ones that it can read."""
         planned: Sequence[RerankInput] = ()
@@ -127,7 +128,7 @@ class LlmReranker:
             instructions = _INSTRUCTIONS.format(nonce=(nonce := self._make_nonce()))
             max_tokens = 32 + 8 * len(candidates)  # for each number a line of its own with blanks before it
             room = generator.room(instructions, max_tokens) - size(fence_lines([], nonce))
-            speed, limit, planned = generator.speed or USUAL, _limit(generator, seconds), ()
+            speed, limit, planned = generator.speed or USUAL, min(generator.stage_s, seconds), ()
             # The first plan that fits the room and the time, else the last one that fits the room.
             for plan in _list_plans(shown):
                 read = sum(size(line) + 1 for line in list_lines(question, plan))
@@ -158,10 +159,6 @@ class LlmReranker:
 
 def _list_plans(shown: Sequence[RerankInput]) -> list[list[RerankInput]]:
     return [[replace(item, text=cut(item.text, chars)) for item in shown[:count]] for count, chars in PLANS]
-
-
-def _limit(generator: "Generator", seconds: float | None) -> float:
-    return generator.stage_s if seconds is None else min(generator.stage_s, seconds)
 
 
 def _count(read: Sized, candidates: Sized) -> str:

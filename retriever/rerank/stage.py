@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import log2
+from math import inf, log2
 from typing import Protocol
 
 from pageindex.node import Node
@@ -44,8 +44,8 @@ class RerankOutput:
 class Reranker(Protocol):
     """A question and candidates in, scores out."""
 
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """Score each candidate, which come best first; `seconds`: the longest wait, None for its own limits."""
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
+        """Score each candidate, which come best first; `seconds`: the longest wait, beside its own limits."""
 
 
 def rank_value(rank: int) -> float:

@@ -58,8 +58,7 @@ def run_rounds(
 ) -> dict[str, Sequence[str]]:
     """Let the model ask for more, `count` times at most; return what each search and document gave, by its name.
 
-    `first` is what the question itself found. The recorder learns why a round could not be finished; what was found
-    before counts.
+    `first` is what the question itself found. Where a round cannot be finished, what was found before counts.
     """
     found: dict[str, Sequence[str]] = {}
     shown = list(first[:SHOWN_FIRST])
@@ -85,7 +84,7 @@ def run_rounds(
 
 
 def build_round_task(
-    view: View, question: str, shown: Sequence[str], generator: Generator, seconds: float | None
+    view: View, question: str, shown: Sequence[str], generator: Generator, seconds: float
 ) -> Task[RoundPlan]:
     """Return what the model is asked, with as many of the sections as it has room to be shown."""
     nonce = new_nonce()

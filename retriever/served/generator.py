@@ -221,7 +221,7 @@ class Generator:
         why = whole.reason or "no reason"
         return CutAnswerError(f"{self.name} at {self.server.url} ended its answer in the middle ({why})")
 
-    def judge(self, instructions: str, materials: Sequence[str], seconds: float | None = None) -> list[float]:
+    def judge(self, instructions: str, materials: Sequence[str], seconds: float = math.inf) -> list[float]:
         """Return how likely the model says yes beside no to each material, 0 to 1, by the odds of its first word.
 
         Raises:
@@ -247,11 +247,11 @@ class Generator:
         self._loaded_until = time.monotonic() + self._settings.keep_alive_seconds
         return judged
 
-    def _limit(self, seconds: float | None) -> float:
+    def _limit(self, seconds: float) -> float:
         """Return how long is waited for an answer: longer where a model may have to be loaded, never over `seconds`."""
         is_loaded = time.monotonic() < self._loaded_until
         longest = self._settings.seconds + (0 if is_loaded else self._settings.load_seconds)
-        return min(longest, math.inf if seconds is None else seconds)
+        return min(longest, seconds)
 
     def look_up(self) -> ModelInfo:
         """Return what the server says of the model; LanguageModelError.

@@ -7,6 +7,7 @@ inside can end this fence: it does not know the nonce, it cannot begin a line, a
 import contextlib
 import json
 import logging
+import math
 import os
 import re
 import secrets
@@ -38,7 +39,7 @@ class Task(Generic[Written]):
     answer: type[Written]
     max_tokens: int  # the most that is written
     temperature: float = 0.0  # 0: the likeliest words; the same task then gives the same object from most models
-    seconds: float | None = None  # the longest wait, where it is less than the generator's own
+    seconds: float = math.inf  # the longest wait, where it is less than the generator's own
     on_text: Callable[[str], None] | None = None  # given all that is written so far, whenever there is more
     example: str = ""  # of an answer, as JSON; shown where no schema is sent: beside one it makes models loop
     keeps_cut: bool = True  # whether what is whole of an answer that was cut off is an answer
