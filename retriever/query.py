@@ -9,6 +9,11 @@ from retriever.text import as_tuple
 TextKind = Literal["question", "rewording", "passage"]
 
 
+# How a question writes a filter, and the field of its scope that this sets.
+FILTERS = {"in:": "folders", "-in:": "not_folders", "tag:": "tags", "-tag:": "not_tags",
+           "since:": "since", "until:": "until", "where:": "where"}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which sections a question may find: those that meet every given field. docs/guide/scope.md has the forms."""
@@ -54,16 +59,8 @@ class Scope:
     @property
     def terms(self) -> tuple[str, ...]:
         """As it is written in a question: `in:daily`, `-"car"`, `"a phrase"`."""
-        forms: tuple[tuple[str, tuple[str, ...]], ...] = (
-            ("in:", self.folders),
-            ("-in:", self.not_folders),
-            ("tag:", self.tags),
-            ("-tag:", self.not_tags),
-            ("since:", (self.since,)),
-            ("until:", (self.until,)),
-            ("where:", self.where),
-        )
-        named = (f"{key}{_quoted(value)}" for key, values in forms for value in values if value)
+        given = {sign: as_tuple(getattr(self, name)) for sign, name in FILTERS.items()}
+        named = (f"{sign}{_quoted(value)}" for sign, values in given.items() for value in values if value)
         return (*named, *(f'-"{word}"' for word in self.without), *(f'"{phrase}"' for phrase in self.phrases))
 
 

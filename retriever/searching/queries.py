@@ -24,7 +24,7 @@ from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.correction import CorrectedQuestion, correct
 from retriever.protocols import Encoder
-from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp, Query, Scope
+from retriever.query import FILTERS, AskRequest, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
@@ -48,8 +48,6 @@ class ExpandedQuery:
 MAX_QUESTION_CHARS = 8_000  # a longer question is cut, and the answer says so: no search reads more
 EXAMPLE = 'oven in:daily tag:kitchen -"car"'
 
-_KEYS = {"in": "folders", "tag": "tags", "since": "since", "until": "until", "where": "where"}
-_NEGATED = {"in": "not_folders", "tag": "not_tags"}
 # Words. A single word in quotation marks in a longer question is quoted, as in a pasted message: `The "path" argument
 # must be of type string`. A question that wants it word for word has few words.
 MAX_TYPED = 6
@@ -57,7 +55,7 @@ _QUOTES = r"""(?:"(?P<{0}1>[^"]*[^\W_][^"]*)"|[“„](?P<{0}2>[^“”„"]*[^\
 _END = r"(?=[\s.,;!?)]|$)"
 # Each begins a word. In a filter a blank is quoted: `in:"my notes"`, `where:author="Ann Lee"`.
 _FILTER = re.compile(
-    rf"(?<!\S)(?P<negated>-?)(?:{_QUOTES.format('phrase')}{_END}|(?P<key>{'|'.join(_KEYS)}):"
+    rf"(?<!\S)(?P<negated>-?)(?:{_QUOTES.format('phrase')}{_END}|(?P<key>in|tag|since|until|where):"
     rf"(?:{_QUOTES.format('quoted')}{_END}|(?P<name>[\w.-]+=){_QUOTES.format('value')}{_END}|(?P<bare>[^\s\"]\S*)))"
 )
 _BEFORE_CODE = frozenset("=:({[,<>+")  # behind these a quotation mark opens a text of code
@@ -135,10 +133,10 @@ def _read_filter(found: re.Match[str]) -> tuple[str, str]:
         value = found["name"] + (found["value1"] or found["value2"])
     elif not value:
         value = found["bare"].rstrip(",;!?)") or found["bare"]
-    key = found["key"]
-    if found["negated"] and key not in _NEGATED:
-        raise QuestionError(f"-{key}: has no meaning; -in: and -tag: leave out a folder or a tag")
-    return (_NEGATED if found["negated"] else _KEYS)[key], value
+    sign = f"{found['negated']}{found['key']}:"
+    if sign not in FILTERS:
+        raise QuestionError(f"{sign} has no meaning; -in: and -tag: leave out a folder or a tag")
+    return FILTERS[sign], value
 
 
 # The texts of a search: their weights, words and vectors
