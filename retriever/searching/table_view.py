@@ -47,7 +47,7 @@ class TableView(View):
 
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
         """Return the nearest texts, which the server finds: by HNSW, or among all and in a part."""
-        query, is_exact = vector[0], self.part is not None or how not in APPROXIMATE
+        query, is_exact = str(vector[0].tolist()), self.part is not None or how not in APPROXIMATE
         among, of_part = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)", []
         if self.part is not None:
             among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
@@ -66,7 +66,7 @@ class TableView(View):
             )
             parameters = [query, *of_part, query, CANDIDATES_FACTOR * limit]
         nearest = (
-            "IN (SELECT min(chunk_key) FROM (SELECT text_hash, CAST(vector AS vector) <=> ? AS distance"
+            "IN (SELECT min(chunk_key) FROM (SELECT text_hash, CAST(vector AS vector) <=> CAST(? AS vector) AS distance"
             f" FROM ({candidates}) AS candidates ORDER BY distance LIMIT ?) AS near"
             " JOIN chunks USING (text_hash) GROUP BY text_hash)"
         )

@@ -9,20 +9,8 @@ ALTER DATABASE :DBNAME SET citus.propagate_set_commands = 'local';
 ALTER DATABASE :DBNAME SET citus.multi_shard_modify_mode = 'sequential';
 
 -- Citus has no policy that asks another table: a role sees all folders, by a policy of its own, or none.
-DROP POLICY by_folder ON folders;
-DROP POLICY by_folder ON documents;
-DROP POLICY by_folder ON fields;
-DROP POLICY by_folder ON skipped;
-DROP POLICY by_folder ON forgotten;
-DROP POLICY by_folder ON words;
-DROP POLICY by_folder ON nodes;
-DROP POLICY by_folder ON names;
-DROP POLICY by_folder ON links;
-DROP POLICY by_folder ON chunks;
-DROP POLICY by_folder ON vectors;
-DROP POLICY by_folder ON pending;
-DROP POLICY by_folder ON postings;
-DROP POLICY by_folder ON backgrounds;
+SELECT format('DROP POLICY by_folder ON %I', tablename) FROM pg_policies
+WHERE schemaname = 'hybrid_retrieve' AND policyname = 'by_folder' AND tablename NOT IN ('rights', 'meta') \gexec
 
 -- On every node, whole: what is small, or what everything is joined with.
 SELECT create_reference_table('folders');

@@ -215,7 +215,7 @@ def connect_within(url: DatabaseUrl) -> "psycopg.Connection":
         connection = stack.enter_context(contextlib.closing(connect(url)))
         place = sql.SQL("SET search_path TO {}, public; ").format(sql.Identifier(url.schema))
         connection.execute(place + sql.SQL(SETTINGS))
-        register_vectors(connection, *check_tables(connection, url))
+        register_vectors(connection, check_tables(connection, url))
         stack.pop_all()
     return connection
 
@@ -230,14 +230,14 @@ def open_owner(url: DatabaseUrl) -> "Iterator[psycopg.Connection]":
         yield connection
 
 
-def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> tuple[int, int]:
-    """Return the types of stored and of asked vectors; raise where server, pgvector or tables are not as needed."""
+def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> int:
+    """Return the number of the type of stored vectors; raise where the tables are not as needed."""
     query = (
-        "SELECT CAST(to_regtype('halfvec') AS oid), CAST(to_regtype('vector') AS oid),"
-        " obj_description(space.oid, 'pg_namespace'), has_schema_privilege(space.oid, 'USAGE')"
+        "SELECT CAST(to_regtype('halfvec') AS oid), obj_description(space.oid, 'pg_namespace'),"
+        " has_schema_privilege(space.oid, 'USAGE')"
         " FROM (SELECT 1) AS one LEFT JOIN pg_namespace AS space ON nspname = %s"
     )
-    stored, asked, named, has_rights = connection.execute(query, (url.schema,)).fetchone() or ()
+    stored, named, has_rights = connection.execute(query, (url.schema,)).fetchone() or ()
     if has_rights is False:
         raise explain_rights(url, f"it has no rights to the schema {url.schema}")
     version = (named or "").removeprefix("hybrid-retrieve ")
@@ -248,19 +248,13 @@ def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> tuple[in
             f"the tables of {url} have version {version}, this program reads version {TABLES_FORMAT}; name another"
             " ?schema=NAME, and index the documents there"
         )
-    return stored, asked
+    return int(stored)
 
 
-def register_vectors(connection: "psycopg.Connection", stored: int, asked: int) -> None:
-    """Convert vectors to and from the form of `text_vectors`; a question's is sent from a numpy array."""
+def register_vectors(connection: "psycopg.Connection", stored: int) -> None:
+    """Convert stored vectors, whose type has this number, to and from the form of `text_vectors`."""
     from psycopg.adapt import Dumper, Loader
     from psycopg.pq import Format
-
-    class VectorDumper(Dumper):
-        format, oid = Format.BINARY, asked
-
-        def dump(self, obj: "np.ndarray[Any, Any]") -> bytes:
-            return len(obj).to_bytes(2) + b"\x00\x00" + obj.astype(">f4").tobytes()
 
     class PackedDumper(Dumper):
         format, oid = Format.BINARY, stored
@@ -274,7 +268,6 @@ def register_vectors(connection: "psycopg.Connection", stored: int, asked: int) 
         def load(self, data: Any) -> PackedVector:  # noqa: ANN401  # bytes, or a view of some
             return PackedVector(np.frombuffer(data, ">f2", offset=4).astype(np.int8).tobytes())
 
-    connection.adapters.register_dumper(np.ndarray, VectorDumper)
     connection.adapters.register_dumper(PackedVector, PackedDumper)
     connection.adapters.register_loader(stored, PackedLoader)
 
