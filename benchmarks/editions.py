@@ -9,7 +9,6 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
 
@@ -21,7 +20,8 @@ from pageindex.node import NodeKind
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
-from retriever.store.database import create_file, transaction
+from retriever.store import FolderStore
+from retriever.store.database import transaction
 from retriever.store.writing import put_vectors, text_hash
 from retriever.types import FloatMatrix
 
@@ -81,7 +81,7 @@ def fill_vectors(index: Path, texts: Iterable[str], originals: Vectors, fingerpr
         fingerprint: of the encoder whose vectors `originals` are.
     """
     others, remaining = list(originals.values()), iter(texts)
-    with closing(create_file(index)) as connection, transaction(connection):
+    with FolderStore(index).write(0) as connection, transaction(connection):
         while some := list(islice(remaining, TEXTS_AT_ONCE)):
             found = [
                 # A few texts of a copy are cut elsewhere, because its headings are longer: they get any text's vector.

@@ -24,7 +24,6 @@ from pageindex.document import parse_document
 from retriever.embedding.encoder import Prefixes
 from retriever.embedding.onnx import (
     MODEL_NAME,
-    POOLINGS,
     RERANKER_CARD,
     TOKENIZER_NAME,
     ModelCard,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
+POOLINGS = ("mean", "cls")  # that the encoder knows
 MIN_MEAN_COSINE = 0.99
 MIN_COSINE = 0.97
 SAMPLE = 2000

@@ -29,8 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pageindex.document import parse_document
 from pageindex.node import Node
-from retriever.embedding import bundled_counter
-from retriever.embedding.encoder import Tokens
+from retriever.embedding.encoder import Tokens, bundled_tokens
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
@@ -53,7 +52,7 @@ def main(data: Path, sources: Path, others: int) -> None:
     """Write sections, chunks and questions of all corpora below SOURCES into the folder DATA."""
     data.mkdir(parents=True, exist_ok=True)
     asked = read_questions()
-    count = bundled_counter()
+    count = bundled_tokens().count
     held_out = find_held_out()
     with open_new(data, "sections") as sections, open_new(data, "chunks") as chunks, open_new(data, "questions") as own:
         for corpus in read_corpora():

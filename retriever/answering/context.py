@@ -20,7 +20,7 @@ from operator import attrgetter
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
 from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sanitize
-from retriever.embedding import bundled_counter
+from retriever.embedding.encoder import bundled_tokens
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
@@ -230,7 +230,7 @@ def complete_families(found: Sequence[str], tree: StoredTree | DocumentTree) -> 
 
 def load_token_counter() -> TokenCount:
     """Return the count of the bundled model's tokenizer."""
-    counter = bundled_counter()
+    counter = bundled_tokens().count
     special = counter([""])[0]
     # It takes any word of more than 100 letters for one token, so such a word is counted in pieces.
     return lambda text: counter([re.sub(r"(\w{100})(?=\w)", r"\1 ", text)])[0] - special

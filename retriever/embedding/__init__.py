@@ -28,9 +28,11 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
     # Each kind is imported when it is asked for: they cost 20 to 350 ms.
     match settings.kind:
         case "onnx":
+            if settings.model in ("", BUNDLED_MODEL.name):
+                return bundled_encoder(settings)
             from retriever.embedding.onnx import OnnxEncoder
 
-            return OnnxEncoder(model_folder(settings.model), settings) if settings.model else bundled_encoder(settings)
+            return OnnxEncoder(Path(settings.model).expanduser(), settings)
         case "sentence-transformers":
             from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 
@@ -43,22 +45,12 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
             return None
 
 
-def model_folder(name: str) -> Path:
-    """Return the folder of an ONNX model: the bundled one for its name or none, else the path that was given."""
-    return BUNDLED_MODEL if name in ("", BUNDLED_MODEL.name) else Path(name).expanduser()
-
-
 @lru_cache(maxsize=2)
 def bundled_encoder(settings: EncoderSettings) -> "OnnxEncoder":
     """Return the bundled model, one for the whole process: it takes 50 MB, and its files do not change."""
     from retriever.embedding.onnx import OnnxEncoder
 
     return OnnxEncoder(settings=settings)
-
-
-def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
-    """Return what measures chunks when there is no encoder: a later one will find them of a good length."""
-    return bundled_tokens().count
 
 
 def is_english_word(word: str) -> bool:

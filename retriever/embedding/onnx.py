@@ -42,7 +42,6 @@ MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
 ENCODER_CARD, RERANKER_CARD = "encoder.json", "reranker.json"
 MAX_CARD_BYTES = 1_000_000
-POOLINGS = ("mean", "cls")
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,19 +147,15 @@ class SearchedText:
         return "\n".join((self.text, *map(" ".join, self.properties)))
 
 
-def read_texts(connection: Connection, documents: Sequence[int] | None = None) -> dict[int, SearchedText]:
+def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, SearchedText]:
     """Read what is searched of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
     The front matter is no text: the file's other names, its tags and properties are read with its first node that has
     text.
-
-    Args:
-        connection: to the rows.
-        documents: the keys of those that are read; None for all.
     """
     fields = reading.fields(connection, documents)
     texts = {}
-    nodes = reading.rankable_nodes(connection, documents and reading.rankable_keys(connection, documents))
+    nodes = (stored for stored in reading.nodes_of_documents(connection, documents) if stored.node.span)
     for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
         document = list(group)
         language = detect_language(
@@ -213,16 +209,15 @@ class Snapshot:
         self.number = number
         self.folder = locate_snapshot(index, number)
         self.manifest_hash = manifest_hash
-        self._vectors: VectorIndex | None = None
         try:
             with contextlib.ExitStack() as stack:
                 # Locked before anything is read: a writer removes no snapshot that somebody holds.
-                self._lock = stack.enter_context(share_snapshot(self.folder))
+                stack.enter_context(share_snapshot(self.folder))
                 if hash_manifest(self.folder) != manifest_hash:
                     raise SnapshotError(f"{self.folder} is not what index.sqlite names")
                 self.manifest = Manifest.read(self.folder)
                 self.manifest.check(self.folder)
-                stack.pop_all()
+                self._opened = stack.pop_all()
         except OSError as error:
             raise SnapshotError(f"{self.folder} cannot be opened: {error.strerror}") from error
 
@@ -235,27 +230,19 @@ class Snapshot:
         """The words of the documents as they are written."""
         return Spellings.open(self.folder / "spellings")
 
-    @property
+    @cached_property
     def vectors(self) -> VectorIndex:
         """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
-        if self._vectors is None:
-            self._vectors = VectorIndex(self.folder / CHROMA, self.manifest.fingerprint, self.manifest_hash)
-        return self._vectors
+        vectors = VectorIndex(self.folder / CHROMA, self.manifest.fingerprint, self.manifest_hash)
+        return self._opened.enter_context(contextlib.closing(vectors))
 
     def close(self) -> None:
         """Let the snapshot be removed once it is out of force."""
-        if self._vectors is not None:
-            self._vectors.close()
-        self._lock.close()
+        self._opened.close()
 
 
 def locate_snapshot(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
-
-
-def read_number(part: Path) -> int:
-    """Return the number of the snapshot that a folder is in."""
-    return int(part.parent.name.rpartition("-")[2])
 
 
 def hash_manifest(folder: Path) -> str:
@@ -265,7 +252,7 @@ def hash_manifest(folder: Path) -> str:
 
 def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
     """Build the spellings and the postings of all sections."""
-    texts = read_texts(connection)
+    texts = read_texts(connection, list(reading.prefixes(connection)))
     progress.start("spellings", 1, "steps")
     build_spellings(folder / "spellings", {key: item.written for key, item in texts.items()})
     progress.finish("spellings")
@@ -361,7 +348,7 @@ class DerivedFiles(Derived):
             TemporaryDirectory(prefix=f"{CHROMA}.draft-", dir=place, ignore_cleanup_errors=True) as name,
         ):
             draft = Path(name, CHROMA)
-            write_vectors(draft, manifest, keys, load, max(older, key=read_number, default=None))
+            write_vectors(draft, manifest, keys, load, older[-1] if older else None)
             settle(draft)
             if (place / CHROMA).exists():
                 shutil.rmtree(place / CHROMA)  # which follows no link

@@ -14,11 +14,11 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from pageindex.corpus import DocumentText, Listing, Skipped
-from pageindex.document import Document, parse_document
+from pageindex.corpus import Listing, Skipped
+from pageindex.document import parse_document
 from pageindex.node import Node
-from retriever.embedding import bundled_counter, open_encoder
-from retriever.embedding.encoder import checked_rows, describe_prefixes
+from retriever.embedding import open_encoder
+from retriever.embedding.encoder import bundled_tokens, checked_rows, describe_prefixes
 from retriever.errors import CommandHint, DocumentsError, EncoderError, RetrieverError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
@@ -40,7 +40,6 @@ from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredFolder
 from retriever.store.writing import text_hash
-from retriever.types import Chunk
 
 NODES_AT_ONCE = 200  # are cut into chunks together
 
@@ -83,7 +82,8 @@ def update_index(
                 read = read_changes(changes, request.profile.documents.max_file_bytes, progress)
                 index_changes(connection, request, changes, read, encoder, progress, is_anew=is_anew)
             note_skipped(connection, changes)
-            remember_settings(connection, request)
+            for key, value in request.remembered.items():
+                writing.set_meta(connection, key, value)
         embedded = 0
         if encoder and (request.embeds == "all" or (request.embeds == "changed" and was_whole)):
             if text_vectors.pending_count(connection) > TEXTS_AT_ONCE:
@@ -202,35 +202,37 @@ def index_changes(
 def write_documents(
     connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None, settings: ChunkSettings
 ) -> list[int]:
-    """Write the rows of documents and of their chunks, and note the texts that lack a vector as pending.
-
-    Returns:
-        The keys of the documents.
-    """
+    """Write the rows of documents and of their chunks; return the keys of the documents."""
     new: list[int] = []
     nodes: list[Node] = []
-
-    def cut() -> None:
-        chunks = cut_chunks(nodes, encoder, settings)
-        writing.put_chunks(connection, chunks)
-        if encoder is not None:
-            writing.put_pending(connection, find_missing(connection, encoder, chunks))
-        nodes.clear()
-
     for change, stat, text in read:
-        document = parse_file(change.folder, stat.path, text)
+        document = parse_document(stat.path, text.text, change.folder.prefix)
+        document = replace(document, warnings=(*text.warnings, *document.warnings))
         new.append(writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document)))
         nodes.extend(placed.node for placed in document.nodes)
         if len(nodes) >= NODES_AT_ONCE:  # a few calls of the encoder's tokenizer take less time than many
-            cut()
-    cut()
+            write_chunks(connection, nodes, encoder, settings)
+            nodes = []
+    write_chunks(connection, nodes, encoder, settings)
     return new
 
 
-def parse_file(folder: StoredFolder, path: str, text: DocumentText) -> Document:
-    """Parse the document at this path, and add the warnings from reading it."""
-    document = parse_document(path, text.text, folder.prefix)
-    return replace(document, warnings=(*text.warnings, *document.warnings)) if text.warnings else document
+def write_chunks(
+    connection: Connection, nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings
+) -> None:
+    """Cut sections into chunks of the encoder's length, and note the texts that lack a vector as pending.
+
+    Without an encoder the bundled model's tokens are counted: a later one will find chunks of a good length.
+    """
+    counter = encoder.count_tokens if encoder else bundled_tokens().count
+    if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
+        settings = replace(settings, max_tokens=encoder.max_tokens)
+    chunks = list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
+    writing.put_chunks(connection, chunks)
+    if encoder is not None:
+        texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
+        known = text_vectors.known_hashes(connection, encoder.fingerprint, texts)
+        writing.put_pending(connection, {key: text for key, text in texts.items() if key not in known})
 
 
 def note_folders(connection: Connection, changes: Sequence[FolderChanges]) -> None:
@@ -249,30 +251,9 @@ def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> No
         writing.set_skipped(connection, change.folder.key, change.unreadable, change.listing.skipped, same)
 
 
-def remember_settings(connection: Connection, request: IndexRequest) -> None:
-    """Store the settings, with which later requests to this index begin."""
-    for key, value in request.remembered.items():
-        writing.set_meta(connection, key, value)
-
-
 # Texts to vectors.
 
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
-
-
-def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
-    """Cut sections into chunks of the encoder's length; without one, of the bundled model's."""
-    counter = encoder.count_tokens if encoder else bundled_counter()
-    if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
-        settings = replace(settings, max_tokens=encoder.max_tokens)
-    return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
-
-
-def find_missing(connection: Connection, encoder: Encoder, chunks: Sequence[Chunk]) -> dict[bytes, str]:
-    """Return the texts of chunks, as the encoder reads them, that lack a vector of it, by hash and in their order."""
-    texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-    known = text_vectors.known_hashes(connection, encoder.fingerprint, texts)
-    return {key: text for key, text in texts.items() if key not in known}
 
 
 def embed_pending(connection: Connection, encoder: Encoder, progress: Progress) -> int:

@@ -21,7 +21,7 @@ from retriever.errors import (
     OldIndexError,
     StorageError,
 )
-from retriever.store.files import FILE_NAME, OWNER
+from retriever.store.files import FILE_NAME, OWNER, writing_to
 
 BUSY_TIMEOUT_S = 10.0
 PAGE_BYTES = 16_384  # rows with vectors have 400 to 2,000 bytes: pages of 4,096 would be a quarter empty
@@ -35,10 +35,6 @@ MAX_CHARS = 160
 
 class Rows(Protocol):
     """What a statement gave."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows it changed."""
 
     def fetchone(self) -> Any:  # noqa: ANN401  # a row is a tuple of what the statement names
         """Return the next row; None after the last."""
@@ -116,21 +112,17 @@ class FileConnection(sqlite3.Connection):
             yield f"a row of {table} belongs to no row of {parent}"
 
 
-def create_file(folder: Path) -> "FileConnection":
+def create_file(folder: Path) -> FileConnection:
     """Open a connection for the writer, which holds the lock; make the index when there is none."""
-    with translate_sqlite_errors(folder):
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (folder / FILE_NAME).touch(mode=0o600)
-        except OSError as error:
-            raise StorageError(f"the index {folder} cannot be written: {error.strerror}") from error
-        with _closed_on_failure(_connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw")) as connection:
-            if _is_empty(connection):
-                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-                connection.execute("PRAGMA journal_mode = WAL")
-                make_schema(connection)
-            _check_format(connection, folder)
-        return connection
+    with writing_to(folder):
+        (folder / FILE_NAME).touch(mode=0o600)
+    with _connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw") as connection:
+        if _is_empty(connection):
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            make_schema(connection)
+        _check_format(connection, folder)
+    return connection
 
 
 def copy_into(source: sqlite3.Connection, path: Path) -> None:
@@ -152,15 +144,16 @@ def read_schema() -> str:
     return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
-def open_file(folder: Path) -> "FileConnection":
+def open_file(folder: Path) -> FileConnection:
     """Open a connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}", hint=CommandHint("index FOLDER"))
-    path, last_error = folder / FILE_NAME, None
+    path = folder / FILE_NAME
+    failure: sqlite3.OperationalError
     with translate_sqlite_errors(folder):
         for mode in _reading_modes(path):
             try:
-                with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
+                with _connect(f"{path.as_uri()}?{mode}") as connection:
                     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
                     _check_format(connection, folder)
                     # A search reads some hundred pages here and there, which are then not copied. No memory is taken:
@@ -168,9 +161,16 @@ def open_file(folder: Path) -> "FileConnection":
                     connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
                 return connection
             except sqlite3.OperationalError as error:
-                last_error = error
-        assert last_error is not None
-        raise last_error
+                failure = error
+        raise failure
+
+
+def _reading_modes(path: Path) -> Iterator[str]:
+    yield from ("mode=rw", "mode=ro")
+    # Only this reads a database in WAL mode on a read-only disk, but not what is still in the log.
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists() or not log.stat().st_size:
+        yield "mode=ro&immutable=1"
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -200,23 +200,6 @@ def is_index(folder: Path) -> bool:
         return (folder / FILE_NAME).is_file()
     except OSError as error:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
-
-
-def _reading_modes(path: Path) -> Iterator[str]:
-    yield from ("mode=rw", "mode=ro")
-    # Only this reads a database in WAL mode on a read-only disk, but not what is still in the log.
-    log = path.with_name(f"{path.name}-wal")
-    if not log.exists() or not log.stat().st_size:
-        yield "mode=ro&immutable=1"
-
-
-@contextmanager
-def _closed_on_failure(connection: "FileConnection") -> Iterator["FileConnection"]:
-    try:
-        yield connection
-    except BaseException:
-        connection.close()
-        raise
 
 
 @contextmanager
@@ -262,7 +245,9 @@ def make_damage_error(place: object, what: object) -> IndexDamagedError:
     return IndexDamagedError(f"{place}/{FILE_NAME} is damaged ({what})", hint=repair)
 
 
-def _connect(uri: str) -> "FileConnection":
+@contextmanager
+def _connect(uri: str) -> Iterator[FileConnection]:
+    """Open a connection, and close it where the block fails."""
     # Transactions are written out (isolation_level=None): sqlite3's implicit ones begin where nobody looks.
     # One thread at a time, not always the same one: `Retriever` has the lock for that.
     connection = sqlite3.connect(
@@ -273,7 +258,7 @@ def _connect(uri: str) -> "FileConnection":
         check_same_thread=False,
         factory=FileConnection,
     )
-    with _closed_on_failure(connection):
+    try:
         connection.execute("PRAGMA foreign_keys = ON")
         # The commit names a snapshot, and the old one is removed after it: it must not be lost with the power.
         connection.execute("PRAGMA synchronous = FULL")
@@ -281,4 +266,7 @@ def _connect(uri: str) -> "FileConnection":
         connection.execute("PRAGMA trusted_schema = OFF")
         # What was deleted from the documents is not to stay in the file's free pages.
         connection.execute("PRAGMA secure_delete = ON")
-    return connection
+        yield connection
+    except BaseException:
+        connection.close()
+        raise

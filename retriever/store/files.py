@@ -146,8 +146,8 @@ SNAPSHOT_PARTS = frozenset({READERS_NAME, MANIFEST_NAME, "lexical", "spellings",
 
 
 def list_snapshots(index: Path) -> list[Path]:
-    """Return the snapshots in an index's folder."""
-    return [folder for folder in sorted(index.glob("snapshot-*")) if _is_snapshot(folder)]
+    """Return the snapshots in an index's folder, oldest first."""
+    return [folder for _, folder in _list_numbered(index) if _is_snapshot(folder)]
 
 
 def require_own(index: Path) -> None:
@@ -175,8 +175,13 @@ def remove_files(index: Path) -> None:
 
 def next_snapshot(index: Path) -> int:
     """Return a number above those of all snapshots in a folder, whoever made them."""
-    numbers = [path.name.removeprefix("snapshot-") for path in index.glob("snapshot-*")]
-    return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
+    return 1 + max((number for number, _ in _list_numbered(index)), default=0)
+
+
+def _list_numbered(index: Path) -> list[tuple[int, Path]]:
+    """Return the number and the path of all that has the name of a snapshot, which a copy may not have."""
+    found = [(path.name.removeprefix("snapshot-"), path) for path in index.glob("snapshot-*")]
+    return sorted((int(number), path) for number, path in found if number.isdecimal())
 
 
 def _is_snapshot(folder: Path) -> bool:

@@ -256,14 +256,6 @@ def nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[Node]:
     return (stored.node for stored in map(_read_node, select(connection, f"{_NODES} WHERE node_id {GIVEN}", node_ids)))
 
 
-def rankable_nodes(connection: Connection, node_keys: Iterable[int] | None = None) -> Iterator[StoredNode]:
-    """Return the nodes that have lines of their own, by key: all of them, or those of these keys."""
-    query = f"{_NODES} WHERE first_line IS NOT NULL"
-    if node_keys is None:
-        return map(_read_node, connection.execute(f"{query} ORDER BY node_key"))
-    return map(_read_node, select(connection, f"{query} AND node_key {GIVEN} ORDER BY node_key", node_keys))
-
-
 def bodies(connection: Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, str]]:
     """Yield (node key, document key, title, text without front matter) of these nodes, by key, as a scan needs."""
     query = f"SELECT node_key, document_key, title, text, front_matter_lines FROM nodes WHERE node_key {GIVEN}"

@@ -117,11 +117,9 @@ def dimension(connection: Connection, fingerprint: str) -> int | None:
 
 
 def chunk_vectors(
-    connection: Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
+    connection: Connection, fingerprint: str, chunk_keys: Iterable[int]
 ) -> tuple[list[int], list[str], FloatMatrix]:
-    """Return keys, node ids and unit vectors (n, d) of the chunks that have a vector, by key; all when None."""
-    if chunk_keys is None:
-        return _as_matrix(connection.execute(_VECTORS % "true", (fingerprint,)))
+    """Return keys, node ids and unit vectors (n, d) of those chunks that have a vector, by key."""
     return _as_matrix(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))
 
 

@@ -1,5 +1,6 @@
 """Nothing that this program did not make is removed or overwritten, whatever stands in the place of what it writes."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -96,12 +97,14 @@ def test_inside_a_snapshot(tmp_path: Path, cli: Cli, strangers: Strangers) -> No
     docs, index = tmp_path / "docs", tmp_path / "idx"
     write_pages(docs, PAGES)
     cli("index", docs, "--index", index)
+    copied = shutil.copytree(index / "snapshot-1", index / "snapshot-old")
     strangers.folder(index / "snapshot-1" / "theirs")
     links = [strangers.link(index / "snapshot-1" / "lexical" / "link", folder=True)]
     for title in ("One", "Two"):
         write_pages(docs, {"new.md": f"# {title}\n\nA page.\n"})
         cli("index", docs, "--index", index)
     cli("indexes", "--drop", index, "--yes")
+    assert (copied / "chroma").is_dir()
     strangers.check()
     assert links[0].is_symlink()
     assert not (index / "index.sqlite").exists()
