@@ -221,9 +221,10 @@ def find_statuses(view: View, rows: HitRows, node_id: str) -> list[tuple[str, st
 
 
 def is_usual(view: View, value: str) -> bool:
-    """Return whether more than half of the documents have the value of a property, so that it tells none apart."""
+    """Return whether more than half of all documents have the value of a property, so that it tells none apart."""
     terms = [*map(mark_property, tokenize(value))]
-    return bool(terms) and 2 * len(view.lexical.find_holding(terms)) > view.counts.documents > 1
+    documents = (view.whole or view).counts.documents  # not those of a scope: the terms are of all, too
+    return bool(terms) and 2 * len(view.lexical.find_holding(terms)) > documents > 1
 
 
 def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:

@@ -63,7 +63,7 @@ def test_what_is_half_typed_finds_what_is_called_so(tmp_path: Path, typed: str, 
 VAULT = {
     "people/anna.md": "---\ngeburtstag: 1987-11-02\ntelefon: 0151 2345\n---\n# Anna\n\nMag Kaffee und Wandern.\n",
     "people/max.md": "---\ngeburtstag: 3. Mai 1990\n---\nMax hat einen Hund, der nicht gern allein ist.\n",
-    "feier.md": "# Feier\n\nZum Geburtstag von Oma backen wir einen Kuchen. Wer kommt, sagt bis Freitag Bescheid.\n",
+    "feier.md": "---\nstatus: draft\n---\n# Feier\n\nZum Geburtstag von Oma backen wir einen Kuchen. Wer kommt, sagt bis Freitag Bescheid.\n",
     "adr/3.md": "---\nstatus: superseded\nsuperseded_by: '[[queue in tables]]'\n---\n# Message queue\n\nRabbit.\n",
     "adr/7.md": "---\nstatus: accepted\n---\n# Queue in tables\n\nRows of PostgreSQL, no message queue.\n",
     "adr/9.md": "---\nstatus: draft\n---\n# Cache\n\nPages for an hour.\n",
@@ -87,6 +87,7 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
         ("wer wurde am 2.11.1987 geboren", "people/anna.md", ("geburtstag", "1987-11-02")),
         ("born on May 3, 1990", "people/max.md", ("geburtstag", "3. Mai 1990")),
         ("cache", "adr/9.md", ("status", "draft")),
+        ("cache in:adr/9.md in:adr/7.md", "adr/9.md", ("status", "draft")),
         ("grauer Schrank", "adr/10.md", ("status", "veraltet")),
     ],
 )
@@ -136,7 +137,7 @@ def test_a_day_in_front_matter_is_a_name(vault: Retriever) -> None:
 def test_properties_are_no_words_of_texts(vault: Retriever) -> None:
     with vault.view() as view:
         assert len(view.lexical.find_holding(["draft"])) == 0
-        assert len(view.lexical.find_holding([mark_property("draft")])) == 1
+        assert len(view.lexical.find_holding([mark_property("draft")])) == 2
 
 
 @pytest.mark.parametrize("question", ["message queue", "rabbit"])  # the new page has the words of the first alone
