@@ -175,12 +175,12 @@ class View:
     @cached_property
     def documents(self) -> tuple[ScopedDocument, ...]:
         """What scopes are decided by."""
-        return self.whole.documents if self.whole is not None else read_documents(self.connection)
+        return read_documents(self.connection)
 
     @cached_property
     def fields(self) -> Fields:
         """The front matter and tags of all documents."""
-        return self.whole.fields if self.whole is not None else reading.fields(self.connection)
+        return reading.fields(self.connection)
 
     def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
         """Return for each node whether it may be found."""
