@@ -63,7 +63,7 @@ def test_what_is_half_typed_finds_what_is_called_so(tmp_path: Path, typed: str, 
 VAULT = {
     "people/anna.md": "---\ngeburtstag: 1987-11-02\ntelefon: 0151 2345\n---\n# Anna\n\nMag Kaffee und Wandern.\n",
     "people/max.md": "---\ngeburtstag: 3. Mai 1990\n---\nMax hat einen Hund, der nicht gern allein ist.\n",
-    "feier.md": "---\nstatus: draft\n---\n# Feier\n\nZum Geburtstag von Oma backen wir einen Kuchen. Wer kommt, sagt bis Freitag Bescheid.\n",
+    "feier.md": "---\nstatus: draft\n---\n# Feier\n\nZum Geburtstag von Oma backen wir einen Kuchen. Wer kommt?\n",
     "adr/3.md": "---\nstatus: superseded\nsuperseded_by: '[[queue in tables]]'\n---\n# Message queue\n\nRabbit.\n",
     "adr/7.md": "---\nstatus: accepted\n---\n# Queue in tables\n\nRows of PostgreSQL, no message queue.\n",
     "adr/9.md": "---\nstatus: draft\n---\n# Cache\n\nPages for an hour.\n",
