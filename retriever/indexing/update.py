@@ -135,7 +135,8 @@ def find_changes(
     """
     stored = reading.folders(connection)
     for path in listings:
-        if inner := next((folder.path for folder in stored if is_inside(folder.path, path)), None):
+        others = (folder.path for folder in stored if folder.path != path)
+        if inner := next((other for other in others if Path(other).is_relative_to(path)), None):
             command = shlex.join(["forget", inner, "--index", str(request.store)])
             hint = CommandHint(command, "take that out first, or name another index")
             raise UsageError(f"{path} holds {inner}, which this index has already", hint=hint)
@@ -160,10 +161,6 @@ def find_changes(
         else:
             found.append(detect_changes(folder, known, listed, request.profile.documents.max_file_bytes))
     return found
-
-
-def is_inside(path: str, outer: str) -> bool:
-    return path != outer and Path(path).is_relative_to(outer)
 
 
 def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:

@@ -239,7 +239,7 @@ def check_tables(connection: "psycopg.Connection", url: DatabaseUrl) -> int:
     )
     stored, named, has_rights = connection.execute(query, (url.schema,)).fetchone() or ()
     if has_rights is False:
-        raise explain_rights(url, f"it has no rights to the schema {url.schema}")
+        raise StorageError(f"{url}: {RIGHTS.format(f'it has no rights to the schema {url.schema}')}")
     version = (named or "").removeprefix("hybrid-retrieve ")
     if not version.isdigit():
         raise NoIndexError(f"{url} has no index in the schema {url.schema}", hint=suggest_init(url))
@@ -272,9 +272,11 @@ def register_vectors(connection: "psycopg.Connection", stored: int) -> None:
     connection.adapters.register_loader(stored, PackedLoader)
 
 
+RIGHTS = "this role may not do that: {}; use a role with the rights, or have them granted (docs/guide/team.md)"
 # By the beginning of a SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html. {} is what was said.
 CASES: tuple[tuple[tuple[str, ...], type[RetrieverError], str], ...] = (
     (("55P03",), IndexLockedError, "another process is writing to the index; try again when it has finished"),
+    (("42501",), StorageError, RIGHTS),
     (("25006",), StorageError, "it is read-only, a replica perhaps; name the server that is written to"),
     (("57014",), StorageError, "it took too long: {}; raise statement_timeout, or try again"),
     (("42P01", "42703", "3F000"), IndexVersionError, "the tables are not of this version, or not for this role: {}"),
@@ -305,8 +307,6 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
 
     said, state = " ".join(str(error).split()), getattr(error, "sqlstate", None) or ""
     said = said.replace(address.password, "***") if address.password else said
-    if state == "42501":
-        return explain_rights(address, said)
     if state == "42703" and "lexemes" in said:
         init = CommandHint(f"postgres init --tsvector english --index '{address}'")
         return StorageError(f"{address} has no words for keyword: tsvector", hint=init)
@@ -320,9 +320,3 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
 
 def suggest_init(address: DatabaseUrl) -> CommandHint:
     return CommandHint(f"postgres init --index '{address}'", "with a role that may make tables, run")
-
-
-def explain_rights(address: DatabaseUrl, said: str) -> StorageError:
-    """Return the error for a role that lacks rights."""
-    hint = "use a role with the rights, or have them granted: docs/guide/team.md"
-    return StorageError(f"this role may not do that in {address}: {said}", hint=hint)
