@@ -123,10 +123,6 @@ def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
         assert [rows.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables] == before
         assert rows.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone() == settings
         assert rows.execute("SELECT count(*) FROM documents WHERE path = 'kitchen.md'").fetchone() == (0,)
-
-
-def test_vectors_are_saved_without_the_settings(shelf: Shelf) -> None:
-    with shelf.rows() as rows:
         rows.execute("DELETE FROM meta WHERE key = 'settings'")
         rows.execute(ORPHAN)
     assert (problems(examined(shelf, repair=True)), shelf.encoder.encoded) == ([], 0)

@@ -185,17 +185,13 @@ def test_members_of_a_role_see_what_it_may(shared: Shared) -> None:
 
 
 def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
-    said = cli("postgres", "grant", "sales", "nothing", "--index", shared.index, code=2).err
-    assert "there is no folder 'nothing' in the index; there are: " in said
-    assert (
-        'role "nobody" does not exist'
-        in cli("postgres", "grant", "nobody", "open", "--index", shared.index, code=1).err
-    )
-    assert (
-        "may not do that" in cli("postgres", "grant", "sales", "open", "--index", shared.seen_by("sales"), code=1).err
-    )
-    said = cli("postgres", "init", "--writer", "owner", "--index", shared.index, code=2).err
-    assert "owner owns the tables and may do everything" in said
+    for words, index, code, said in (
+        (["grant", "sales", "nothing"], shared.index, 2, "there is no folder 'nothing' in the index; there are: "),
+        (["grant", "nobody", "open"], shared.index, 1, 'role "nobody" does not exist'),
+        (["grant", "sales", "open"], shared.seen_by("sales"), 1, "may not do that"),
+        (["init", "--writer", "owner"], shared.index, 2, "owner owns the tables and may do everything"),
+    ):
+        assert said in cli("postgres", *words, "--index", index, code=code).err
     for words in (["grant"], ["init", "sales"], ["grant", "sales", "open", "--hnsw"]):
         cli("postgres", *words, "--index", shared.index, code=2)
 

@@ -5,6 +5,7 @@ import pytest
 from retriever.embedding.encoder import describe_prefixes, find_prefixes, served_prefixes
 from retriever.settings.schema import EncoderSettings
 
+INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 SEARCHING = "Represent this sentence for searching relevant passages: "
 
 
@@ -23,20 +24,13 @@ def of(model: str, query_prefix: str = "", document_prefix: str = "") -> Encoder
         ("embeddinggemma:300m", "task: search result | query: ", "title: none | text: "),
         ("jina-embeddings-v4", "Query: ", "Passage: "),
         ("text-embedding-3-small", "", ""),
+        ("qwen3-embedding:0.6b", INSTRUCTION, ""),
+        ("multilingual-e5-large-instruct", f"{INSTRUCTION} ", ""),
+        ("gte-Qwen2-1.5B-instruct", f"{INSTRUCTION} ", ""),
     ],
 )
 def test_a_family_is_known_by_name_and_tag(model: str, query: str, document: str) -> None:
     assert find_prefixes(model) == (query, document)
-
-
-@pytest.mark.parametrize(
-    "model", ["qwen3-embedding:0.6b", "multilingual-e5-large-instruct", "gte-Qwen2-1.5B-instruct", "e5-mistral-7b"]
-)
-def test_some_want_an_instruction_before_the_question_alone(model: str) -> None:
-    query, document = served_prefixes(of(model))
-    assert query.startswith("Instruct: ")
-    assert query.rstrip().endswith("\nQuery:")
-    assert document == ""
 
 
 def test_what_is_set_goes_before_what_is_known() -> None:
