@@ -199,7 +199,7 @@ def examine_index(index: Store) -> Iterator[Finding]:
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
-                yield from examine_rows(connection, index)
+                yield from examine_rows(connection)
                 yield from examine_derived(connection, index, repair)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
@@ -208,7 +208,7 @@ def examine_index(index: Store) -> Iterator[Finding]:
         yield Finding("index", FILE_NAME, "problem", str(error), cure)
 
 
-def examine_rows(connection: Connection, index: Store) -> Iterator[Finding]:
+def examine_rows(connection: Connection) -> Iterator[Finding]:
     """Examine how much a whole database holds, and whether every text has its vector."""
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
