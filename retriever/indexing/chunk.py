@@ -222,7 +222,7 @@ def split(text: str, piece: ChunkPiece) -> list[ChunkPiece]:
     # has no such place, at a finer one, in the end between two words or inside one.
     inside = text[piece.start : piece.end]
     if len(inside) < 2:
-        raise ValueError(f"a single character cannot be cut: {inside!r}")
+        raise EncoderError(f"a single character cannot be cut: {inside!r}; make chunks longer")
     header = piece.header
     places: list[int] = []
     if piece.kind is BlockKind.TABLE and not header and (rows := _matches_end(_LINE_END, inside)[1:]):

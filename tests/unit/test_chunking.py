@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pageindex.markdown import BlockKind, read_blocks
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
-from retriever.indexing.chunk import ChunkPiece, CountTokens, chunk_nodes, split
+from retriever.indexing.chunk import CountTokens, chunk_nodes
 from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
 from tests.fake_encoder import FakeEncoder
@@ -141,27 +141,19 @@ def test_a_tokenizer_whose_counts_do_not_add_up_is_believed_at_the_end() -> None
 def test_what_cannot_be_cut_is_an_error() -> None:
     with pytest.raises(EncoderError, match="make chunks longer"):
         chunk_node(section("text\n"), lambda texts: [100 if text else 2 for text in texts], SMALL)
-    with pytest.raises(ValueError, match="single character"):
-        split("x", pieces("x")[0])
-
-
-def pieces(page: str) -> list[ChunkPiece]:
-    """The blocks of a page from character to character, each with the blank lines after it."""
-    blocks = read_blocks(page)
-    lines = page.split("\n")
-    starts = [len("\n".join([*lines[: block.line - 1], ""])) for block in blocks]
-    ends = pairwise([*starts, len(page)])
-    return [ChunkPiece(start, end, block.kind) for (start, end), block in zip(ends, blocks, strict=True)]
+    with pytest.raises(EncoderError, match="single character"):
+        chunk_node(section("\u6f22\n"), lambda texts: [2 + 40 * text.count("\u6f22") for text in texts], SMALL)
 
 
 def without_definitions(page: str) -> str:
     """The page with blanks where the definitions of its links are."""
-    found = pieces(page)
-    texts = [page[piece.start : piece.end] for piece in found]
-    return page[: found[0].start if found else len(page)] + "".join(
-        re.sub(r"[^\n]", " ", text) if piece.kind is BlockKind.DEFINITIONS else text
-        for piece, text in zip(found, texts, strict=True)
-    )
+    blocks, lines = read_blocks(page), page.split("\n")
+    starts = [len("\n".join([*lines[: block.line - 1], ""])) for block in blocks]
+    kept = page[: starts[0] if starts else len(page)]
+    for (start, end), block in zip(pairwise([*starts, len(page)]), blocks, strict=True):
+        is_blank = block.kind is BlockKind.DEFINITIONS
+        kept += re.sub(r"[^\n]", " ", page[start:end]) if is_blank else page[start:end]
+    return kept
 
 
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=12), max_size=25)
