@@ -22,7 +22,7 @@ from tests.program import LARDER, PROJECT, Cli, environment, wait_for
 from tests.shelf import write_pages
 
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
-MANY = 200  # texts: more than two workers hold at once
+MANY = 100  # texts: more than two workers hold at once
 SMALL_BATCHES = (  # the program, but that a worker takes 32 texts at once, in place of 256
     "import sys; from hybrid_retrieve import main; from retriever.indexing import update;"
     "update.BATCH = 'CAST(place / 32 AS integer)'; sys.exit(main(sys.argv[1:]))"
