@@ -128,11 +128,11 @@ def indexes(console: Console, output: Output, drop: tuple[str, ...], *, yes: boo
     if yes and not drop:
         raise click.UsageError("--yes goes with --drop: name the index to delete")
     if drop:
-        places = [find_named(name) for name in drop]  # a wrong name is said before anything is deleted
+        places = dict.fromkeys(map(find_named, drop))  # before anything is deleted: that may shorten another's name
         if not yes:
             named = ", ".join(map(str, places))
             raise UsageError(f"{named} would be deleted, and the documents stay; to confirm that, add --yes")
-        dropped = [str(drop_index(name)) for name in drop]
+        dropped = [str(drop_index(place)) for place in places]
         output.show({"dropped": dropped}, (f"deleted {path}" for path in dropped))
         return ExitCode.OK
     found = list_indexes()

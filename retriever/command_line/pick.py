@@ -146,7 +146,7 @@ class Picker:
             return []
         stems = frozenset(answer.matched_words)
         drawn: StyleAndTextTuples = []
-        for number, line in enumerate(hit.text.splitlines(), hit.span.first):
+        for number, line in enumerate(hit.text.split("\n"), hit.span.first):
             if number < hit.passage.first - SHOWN_BEFORE:
                 continue
             text = sanitize_line(line.expandtabs(4)) if line.strip() else ""

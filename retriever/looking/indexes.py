@@ -331,22 +331,15 @@ def list_indexes() -> tuple[ListedIndex, ...]:
     return tuple(sorted(listed, key=lambda index: index.name))
 
 
-def drop_index(name: str) -> Path:
-    """Delete an index with everything in it; the documents stay as they are.
-
-    Args:
-        name: as `list_indexes` gives it, or the index's folder.
-
-    Returns:
-        The folder that it was in.
+def drop_index(store: Store) -> Path:
+    """Delete an index with everything in it, and return the folder that it was in; the documents stay as they are.
 
     Raises:
-        UsageError: there is no such index.
+        UsageError: it is in a database, which is dropped there.
         IndexLockedError: another process writes to it.
         StorageError: it cannot be deleted.
     """
-    store = find_named(name)
-    place = store.folder  # a database is dropped where it is
+    place = store.folder
     require_own(place)
     with writer_lock(place, 0.0), writing_to(place):
         forget_named(store)

@@ -80,6 +80,15 @@ def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path
     assert f"{place}/nowhere: not asked: there is no index" in err
 
 
+def test_indexes_of_one_name_are_deleted_together(run: Ask, place: Path) -> None:
+    for folder in ("one/docs", "two/docs"):
+        write_pages(place / folder, {"a.md": "# A\n\nWords.\n"})
+        run(folder, "index", ".")
+    code, out, _ = run("empty", "indexes", "--drop", "one/docs", "--drop", "two/docs", "--yes")
+    assert (code, out.count("deleted ")) == (0, 2), "the second is called docs once the first is gone"
+    assert "no index yet" in run("empty", "indexes")[2]
+
+
 def test_an_agent_is_answered_by_several_indexes_and_reads_one(run: Ask, place: Path) -> None:
     run("notes", "index", ".")
     run("work", "index", ".")

@@ -52,7 +52,7 @@ LONG = "## Long\n\n" + "".join(f"Ship {number} carries coal.\n\n" for number in 
 BOATS = "".join(f"# How many boats of kind {number} there are.\nboats_{number} = {number}\n\n" for number in range(90))
 CONFIGURATION = f"## Configuration\n\nAll settings:\n\n```toml\n{BOATS}# The whistle.\nwhistle = true\n```\n"
 # More than is read of one section, with the row that is asked for far from the header.
-ROWS = "".join(f"| buoy.{number}.color | Of the buoy with number {number}. | red |\n" for number in range(900))
+ROWS = "".join(f"| buoy.{number}.color | Of the buoy with number {number}. | red |\n" for number in range(1_200))
 TABLE = f"## Buoys\n\nEach has a color.\n\n| option | description | default |\n|---|---|---|\n{ROWS}"
 CRANES = """\
 ## crane.height
@@ -175,3 +175,4 @@ def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
         ("18-18", '<div class="code passage" id="passage">'),  # within a block: the block
     ):
         assert marked in anyio.run(fetch, f"/read?node=oven.md%23the-oven/heating&passage={lines}")
+    assert ">Buoys</h1>" in anyio.run(fetch, "/read?node=buoys.md&passage=9999"), "the file was longer once"

@@ -10,8 +10,11 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from retriever.api import forget_documents
+from retriever.retriever import Retriever
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
+from retriever.types import ShortAnswer
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer, rank_words
 from tests.real.served import index_pages, indexed, served
@@ -166,6 +169,22 @@ def test_what_fails_after_the_head_is_said_in_the_page(tmp_path: Path) -> None:
     assert "<h1>Not found</h1>" in page
     assert "there is no folder or file &#39;attic&#39;" in page
     assert 'value="a stamp in:attic"' in page, "where it can be corrected"
+
+
+def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, search = (
+        indexed(tmp_path, {"box.md": "# Box\n\nA stamp.\n", "mail.md": "# Mail\n\nA letter.\n"}),
+        Retriever.answer,
+    )
+
+    def answer(*given: Any, **named: Any) -> ShortAnswer:  # noqa: ANN401 - as of the method
+        found = search(*given, **named)
+        forget_documents(["box.md"], index)
+        return found
+
+    monkeypatch.setattr(Retriever, "answer", answer)
+    with ServedIndex(index=str(index)) as library, TestClient(make_web_app(library)) as app:
+        assert "A <mark>stamp</mark>." in app.get("/", params={"question": "a stamp"}).text
 
 
 def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServer) -> None:

@@ -206,19 +206,14 @@ class Pages:
         hits = {hit.node_id: hit for hit in answer.hits}
         words = frozenset(answer.matched_words)
         access = retriever.access  # is read anew whenever it is asked for
+        options = RenderOptions(words=words, top_level=3, unfolded=True)
         with retriever.view() as view:
-
-            def show(hit: Hit, lines: Span, name: str) -> Markup:
-                if not hit.span.overlap(lines):  # a property, above the section
-                    return highlight(hit.sentence, words)
-                options = RenderOptions(words=words, title=hit.title, top_level=3, unfolded=True, name=name)
-                return _render_lines(view, hit, lines, options, visit, access)
-
+            excerpt = partial(_render_excerpt, view, options=options, visit=visit, access=access)
             # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
             quotes = [
                 (
                     one,
-                    show(hits[one.node_id], one.span, f"q{place}-")
+                    excerpt(hits[one.node_id], one.span, f"q{place}-")
                     if one.node_id in hits and len(one.span) <= MAX_EXCERPT_LINES
                     else highlight(one.text, words),
                 )
@@ -226,7 +221,9 @@ class Pages:
             ]
             quoted = {one.node_id for one in sentences}
             excerpts = {
-                hit.node_id: show(hit, hit.passage, f"{hit.rank}-") for hit in answer.hits if hit.node_id not in quoted
+                hit.node_id: excerpt(hit, hit.passage, f"{hit.rank}-")
+                for hit in answer.hits
+                if hit.node_id not in quoted
             }
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
         return {
@@ -276,7 +273,7 @@ class Pages:
                 first_line=whole.span.first,
                 shown=(begin + front_matter, None),
             )
-            page = _render_text(view, node.id, lines, options, visit, access)
+            page = _render_text(view, node, lines, options, visit, access)
             rest = Span(shown.span.last + 1, excerpt.span.last) if shown.span.last < excerpt.span.last else None
             around = _find_around(view, outline, node, access)
         return self._render(
@@ -365,18 +362,23 @@ def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
     """Return the excerpt, or as many of its whole lines as one page shows, from a passage further down on."""
     if len(excerpt.text) <= MAX_SHOWN_CHARS:
         return excerpt
-    first = max(excerpt.span.first, passage.first if passage else 0)
+    first = excerpt.span.first
+    if passage and excerpt.span.overlap(passage):  # the file may have been longer when it was cited
+        first = max(first, passage.first)
     rest = excerpt.text.split("\n", first - excerpt.span.first)[-1]
     # Cut between lines: a page that begins or ends inside one would cite what it does not show.
     end = rest.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or rest.find("\n") + 1
     return replace(excerpt, span=Span(first, first + rest.count("\n", 0, end) - 1), text=rest[:end])
 
 
-def _render_lines(
-    view: View, hit: Hit, lines: Span, options: RenderOptions, visit: Visit, access: FolderAccess
+def _render_excerpt(
+    view: View, hit: Hit, lines: Span, name: str, *, options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
-    """Return some lines of a hit's section as HTML, whole blocks of them."""
-    body = view.tree.read([hit.node_id])[hit.node_id].body.split("\n")
+    """Return some lines of a hit's section as HTML, whole blocks of them; `name` is that of the text on its page."""
+    node = view.tree.read([hit.node_id]).get(hit.node_id)
+    if node is None or not hit.span.overlap(lines):  # it went since it was found; a property, above the section
+        return highlight(hit.sentence, options.words)
+    body = node.body.split("\n")
     first = max(0, lines.first - hit.span.first)
     # Of a long section in which no lines stand out, the beginning.
     count = FIRST_LINES if lines == hit.span and len(lines) > MAX_EXCERPT_LINES else MAX_EXCERPT_LINES
@@ -384,12 +386,13 @@ def _render_lines(
     if not first and body[0].startswith("#"):  # the heading is shown above: what follows it
         end = min(len(body), max(end, first + FIRST_LINES))
     lines_read = body[: end + WHOLE_LINES]  # with the rest of a block that begins in the lines
-    shown = _render_text(view, hit.node_id, lines_read, replace(options, shown=(first, end)), visit, access)
+    options = replace(options, title=hit.title, name=name, shown=(first, end))
+    shown = _render_text(view, node, lines_read, options, visit, access)
     return shown if shown.strip() else highlight(hit.snippet, options.words)  # a comment, or a line of layout
 
 
 def _render_text(
-    view: View, node_id: str, lines: Sequence[str], options: RenderOptions, visit: Visit, access: FolderAccess
+    view: View, node: Node, lines: Sequence[str], options: RenderOptions, visit: Visit, access: FolderAccess
 ) -> Markup:
     """Return a node's text as HTML whose links and pictures lead where they do; nowhere what is not in the index."""
     first, end = options.shown
@@ -397,10 +400,7 @@ def _render_text(
     shown = first - start, None if end is None else end - start
     options = replace(options, first_line=options.first_line + start, shown=shown)
     text = "\n".join(lines[start:])
-    view.tree.load_nodes([node_id])
-    node = view.tree.read([node_id]).get(node_id)
-    if node is None:  # it went since it was found
-        return render_markdown(text, options)
+    view.tree.load_nodes([node.id])
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
     anchors = Anchors(view.connection, [key], access)
