@@ -99,11 +99,9 @@ def test_every_answer_says_what_to_do_and_has_the_strict_headers(
     policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; ")
     assert "frame-ancestors 'none'" in policy
-    assert "unsafe" not in policy
-    assert "data:" not in policy
-    assert response.headers["x-content-type-options"] == "nosniff"
-    assert response.headers["referrer-policy"] == "same-origin"
-    assert response.headers["cache-control"] == "no-store"
+    assert not any(word in policy for word in ("unsafe", "data:"))
+    others = {"x-content-type-options": "nosniff", "referrer-policy": "same-origin", "cache-control": "no-store"}
+    assert others.items() <= dict(response.headers).items()
     assert "access-control-allow-origin" not in response.headers
 
 
@@ -123,10 +121,8 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
 
 
 def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedServer) -> None:
-    with (
-        ServedIndex(index=str(index), settings={"use_llm": True, "llm": {"url": ollama.url}}) as library,
-        TestClient(make_web_app(library)) as app,
-    ):
+    settings = {"use_llm": True, "llm": {"url": ollama.url}}
+    with ServedIndex(index=str(index), settings=settings) as library, TestClient(make_web_app(library)) as app:
         page = app.get("/", params={"question": QUESTION, "typing": "true"})
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
@@ -163,8 +159,7 @@ def test_what_fails_after_the_head_is_said_in_the_page(tmp_path: Path) -> None:
     with served(index, "--web") as server:
         server.wait_until_ready()
         (tmp_path / "docs" / "attic" / "box.md").unlink()
-        given = {"question": "a stamp in:attic"}
-        page = httpx.get(server.url, params=given, timeout=30).text
+        page = httpx.get(server.url, params={"question": "a stamp in:attic"}, timeout=30).text
     assert page.count("<!doctype html>") == page.count("</html>") == 1
     assert "<h1>Not found</h1>" in page
     assert "there is no folder or file &#39;attic&#39;" in page
@@ -172,10 +167,8 @@ def test_what_fails_after_the_head_is_said_in_the_page(tmp_path: Path) -> None:
 
 
 def test_a_section_that_went_after_the_search_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index, search = (
-        indexed(tmp_path, {"box.md": "# Box\n\nA stamp.\n", "mail.md": "# Mail\n\nA letter.\n"}),
-        Retriever.answer,
-    )
+    index = indexed(tmp_path, {"box.md": "# Box\n\nA stamp.\n", "mail.md": "# Mail\n\nA letter.\n"})
+    search = Retriever.answer
 
     def answer(*given: Any, **named: Any) -> ShortAnswer:  # noqa: ANN401 - as of the method
         found = search(*given, **named)
