@@ -1,7 +1,7 @@
 """Several rounds: a language model sees what was found, and may ask for more before the candidates are final.
 
 Each round it names questions to search for, and sections whose document is opened. What all of it finds is one more
-ranking for the fusion, so that a question with two or three answers finds all of them.
+ranking for the fusion, so that a question with two or three answers finds all of them. What was done is not done again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,12 +68,15 @@ def run_rounds(
             plan = generator.write_planned(partial(build_round_task, view, question, shown, generator, seconds))
             new: dict[str, Sequence[str]] = {}
             for text in (" ".join(text.split()) for text in plan.searches[:MAX_SEARCHES]):
-                if text and text.casefold() != question.casefold():
-                    new[f'search "{text}"'] = ask(text)
+                name = f'search "{text}"'
+                if text and name not in found and text.casefold() != question.casefold():
+                    new[name] = ask(text)
             for node_id in (shown[number - 1] for number in plan.open[:MAX_OPENED] if 1 <= number <= len(shown)):
-                new[f"sections of {node_id.partition('#')[0]}"] = open_document(view, node_id, question)
+                name = f"sections of {node_id.partition('#')[0]}"
+                if name not in found:
+                    new[name] = open_document(view, node_id, question)
             # A model that asks for nothing new would be shown the same again, and asks for the same.
-            if new.keys() <= found.keys():
+            if not new:
                 break
             found |= new
             for own in new.values():
