@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pageindex.corpus import read_file
 from retriever.errors import ProfileError
-from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, Setting, list_settings, merge, nest
+from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, list_settings, merge, nest
 from retriever.text import find_nearest
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _profile_type() -> "TypeAdapter[Profile]":
 
 def validate(layers: Sequence[Layer]) -> Profile:
     """Turn the layers into one profile; each mistake is blamed on the last layer that set the key."""
-    from pydantic import ValidationError  # as below
+    from pydantic import ValidationError  # as above
 
     content = merge_layers(layers)
     mistakes = [mistake for place, layer in layers for mistake in find_unknown_keys(place, layer)]
@@ -193,15 +193,10 @@ def validate(layers: Sequence[Layer]) -> Profile:
     return profile
 
 
-@cache
-def _settings_by_key() -> Mapping[str, Setting]:
-    return {item.key: item for item in list_settings()}
-
-
 def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
     """Yield a mistake for each key of a layer that is no setting."""
-    known = _settings_by_key()
-    sections = {item.path[0] for item in known.values() if len(item.path) > 1}
+    known = {item.key: item for item in list_settings()}
+    sections = {item.path[0] for item in list_settings() if len(item.path) > 1}
     for key, value in layer.items():
         is_section = key in sections and isinstance(value, Mapping)
         for name in [f"{key}.{inner}" for inner in value] if is_section else [key]:

@@ -3,8 +3,9 @@
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from pageindex.corpus import MAX_FILE_BYTES
@@ -310,14 +311,17 @@ class Setting:
         return ENVIRONMENT_PREFIX + "_".join(self.path).upper()
 
 
-def list_settings(kind: type = Profile, above: tuple[str, ...] = ()) -> Iterator[Setting]:
-    """Yield every leaf of the profile, in the order of declaration."""
+@cache
+def list_settings(kind: type = Profile, above: tuple[str, ...] = ()) -> tuple[Setting, ...]:
+    """Return every leaf of the profile, in the order of declaration."""
+    found: list[Setting] = []
     for item in dataclasses.fields(kind):
         path = (*above, item.name)
         if dataclasses.is_dataclass(item.type) and isinstance(item.type, type):
-            yield from list_settings(item.type, path)
+            found += list_settings(item.type, path)
         else:
-            yield Setting(path, item.type, item.default, **item.metadata)
+            found.append(Setting(path, item.type, item.default, **item.metadata))
+    return tuple(found)
 
 
 def nest(path: tuple[str, ...], value: object) -> dict[str, Any]:
