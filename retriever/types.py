@@ -177,9 +177,14 @@ class Cited:
     """How its file is cited: `file`, in an index of several folders with the name of its folder before it."""
 
     @property
+    def cited_lines(self) -> Span:
+        """Those that its citation names."""
+        return self.span
+
+    @property
     def citation(self) -> str:
         """`file:first-last`, as `Retriever.read` takes it; `file:line` of one line."""
-        return f"{self.cited_as or self.file}:{self.span}"
+        return f"{self.cited_as or self.file}:{self.cited_lines}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -223,9 +228,9 @@ class Hit(Cited):
     """The name of its index, where several were asked; `node_id` and `citation` then begin with it."""
 
     @property
-    def citation(self) -> str:
-        """As in `Cited`, of the lines of the passage."""
-        return f"{self.cited_as or self.file}:{self.passage}"
+    def cited_lines(self) -> Span:
+        """Those of the passage."""
+        return self.passage
 
     def __repr__(self) -> str:
         return f"<Hit {self.rank}: {self.citation} {self.title!r}>"

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Display
     from rich.progress import TaskID
 
-    from pageindex.node import Span
     from retriever.protocols import Progress
     from retriever.types import Cited
 
@@ -71,11 +70,11 @@ def shorten_path(folder: str, file: str) -> str:
     return min(relative, absolute, key=len)
 
 
-def shorten_citation(place: "Cited", lines: "Span") -> str:
+def shorten_citation(place: "Cited") -> str:
     """Return the lines of a file as an editor opens them, and as `read` takes them."""
     if place.cited_as not in ("", place.file) and not getattr(place, "index", ""):
-        return f"{place.cited_as}:{lines}"
-    return f"{shorten_path(place.folder, place.file)}:{lines}"
+        return place.citation
+    return f"{shorten_path(place.folder, place.file)}:{place.cited_lines}"
 
 
 # Notes and progress.

@@ -135,7 +135,7 @@ class Picker:
             mark = "reverse" if number == self._chosen else ""
             if mark:
                 drawn.append(("[SetCursorPosition]", ""))
-            drawn.append((f"class:cited {mark}", f"{sanitize_line(shorten_citation(hit, hit.passage))}\n"))
+            drawn.append((f"class:cited {mark}", f"{sanitize_line(shorten_citation(hit))}\n"))
             titles = " > ".join((*hit.breadcrumb, hit.title))
             drawn.append((mark, f"  {sanitize_line(titles)}\n"))
         return drawn
@@ -184,7 +184,7 @@ class Picker:
     def _copy(self, event: KeyPressEvent) -> None:
         """Hand the citation to the terminal's clipboard (OSC 52), which works over SSH as well."""
         if hit := self.hit:
-            cited = sanitize_line(shorten_citation(hit, hit.passage))
+            cited = sanitize_line(shorten_citation(hit))
             encoded = base64.b64encode(cited.encode()).decode()
             event.app.output.write_raw(f"\x1b]52;c;{encoded}\x07")
             event.app.output.flush()

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 
 from pageindex.markdown import BlockKind, fence_after
-from pageindex.node import Span
 from pageindex.units import plain_lines, read_unit_blocks
 from retriever.command_line.console import shorten_citation, terminal_columns
 from retriever.display.phrases import (
@@ -82,10 +81,10 @@ class Page:
     def heading(self, title: str, explanation: str) -> None:
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
-    def cite(self, place: "Cited", lines: Span) -> Text:
+    def cite(self, place: "Cited") -> Text:
         """Cite lines of a file; on a terminal they open in the editor of HYBRID_RETRIEVE_EDITOR, where that is set."""
-        text = Text(sanitize_line(shorten_citation(place, lines)), CITED)
-        address = make_editor_link(f"{place.folder}/{place.file}", lines.first) if self.has_links else ""
+        text = Text(sanitize_line(shorten_citation(place)), CITED)
+        address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if self.has_links else ""
         return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\") if address else text
 
     def quotation(self, text: Text, indent: int = 0) -> None:
@@ -114,7 +113,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
     for item in found.sections:
         same = "  same file" if item.same_file else ""
         marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
-        cited = page.cite(item, item.span)
+        cited = page.cite(item)
         page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
         page.paragraph(Text(CRUMB.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
         if item.summary:
@@ -123,7 +122,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
 
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
     """Print the citation, the titles above the section, its text or the part that matched, and why it is a hit."""
-    cited = page.cite(hit, hit.passage)
+    cited = page.cite(hit)
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
@@ -210,7 +209,7 @@ def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) 
             page.line(Text(CLOSEST_PASSAGES if is_quoted else CLOSEST_SENTENCES))
             page.blank()
     stems = frozenset(answer.matched_words)
-    cited = page.cite(sentence, sentence.span).append(format_doubt(sentence.citation_state), QUIET)
+    cited = page.cite(sentence).append(format_doubt(sentence.citation_state), QUIET)
     quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
     rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
     if rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers

@@ -87,7 +87,7 @@ def read(console: Console, opening: Opening, output: Output, reference: str) -> 
     if output.is_for_people:  # on standard error: what is piped on is the text as it is in the file
         titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
         state = CITATION_STATES[excerpt.citation_state]
-        place = f"{shorten_citation(excerpt, excerpt.span)}{f', {state}' if state else ''}"
+        place = f"{shorten_citation(excerpt)}{f', {state}' if state else ''}"
         console.note(f"{place} | {titles}", dim=True)
     output.show(excerpt, excerpt.text)
     return ExitCode.OK

@@ -15,7 +15,7 @@ from retriever.embedding.encoder import (
     served_prefixes,
     unit_rows,
 )
-from retriever.errors import EncoderError
+from retriever.errors import EncoderError, UsageError
 from retriever.served.address import find_key, ollama_url, server_url
 from retriever.served.server import ModelServer, OllamaServer, OpenAIServer
 from retriever.served.transport import ServedError, retry
@@ -45,7 +45,7 @@ def open_remote(settings: EncoderSettings, dimension: int | None = None) -> "Rem
         if settings.kind == "ollama":
             return RemoteEncoder(OllamaServer("encoder", settings.model, url), settings, dimension)
         key = find_key(settings.api_key_env, url)
-    except ValueError as error:
+    except UsageError as error:
         raise EncoderError(f"encoder.url: {error}") from error
     return RemoteEncoder(OpenAIServer("encoder", settings.model, url, key), settings, dimension)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import Tokens, bundled_tokens, readable
 from retriever.embedding.onnx import CrossEncoder, usable_cores
-from retriever.errors import RerankerError
+from retriever.errors import RerankerError, UsageError
 from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.served.address import find_key, server_url
 from retriever.served.server import OpenAIServer
@@ -113,7 +113,7 @@ class EndpointReranker:
         try:
             url = server_url(settings.url, "" if settings.allow_remote else "rerank")
             key = find_key(settings.api_key_env, url)
-        except ValueError as error:
+        except UsageError as error:
             raise RerankerError(f"rerank.url: {error}") from error
         return OpenAIServer("rerank", settings.model, url.removesuffix("/rerank"), key)
 

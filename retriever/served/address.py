@@ -16,7 +16,7 @@ MAX_TOKEN_BYTES = 10_000
 def ollama_url(setting: str, *, allow_remote: bool) -> str:
     """Return the server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine.
 
-    Scheme and port may be missing, and 0.0.0.0 means this machine. Raises ValueError as `server_url`.
+    Scheme and port may be missing, and 0.0.0.0 means this machine. Raises UsageError as `server_url`.
     """
     url = (setting or os.environ.get("OLLAMA_HOST", "")).replace("0.0.0.0", "127.0.0.1", 1) or OLLAMA_URL
     if "://" not in url:
@@ -29,21 +29,21 @@ def server_url(url: str, section: str = "") -> str:
     """Return the URL without a closing slash.
 
     Raises:
-        ValueError: it has no host, or a password, which would be logged; or it leads to another machine, which the
+        UsageError: it has no host, or a password, which would be logged; or it leads to another machine, which the
             settings of that section, where one is named, do not allow.
     """
     if "@" in url or "?" in url:
-        raise ValueError("a key, name or password in the address would end up in logs: leave it out")
+        raise UsageError("a key, name or password in the address would end up in logs: leave it out")
     try:
         parts = urlsplit(url)
         is_server = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:  # such as a port of 99999
         is_server = False
     if not is_server or any(map(str.isspace, url)):
-        raise ValueError(f"{url!r} is no address such as {OLLAMA_URL}")
+        raise UsageError(f"{url!r} is no address of a server: write it as http://HOST:PORT")
     if section and not is_this_machine(url):
         what = "is another machine, which would read questions and documents"
-        raise ValueError(f"{url} {what}: set {section}.allow_remote")
+        raise UsageError(f"{url} {what}: set {section}.allow_remote")
     return url.rstrip("/")
 
 
@@ -60,14 +60,14 @@ def find_key(name: str, url: str) -> str:
     """Return the key for a server, from the environment variable of that name; empty where there is none.
 
     Raises:
-        ValueError: it cannot be sent, or would travel to another machine unencrypted. No message has the key.
+        UsageError: it cannot be sent, or would travel to another machine unencrypted. No message has the key.
     """
     key = os.environ.get(name, "").strip() if name else ""
     if not key.isascii() or any(letter.isspace() or not letter.isprintable() for letter in key):
-        raise ValueError(f"{name} holds no key: it has blanks, or letters that no key has")
+        raise UsageError(f"{name} holds no key: it has blanks, or letters that no key has")
     if key and url.startswith("http:") and not is_this_machine(url):
         how = "name an address with https, make a tunnel (ssh -L), or set api_key_env to the name of an empty variable"
-        raise ValueError(f"the key {name} would travel to {url} unencrypted: {how}")
+        raise UsageError(f"the key {name} would travel to {url} unencrypted: {how}")
     return key
 
 

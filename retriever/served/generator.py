@@ -15,7 +15,14 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, TaskTooLongError, WrongAnswerError
+from retriever.errors import (
+    CutAnswerError,
+    LanguageModelError,
+    NoGeneratorError,
+    TaskTooLongError,
+    UsageError,
+    WrongAnswerError,
+)
 from retriever.served.address import find_key, ollama_url, server_url
 from retriever.served.server import ModelInfo, ModelServer, OllamaServer, OpenAIServer, StreamPiece
 from retriever.served.task import (
@@ -58,11 +65,11 @@ def open_server(settings: LlmSettings) -> ModelServer:
             url = ollama_url(settings.url, allow_remote=settings.allow_remote)
             return OllamaServer("llm", settings.model, url, llm=settings)
         if not settings.url:
-            raise ValueError("name the server, such as http://127.0.0.1:1234/v1")
+            raise UsageError("name the server, such as http://127.0.0.1:1234/v1")
         url = server_url(settings.url, "" if settings.allow_remote else "llm")
         url = url if urlsplit(url).path else f"{url}/v1"
         return OpenAIServer("llm", settings.model, url, find_key(settings.api_key_env, url), settings)
-    except ValueError as error:
+    except UsageError as error:
         is_by_variable = settings.kind == "ollama" and not settings.url
         raise NoGeneratorError(f"{'OLLAMA_HOST' if is_by_variable else 'llm.url'}: {error}") from error
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from urllib.parse import urlencode, urlsplit
 
 from retriever.display.json import SCHEMA_VERSION, load
-from retriever.errors import QuestionError, ServingError, UsageError
+from retriever.errors import QuestionError, ServingError
 from retriever.query import AskRequest
 from retriever.served.address import server_url
 from retriever.types import Answer
@@ -21,15 +21,11 @@ def ask_server(address: str, request: AskRequest, token: str = "", profile: str 
     """Return the answer of a server, from its index; with its own profile, unless one is named.
 
     Raises:
-        UsageError: it is no address.
+        UsageError: the address is none.
         ServingError: no server of this version answers, or it cannot answer now, or refuses the token.
         QuestionError: it refuses the question, a filter or the profile.
     """
-    try:
-        url = server_url(address)
-    except ValueError as error:
-        raise UsageError(f"--server: {error}") from error
-    scope = request.scope
+    url, scope = server_url(address), request.scope
     given = {
         "question": request.question,
         "profile": profile,

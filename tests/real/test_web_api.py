@@ -123,7 +123,7 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
 def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedServer) -> None:
     settings = {"use_llm": True, "llm": {"url": ollama.url}}
     with ServedIndex(index=str(index), settings=settings) as library, TestClient(make_web_app(library)) as app:
-        page = app.get("/", params={"question": QUESTION, "typing": "true"})
+        page = app.get("/typed", params={"question": QUESTION})
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
     assert ollama.requests == []

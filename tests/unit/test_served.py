@@ -3,7 +3,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from retriever.errors import WrongAnswerError
+from retriever.errors import UsageError, WrongAnswerError
 from retriever.served.address import ollama_url
 from retriever.served.task import read_answer
 
@@ -73,7 +73,7 @@ def test_ollama_host_may_lack_scheme_and_port(host: str, url: str, monkeypatch: 
 @pytest.mark.parametrize(
     ("host", "reason"),
     [
-        (":99999", "no address such as http://127.0.0.1:11434"),
+        (":99999", "is no address of a server: write it as http://HOST:PORT"),
         ("127.0.0.1:http", "is no address"),
         ("ftp://127.0.0.1", "is no address"),
         ("127.0.0.1 :11434", "is no address"),
@@ -88,7 +88,7 @@ def test_other_addresses_are_refused_and_no_password_is_repeated(
     host: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
-    with pytest.raises(ValueError, match=reason) as caught:
+    with pytest.raises(UsageError, match=reason) as caught:
         ollama_url("", allow_remote=False)
     assert "pw" not in str(caught.value)
 

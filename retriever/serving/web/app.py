@@ -5,7 +5,7 @@ The API gives the objects that the command line prints with --json.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -26,13 +26,10 @@ from retriever.serving.web.pages import Pages, explain_error
 from retriever.serving.web.site import AskArguments, Text, read_query
 from retriever.trace import Spent
 
-PICTURE_SECONDS = 60  # a document and its pictures are edited together
-
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -41,7 +38,6 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-AT_ONCE = {"X-Accel-Buffering": "no"}  # of a page that is sent in pieces: proxies pass each on as it comes
 
 
 def make_web_app(library: ServedIndex) -> Starlette:
@@ -51,41 +47,28 @@ def make_web_app(library: ServedIndex) -> Starlette:
     """
     pages = Pages(library)
 
-    def route_json(path: str, model: type[Any], find: Callable[[Any], dict[str, Any]]) -> Route:
-        def answer(request: Request) -> Response:
-            return AsciiJson(add_version(find(read_query(request.scope["query_string"], model))))
-
-        return Route(path, answer)
-
-    def route_pieces(path: str, make: Callable[[bytes], Iterator[str]]) -> Route:
-        def answer(request: Request) -> Response:
-            return StreamingResponse(make(request.scope["query_string"]), media_type="text/html", headers=AT_ONCE)
-
-        return Route(path, answer)
-
-    def answer_reading(request: Request) -> Response:
-        return HTMLResponse(pages.read(request.scope["query_string"]))
-
-    def answer_picture(request: Request) -> Response:
-        content, media_type = pages.picture(request.scope["query_string"])
-        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Security-Policy": PICTURE_POLICY}
-        return Response(content, media_type=media_type, headers=headers)
+    def answer_call(request: Request) -> Response:
+        call = API.get(request.path_params["name"])
+        if call is None:
+            raise HTTPException(404)
+        return AsciiJson(add_version(read_query(request, call).answer(library)))
 
     def answer_failure(request: Request, error: Exception) -> Response:
         """Return what went wrong, as JSON below /api and as a page elsewhere."""
-        message, status, near = explain_error(error)
+        message, status = explain_error(error)
         headers = error.headers if isinstance(error, HTTPException) else None
         if request.url.path.startswith("/api/"):
-            return AsciiJson({"error": str(error) if near else message}, status, headers)
-        return HTMLResponse(pages.failure(error, request.scope["query_string"]), status, headers)
+            return AsciiJson({"error": message}, status, headers)
+        return HTMLResponse(pages.failure(request, error), status, headers)
 
     routes = [
-        route_pieces("/", pages.ask),
-        route_pieces("/answer", pages.answer),
-        Route("/read", answer_reading),
-        *(route_json(*endpoint) for endpoint in list_endpoints(library)),
+        Route("/", pages.ask),
+        Route("/typed", pages.list_typed),
+        Route("/answer", pages.answer),
+        Route("/read", pages.read),
+        Route("/picture", pages.picture),
+        Route("/api/{name}", answer_call),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
-        Route("/picture", answer_picture),
     ]
     return Starlette(
         routes=routes,
@@ -111,73 +94,67 @@ async def add_headers(request: Request, call_next: RequestResponseEndpoint) -> R
     return response
 
 
-# The JSON API
+# The JSON API: the arguments of a call at each address, which answer it in a thread, or raise RetrieverError.
 
 MAX_SIMILAR = 1_000
 
 
-class SearchArguments(AskArguments):
-    """Of /api/search."""
+class SearchCall(AskArguments):
+    """The sections that answer a question."""
 
     full: bool = False
     """Whether each hit has its section's text."""
     explain: bool = False
     """Whether the answer has its trace, and the texts that a language model made up to search with."""
 
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        begun = time.perf_counter()
+        answer = library.open(self.profile).search(self.request)
+        spent = Spent.since(begun, answer.trace.stages)
+        return dump_answer(answer, spent, full=self.full, explain=self.explain)
 
-class TreeArguments(Arguments):
-    """Of /api/tree."""
+
+class AnswerCall(AskArguments):
+    """A few sentences, and the sections."""
+
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        begun = time.perf_counter()
+        short = library.open(self.profile).answer(self.request)
+        return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
+
+
+class TreeCall(Arguments):
+    """The outline, or a part of it."""
 
     reference: Text = ""
     depth: int | None = Field(None, ge=0)
 
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        retriever = library.open()
+        counts = retriever.count_folders()
+        return {"nodes": [dump_node(node, counts) for node in retriever.nodes(self.reference, self.depth)]}
 
-class NodeArguments(Arguments):
-    """Of /api/node."""
+
+class NodeCall(Arguments):
+    """The text of a section, a file or lines of one."""
 
     reference: Text
 
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        return dict(dump(library.open().read(self.reference)))
 
-class SimilarArguments(Arguments):
-    """Of /api/similar."""
+
+class SimilarCall(Arguments):
+    """The sections that are near in meaning."""
 
     reference: Text
     count: int = Field(10, ge=1, le=MAX_SIMILAR)
     same_file: bool = False
 
+    def answer(self, library: ServedIndex) -> dict[str, Any]:
+        return dict(dump(library.open().similar(self.reference, self.count, same_file=self.same_file)))
 
-Endpoint = tuple[str, type[Any], Callable[[Any], dict[str, Any]]]
 
-
-def list_endpoints(library: ServedIndex) -> list[Endpoint]:
-    """Return each address, the arguments that it takes, and what answers it: called in a thread, or RetrieverError."""
-
-    def search(given: SearchArguments) -> dict[str, Any]:
-        begun = time.perf_counter()
-        answer = library.open(given.profile).search(given.request)
-        spent = Spent.since(begun, answer.trace.stages)
-        return dump_answer(answer, spent, full=given.full, explain=given.explain)
-
-    def answer(given: AskArguments) -> dict[str, Any]:
-        begun = time.perf_counter()
-        short = library.open(given.profile).answer(given.request)
-        return dump_short_answer(short, Spent.since(begun, short.answer.trace.stages))
-
-    def tree(given: TreeArguments) -> dict[str, Any]:
-        retriever = library.open()
-        counts = retriever.count_folders()
-        return {"nodes": [dump_node(node, counts) for node in retriever.nodes(given.reference, given.depth)]}
-
-    def node(given: NodeArguments) -> dict[str, Any]:
-        return dict(dump(library.open().read(given.reference)))
-
-    def similar(given: SimilarArguments) -> dict[str, Any]:
-        return dict(dump(library.open().similar(given.reference, given.count, same_file=given.same_file)))
-
-    return [
-        ("/api/search", SearchArguments, search),
-        ("/api/answer", AskArguments, answer),
-        ("/api/tree", TreeArguments, tree),
-        ("/api/node", NodeArguments, node),
-        ("/api/similar", SimilarArguments, similar),
-    ]
+API: Mapping[str, type[Any]] = {
+    "search": SearchCall, "answer": AnswerCall, "tree": TreeCall, "node": NodeCall, "similar": SimilarCall,
+}  # fmt: skip

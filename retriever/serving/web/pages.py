@@ -1,4 +1,4 @@
-"""The pages, each made of a query with a template of templates/; called in threads."""
+"""The pages, each made with a template of templates/ by a method that answers its address; called in threads."""
 
 import contextlib
 import os
@@ -15,6 +15,8 @@ from typing import Annotated, Any
 from markupsafe import Markup
 from pydantic import BeforeValidator, SkipValidation
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
@@ -58,6 +60,7 @@ from retriever.serving.web.site import (
     draw_tree,
     join_only_section,
     link_editor,
+    parse_query,
     read_outline,
     read_query,
 )
@@ -74,15 +77,12 @@ MAX_SIMILAR = 5
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
 MAX_LINES_ABOVE = 1_000  # that are read to know what a text is in the middle of
+PICTURE_HEADERS = {
+    "Cache-Control": "private, max-age=60",  # a document and its pictures are edited together
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+}
 NO_SUCH_PAGE = "there is no such page; / asks a question"
 WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "rerank": {"kind": "none"}}
-
-
-class AskVisit(Visit):
-    """Of /."""
-
-    typing: bool = False
-    """Whether the question is still being typed: the list of what is found is enough."""
 
 
 def _read_lines(given: object) -> Span | None:
@@ -109,7 +109,7 @@ class PictureArguments(Arguments):
 
 
 class Pages:
-    """The pages of one index; every method raises RetrieverError: ParametersError for a wrong query."""
+    """The pages of one index; each method raises RetrieverError: ParametersError for a wrong query."""
 
     def __init__(self, library: ServedIndex) -> None:
         self._library = library
@@ -144,28 +144,31 @@ class Pages:
             known = self._outline = wanted, read_outline(view)
         return known[1]
 
-    def ask(self, query: bytes) -> Iterator[str]:
+    def ask(self, request: Request) -> Response:
         """Return the page of a question, whose beginning comes before the search; or the page without a question.
 
         What only a search meets is said in the page; any other RetrieverError is raised at once.
         """
-        visit = read_query(query, AskVisit)
+        visit = read_query(request, Visit)
         if not visit.question.strip():
-            return iter([self._home(visit)])
+            return HTMLResponse(self._home(visit))
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
-        if visit.typing:
-            # The question may not be whole yet; the rest of the page stays as it is, so the list alone is sent.
-            if retriever.profile.use_llm or retriever.profile.rerank.kind != "none":
-                retriever = self._open(visit.profile, WHILE_TYPING)
-            answer = retriever.search(visit.request)
-            marked = partial(highlight, words=frozenset(answer.matched_words))
-            return iter([self._render("typing.html", visit, answer=answer, highlight=marked)])
         with retriever.view() as view:
             self._read_outline(view)  # what the form offers
-        return self._quote(retriever, visit, begun, query)
+        return send_pieces(self._quote(request, retriever, visit, begun))
 
-    def _quote(self, retriever: Retriever, visit: Visit, begun: float, query: bytes) -> Iterator[str]:
+    def list_typed(self, request: Request) -> Response:
+        """Return the list of what is found for a question that may not be whole yet; the rest of the page stays."""
+        visit = read_query(request, Visit)
+        retriever = self._open(visit.profile)
+        if retriever.profile.use_llm or retriever.profile.rerank.kind != "none":
+            retriever = self._open(visit.profile, WHILE_TYPING)
+        answer = retriever.search(visit.request)
+        marked = partial(highlight, words=frozenset(answer.matched_words))
+        return HTMLResponse(self._render("typed.html", visit, answer=answer, highlight=marked))
+
+    def _quote(self, request: Request, retriever: Retriever, visit: Visit, begun: float) -> Iterator[str]:
         """Yield the question, then the answer with lines of the documents, for that takes no time; or what failed."""
         yield self._render("top.html", visit, title=visit.question)
         try:
@@ -173,11 +176,11 @@ class Pages:
             shown = self._show_answer(retriever, short.answer, visit, begun, short.sentences)
             yield self._render("answer.html", visit, is_begun=True, **shown)
         except RetrieverError as error:
-            yield self.failure(error, query, is_begun=True)
+            yield self.failure(request, error, is_begun=True)
 
-    def answer(self, query: bytes) -> Iterator[str]:
-        """Yield the answer that a language model writes, in pieces: each sentence comes as soon as it is checked."""
-        visit = read_query(query, Visit)
+    def answer(self, request: Request) -> Response:
+        """Return the answer that a language model writes: each sentence is sent as soon as it is checked."""
+        visit = read_query(request, Visit)
         begun = time.perf_counter()
         retriever = self._open(visit.profile)
         # The search and the model run beside the page, which begins as soon as the sections are known.
@@ -192,7 +195,7 @@ class Pages:
             raise AssertionError("the sections come before the sentences")
         shown = self._show_answer(retriever, answer, visit, begun)
         context = self._context(visit, sentences=iter(events.get, None), written=written, **shown)
-        return self._templates.get_template("answer.html").generate(context)
+        return send_pieces(self._templates.get_template("answer.html").generate(context))
 
     def _show_answer(
         self,
@@ -211,26 +214,19 @@ class Pages:
             excerpt = partial(_render_excerpt, view, options=options, visit=visit, access=access)
             # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
             quotes = [
-                (
-                    one,
-                    excerpt(hits[one.node_id], one.span, f"q{place}-")
-                    if one.node_id in hits and len(one.span) <= MAX_EXCERPT_LINES
-                    else highlight(one.text, words),
-                )
+                excerpt(hits[one.node_id], one.span, f"q{place}-")
+                if len(one.span) <= MAX_EXCERPT_LINES
+                else highlight(one.text, words)
                 for place, one in enumerate(sentences)
             ]
             quoted = {one.node_id for one in sentences}
-            excerpts = {
-                hit.node_id: excerpt(hit, hit.passage, f"{hit.rank}-")
-                for hit in answer.hits
-                if hit.node_id not in quoted
-            }
+            others = (hit for hit in answer.hits if hit.node_id not in quoted)
+            excerpts = {hit.node_id: excerpt(hit, hit.passage, f"{hit.rank}-") for hit in others}
             tree = draw_tree(self._read_outline(view), {hit.node_id: hit.rank for hit in answer.hits})
         return {
             "answer": answer,
             "milliseconds": milliseconds_since(begun),
-            "quotes": quotes,
-            "quoted": quoted,
+            "quotes": list(zip(sentences, quotes, strict=True)),
             "excerpts": excerpts,
             "can_write": retriever.profile.answer.kind != "extractive",
             "title": answer.question,
@@ -246,9 +242,9 @@ class Pages:
         changed = [(path, "") for path in status.changed_files]
         return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=asked)
 
-    def read(self, query: bytes) -> str:
-        """Make the page of what a node id, a path or a name refers to: its text, or a list of what is below it."""
-        visit = read_query(query, ReadVisit)
+    def read(self, request: Request) -> Response:
+        """Return the page of what a node id, a path or a name refers to: its text, or a list of what is below it."""
+        visit = read_query(request, ReadVisit)
         retriever = self._open(visit.profile)
         access = retriever.access
         with retriever.view() as view:
@@ -257,7 +253,8 @@ class Pages:
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             if named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id))):
                 nodes = [join_only_section(outline, child) for child in outline.tree.children(named.id)]
-                return self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
+                page = self._render("list.html", visit, nodes=nodes, **_show_place(outline, named))
+                return HTMLResponse(page)
             excerpt = read_excerpt(view.connection, visit.node, access)
             node, shown = named or outline.tree.node(excerpt.node_id), _cut(excerpt, visit.passage)
             # Lines may begin inside a block: what is above them in their file says what they are.
@@ -273,37 +270,40 @@ class Pages:
                 first_line=whole.span.first,
                 shown=(begin + front_matter, None),
             )
-            page = _render_text(view, node, lines, options, visit, access)
+            text = _render_text(view, node, lines, options, visit, access)
             rest = Span(shown.span.last + 1, excerpt.span.last) if shown.span.last < excerpt.span.last else None
             around = _find_around(view, outline, node, access)
-        return self._render(
+        page = self._render(
             "document.html",
             visit,
             excerpt=shown,
             front_matter="\n".join(lines[begin : begin + front_matter]),
-            text=page,
+            text=text,
             following=replace(excerpt, span=rest).citation if rest else "",
             around=around,
             **_show_place(outline, node),
         )
+        return HTMLResponse(page)
 
-    def picture(self, query: bytes) -> tuple[bytes, str]:
-        """Return a picture of a document, and its media type."""
-        given = read_query(query, PictureArguments)
+    def picture(self, request: Request) -> Response:
+        """Return a picture of a document."""
+        given = read_query(request, PictureArguments)
         retriever = self._open("")
         with retriever.view() as view:
             folders = {folder.prefix: folder.path for folder in reading.folders(view.connection)}
-        return read_picture(folders.get(given.folder, ""), given.file, retriever.access)
+        content, media_type = read_picture(folders.get(given.folder, ""), given.file, retriever.access)
+        return Response(content, media_type=media_type, headers=PICTURE_HEADERS)
 
-    def failure(self, error: Exception, query: bytes, *, is_begun: bool = False) -> str:
+    def failure(self, request: Request, error: Exception, *, is_begun: bool = False) -> str:
         """Make the page that says what went wrong, and what to do; or what follows the beginning of another page.
 
         During the first indexing it shows how far that is, and the page that was asked for replaces it by itself.
         """
-        visit = Visit.repeat(query)
+        visit = Visit.model_construct(**parse_query(request, Visit))  # right or wrong, it stays in the form
         if isinstance(error, NotReadyError):
             return self._render("waiting.html", visit, title="Reading", last=self._library.progress)
-        message, status, near = explain_error(error)
+        message, status = explain_error(error)
+        near = error.near if isinstance(error, UnknownReferenceError) else ()
         shown = {"message": message, "status": status, "near": near, "is_begun": is_begun}
         return self._render("failure.html", visit, title="Error", **shown)
 
@@ -315,15 +315,18 @@ class Pages:
         return {"visit": visit, "choices": choices, "title": "", "tree": [], "is_begun": False, **values}
 
 
-def explain_error(error: Exception) -> tuple[str, int, tuple[str, ...]]:
-    """Return what a page says of an error, its HTTP status, and the places that may have been meant."""
+def send_pieces(pieces: Iterator[str]) -> Response:
+    """Return a page that is sent in pieces, which proxies pass on as they come."""
+    return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
+
+
+def explain_error(error: Exception) -> tuple[str, int]:
+    """Return what is said of an error, and its HTTP status."""
     if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
-        return (NO_SUCH_PAGE if error.status_code == 404 else error.detail.lower()), error.status_code, ()
-    if isinstance(error, UnknownReferenceError) and error.near:
-        return f"{error.message}; did you mean:", 404, error.near
+        return (NO_SUCH_PAGE if error.status_code == 404 else error.detail.lower()), error.status_code
     if isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
-        return str(error), 422, ()
-    return str(error), 404 if isinstance(error, UsageError) else 503, ()
+        return str(error), 422
+    return str(error), 404 if isinstance(error, UsageError) else 503
 
 
 def _show_place(outline: Outline, node: Node) -> dict[str, Any]:

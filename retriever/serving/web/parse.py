@@ -34,17 +34,15 @@ from pageindex.markdown import (
 WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own lines alone
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
-# The styles of callouts, with the types that are drawn so; all others are drawn as notes.
-CALLOUT_STYLES = {
-    "tip": "tip hint success check done",
-    "question": "question help faq",
-    "warning": "important warning caution attention",
-    "danger": "failure fail missing danger error bug",
-    "quote": "quote cite example",
+# Types of callouts -> the style in which they are drawn; all others are drawn as notes.
+_STYLES = {
+    **dict.fromkeys(("tip", "hint", "success", "check", "done"), "tip"),
+    **dict.fromkeys(("question", "help", "faq"), "question"),
+    **dict.fromkeys(("important", "warning", "caution", "attention"), "warning"),
+    **dict.fromkeys(("failure", "fail", "missing", "danger", "error", "bug"), "danger"),
+    **dict.fromkeys(("quote", "cite", "example"), "quote"),
     "tab": "tab",
 }
-
-_STYLES = {kind: style for style, kinds in CALLOUT_STYLES.items() for kind in kinds.split()}
 _CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))?$")
 # `tip`, `tip Title` and `tip[Title]` behind `:::`; `tip | Title` behind `///`.
 _CONTAINER = re.compile(r"\s*\{?([A-Za-z][\w-]{0,30})\}?\s*[|\[]?\s*([^\]\n]*)")

@@ -13,8 +13,9 @@ from functools import partial
 from html import escape, unescape
 from io import BytesIO
 from itertools import groupby
+from operator import itemgetter
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -76,9 +77,6 @@ LAYOUT = {
     "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "u", "var",
 }  # fmt: skip
 
-# (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
-Resolver = Callable[[LinkKind, str, str], str | None]
-
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -88,16 +86,14 @@ class Picture:
     size: tuple[int, int] | None  # width and height in pixels, where its file says them
 
 
-# (a picture as a document writes it, whether it is embedded by its name) -> the picture; None: it is not shown.
-PictureResolver = Callable[[str, bool], Picture | None]
-
-
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
     """How one text is rendered."""
 
-    resolve: Resolver = lambda kind, path, anchor: None
-    picture: PictureResolver = lambda source, by_name: None
+    # (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
+    resolve: Callable[[LinkKind, str, str], str | None] = lambda kind, path, anchor: None
+    # (a picture as a document writes it, whether it is embedded by its name) -> the picture; None: it is not shown.
+    picture: Callable[[str, bool], Picture | None] = lambda source, by_name: None
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # shown above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest headings get
@@ -154,7 +150,11 @@ def color_code(code: str, language: str, words: frozenset[str]) -> str:
         return highlight(code, words)
     lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
     pieces = []
-    for color, tokens in groupby(lexer.get_tokens(code), key=lambda token: _color_of(token[0])):
+    colored = [
+        (next((COLORS[kind] for kind in reversed(own.split()) if kind in COLORS), ""), text)
+        for own, text in lexer.get_tokens(code)
+    ]
+    for color, tokens in groupby(colored, key=itemgetter(0)):
         shown = highlight("".join(text for _, text in tokens), words)
         pieces.append(f'<span class="code-{color}">{shown}</span>' if color else str(shown))
     return "".join(pieces)
@@ -179,10 +179,6 @@ def write_formula(latex: str, *, block: bool = False) -> str:
         element.attrib = {name: value for name, value in allowed.items() if _MATH_VALUE.fullmatch(value)}
         element.text = sanitize(unescape(element.text or ""))
     return f'<span class="math" title="{_text(latex)}">{ElementTree.tostring(math, encoding="unicode")}</span>'
-
-
-def _color_of(kind: Any) -> str:  # noqa: ANN401 - Pygments' own type has no name
-    return next((COLORS[above] for above in reversed(kind.split()) if above in COLORS), "")
 
 
 def _text(value: str) -> str:

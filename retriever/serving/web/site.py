@@ -8,18 +8,19 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
 from pydantic import Field, SkipValidation
+from starlette.requests import Request
 
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
-from retriever.looking.browse import Excerpt, load_tree
+from retriever.looking.browse import load_tree
 from retriever.query import AskRequest, Scope
 from retriever.searching.scope import Choices, list_choices
 from retriever.searching.view import View
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
-from retriever.types import CitedSentence, Hit
+from retriever.types import Cited, CitedSentence, Hit
 
 # A file name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
 Text: TypeAlias = SkipValidation[str]
@@ -52,12 +53,6 @@ class AskArguments(Arguments):
 class Visit(AskArguments):
     """One request for a page; its methods give the addresses of other pages, which keep the question."""
 
-    @classmethod
-    def repeat(cls, query: bytes) -> "Visit":
-        """Return what was asked of a page that cannot be shown: right or wrong, it stays in the form."""
-        known = {field.alias or name for name, field in cls.model_fields.items()}
-        return cls.model_validate({name: value for name, value in parse_query(query, cls).items() if name in known})
-
     @property
     def turns(self) -> tuple[str, ...]:
         """Return what the next question follows: the last questions, with this one. Addresses alone keep them."""
@@ -84,16 +79,14 @@ class Visit(AskArguments):
 
     def read_lines(self, place: Hit | CitedSentence) -> str:
         """Return the address of the section of a hit or sentence, opened at its passage."""
-        lines = place.passage if isinstance(place, Hit) else place.span
-        if isinstance(place, Hit) and lines == place.span:
+        if isinstance(place, Hit) and place.passage == place.span:
             return self.read(place.node_id)
-        return f"{address('/read', node=place.node_id, passage=str(lines), **self._asked)}#passage"
+        return f"{address('/read', node=place.node_id, passage=str(place.cited_lines), **self._asked)}#passage"
 
 
-def link_editor(place: Hit | Excerpt | CitedSentence) -> str:
+def link_editor(place: Cited) -> str:
     """Return the address that opens a place in the editor of HYBRID_RETRIEVE_EDITOR; empty for none."""
-    line = (place.passage if isinstance(place, Hit) else place.span).first
-    return make_editor_link(f"{place.folder}/{place.file}", line, default="vscode")
+    return make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first, default="vscode")
 
 
 def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
@@ -102,13 +95,14 @@ def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
     return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
 
 
-def read_query(query: bytes, model: type[Model]) -> Model:
-    """Return the arguments in a percent-encoded query string; ParametersError names every mistake."""
-    return read_arguments(model, parse_query(query, model))
+def read_query(request: Request, model: type[Model]) -> Model:
+    """Return the arguments in the query string of a request; ParametersError names every mistake."""
+    return read_arguments(model, parse_query(request, model))
 
 
-def parse_query(query: bytes, model: type[Arguments]) -> dict[str, Any]:
+def parse_query(request: Request, model: type[Arguments]) -> dict[str, Any]:
     """Return the values of a query string by their names; of those that may come several times, all."""
+    query: bytes = request.scope["query_string"]
     several = {field.alias or name for name, field in model.model_fields.items() if field.annotation == Texts}
     given: dict[str, Any] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):

@@ -84,7 +84,7 @@ function readForm() {
 async function showTyped() {
   const request = typed = new AbortController();
   try {
-    const next = await fetched(`/?${readForm()}&typing=true`, request.signal);
+    const next = await fetched(`/typed?${readForm()}`, request.signal);
     const found = next.getElementById("results");
     if (typed !== request || !found?.querySelector(".hits, .nothing")) return;
     const results = document.getElementById("results");
