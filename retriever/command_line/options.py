@@ -323,7 +323,7 @@ class Opening:
             return open_these([error.folder])
 
     def open_each(
-        self, console: Console, on_words: "Callable[[Retriever], object] | None" = None
+        self, console: Console, on_words: "Callable[[Retriever], object] | None"
     ) -> "Retriever | SeveralRetrievers":
         """Return the open index, or the indexes of `--index a --index b` and --all, asked as one."""
         if self.several is None:

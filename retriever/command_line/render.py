@@ -87,7 +87,7 @@ class Page:
         address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if self.has_links else ""
         return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\") if address else text
 
-    def quotation(self, text: Text, indent: int = 0) -> None:
+    def quotation(self, text: Text, indent: int) -> None:
         """Print lines of a document unchanged, behind a bar."""
         for row in text.split("\n"):
             self.line(Text.assemble((BAR, QUIET), row), indent)

@@ -56,9 +56,8 @@ STAGES = {
 
 
 def explain_corrections(corrections: "Sequence[Correction]") -> str:
-    """Return `searched for severance (you wrote severence)`; empty where nothing was corrected."""
-    each = ", ".join(f"{item.searched} (you wrote {item.wrote})" for item in corrections)
-    return f"searched for {each}" if each else ""
+    """Return `searched for severance (you wrote severence)`."""
+    return f"searched for {', '.join(f'{item.searched} (you wrote {item.wrote})' for item in corrections)}"
 
 
 # How a section that the tree brought in stands to the hit that it stands near, by `RelationKind`.

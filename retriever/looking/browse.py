@@ -186,7 +186,6 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
 # mean of its chunks' vectors; how similar two are, the cosine of their means. Candidates are the sections of the
 # nearest chunks: a section whose mean is near has a chunk that is about as near.
 
-DEFAULT_COUNT = 10
 FIRST_CHUNKS = 200  # of other sections, that are looked at
 SUMMARY_CHARS = 200
 
@@ -195,7 +194,7 @@ def find_similar(
     view: View,
     reference: str,
     access: FolderAccess,
-    count: int = DEFAULT_COUNT,
+    count: int,
     *,
     same_file: bool = False,
     how: VectorChoice = "exact",

@@ -277,12 +277,12 @@ def _find_best_titles(connection: Connection, documents: list[_Document]) -> tup
     return tuple(titles.values())[:MAX_TITLES]
 
 
-def write_overview(overview: Overview, about: str = "") -> str:
+def write_overview(overview: Overview, about: str) -> str:
     """Return the overview as Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
 
     Args:
         overview: of an index.
-        about: what the user says of it, before everything else.
+        about: what the user says of it, before everything else; may be empty.
     """
     held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
     lines = [f"Indexed: {held}. What stands in code spans is quoted from the documents."]

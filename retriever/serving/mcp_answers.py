@@ -138,7 +138,7 @@ def write_related(
     similar: "Sequence[SimilarSection]",
     reason: str,
     max_tokens: int,
-    begin: str = "",
+    begin: str,
 ) -> str:
     """Write a node and a list for each kind of neighbour.
 

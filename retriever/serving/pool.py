@@ -131,9 +131,7 @@ class ServedIndex(Closing):
         self._indexing = IndexingThread(request, self.progress)
         self._indexing.start()
 
-    def open_named(
-        self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
-    ) -> "Retriever | SeveralRetrievers":
+    def open_named(self, name: str, profile: str, settings: Mapping[str, Any]) -> "Retriever | SeveralRetrievers":
         """Return what answers a question: the retriever of one index, or without a name those of all."""
         if name or not self._parts:
             return self.choose(name).open(profile, settings)

@@ -54,8 +54,8 @@ def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def collect_settings(
-    name: str = DEFAULT_PROFILE,
-    flags: Mapping[str, Any] | None = None,
+    name: str,
+    flags: Mapping[str, Any] | None,
     index_settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> GivenSettings:
