@@ -84,7 +84,7 @@ def read(console: Console, opening: Opening, output: Output, reference: str) -> 
     """
     with open_at(reference, opening, console) as retriever:
         excerpt = retriever.read(reference)
-    if output.is_for_people:  # on standard error: what is piped on is the text as it is in the file
+    if output.is_for_people:  # on standard error: what is piped on is the text alone
         titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
         state = CITATION_STATES[excerpt.citation_state]
         place = f"{shorten_citation(excerpt)}{f', {state}' if state else ''}"
