@@ -81,15 +81,15 @@ class Assessment:
 def assess(signals: Signals) -> Assessment:
     """Estimate from what was found whether the documents answer the question.
 
-    Where no line was read, the verdict is `none`, whatever the words say, when the nearest chunk is no nearer than an
-    unrelated question's: then the words are found by chance. What was read of a line may overrule both.
+    Where no line was read, the verdict is `none` when the nearest chunk is no nearer than an unrelated question's: then
+    the words are found by chance, unless one section has them all. What was read of a line may overrule both.
     """
+    is_far = signals.margin is not None and signals.margin <= 0 and signals.coverage < 1
     if signals.form == "unspaced":
         coverage = min(1.0, UNSPACED_COVERAGE * signals.coverage)
         signals = replace(signals, coverage=coverage, known=min(1.0, UNSPACED * signals.known))
     model = WORDS_ALONE if signals.margin is None else MEANING_AND_WORDS
     confidence = probability(signals, model)
-    is_far = signals.margin is not None and signals.margin <= 0
     is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
     is_none = confidence < model.none_below or is_strange or is_far
     is_sure = confidence >= model.answered_from and coherence(signals) >= COHERENT_FROM

@@ -83,8 +83,8 @@ def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> N
         (Signals(0.55, 0.5, 0.3, "unspaced", None, None), "answered"),  # half of its pairs stand across two words
         (Signals(0.4, 0.5, 0.3, "unspaced", None, None), "weak"),
         (Signals(0.4, 0.5, 0.3, "words", None, None), "none"),
-        (Signals(0.1, 0.2, 0.0, "unspaced", None, None), "none"),
-        (Signals(1.0, 1.0, 1.0, "words", 0.0, 1.0), "none"),  # the sense is an unrelated question's
+        (Signals(0.9, 1.0, 1.0, "words", 0.0, 1.0), "none"),  # the sense is an unrelated question's
+        (Signals(1.0, 1.0, 0.0, "words", 0.0, 0.0), "weak"),  # `passport` alone: a section has it
         (Signals(1.0, 1.0, 1.0, "words", None, None), "answered"),
         (Signals(1.0, 1.0, 0.0, "words", None, None), "weak"),
         (Signals(0.0, 0.0, 0.0, "words", None, None), "none"),
