@@ -280,7 +280,10 @@ def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
 
 
 def split_attributes(content: str) -> tuple[str, str | None]:
-    """Return a heading's Markdown without a closing `{#id .class key=value}` or MDX's `{/*id*/}`, and the id in it."""
+    """Return a heading's Markdown without a closing `{#id .class key=value}` or MDX's `{/*id*/}`, and the id in it.
+
+    Behind `{:` any words are attributes. The `##` that closes a heading may stand before them.
+    """
     start = content.rfind("{")
     if start < 0 or not content.endswith("}"):
         return content, None
@@ -288,10 +291,11 @@ def split_attributes(content: str) -> tuple[str, str | None]:
     if inside.startswith("/*") and inside.endswith("*/"):
         return content[:start].rstrip(), inside[2:-2].strip() or None
     attributes = inside.removeprefix(":").split()
-    if not attributes or not all(item[0] in "#." or "=" in item for item in attributes):
+    are_plain = inside.startswith(":") or all(item[0] in "#." or "=" in item for item in attributes)
+    if not attributes or not are_plain:
         return content, None
     ids = [item[1:] for item in attributes if item.startswith("#") and len(item) > 1]
-    return content[:start].rstrip(), ids[0] if ids else None
+    return re.sub(r"\s+#+$", "", content[:start].rstrip()), ids[0] if ids else None
 
 
 # As MkDocs and kramdown read them behind what they belong to: `{ .wide }`, `{: #id }`, `{ align=right }`.
