@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.node import Span
-from pageindex.units import plain_text
+from pageindex.plain_text import plain_text
 from retriever import Hit, open_retriever
 from retriever.types import ShortAnswer
 

@@ -1,13 +1,9 @@
-"""A section's text as units: what a person would point at as the answer; and as the plain text that a page shows.
+"""A section's text as units: what a person would point at as the answer.
 
 A unit is a paragraph, an item of a list, a row of a table, a definition, a `Default:`-like line, a block of code with
 the paragraph that introduces it, a quoted block, or a property of the front matter. Each knows its lines, its plain
 text, what it has to be read below (the sentence that introduces a list, the header of a table), and the term that it
 defines or the key that it sets. A list is also one unit as a whole, for questions that ask for all of it.
-
-As a page shows it, links are their text, emphasis is gone, a table's row is its cells, code is as it stands. Left out
-are the fences of code, comments, tags, attributes, footnote marks, templates. Each pattern is bounded, so the time is
-linear in the text.
 """
 
 import re
@@ -15,24 +11,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from textwrap import dedent
 
 from pageindex.markdown import (
     ATTRIBUTES,
-    COMPONENT,
     MAX_INLINE_CHARS,
     TAB,
     Block,
     BlockKind,
-    References,
-    drop_icons,
     drop_notation,
     fence_after,
     read_blocks,
-    show_component,
 )
 from pageindex.node import Node, NodeKind, Span
+from pageindex.plain_text import CELL, join_cells, plain_text, read_lines, split_row
 
 MAX_TERM_WORDS = 6
 LONG_BLOCK = 20  # lines: longer code and items are cut, and of a longer `<details>` its summary is a unit by itself
@@ -299,7 +292,7 @@ def read_prose(text: str) -> Iterator[str]:
         parts = [(0, len(lines))] if block.kind in (BlockKind.PARAGRAPH, BlockKind.OTHER) else []
         for start, end in _cut_items(lines) if block.kind is BlockKind.LIST else parts:
             markdown = "\n".join(lines[start:end])[:MAX_INLINE_CHARS]
-            yield "\n".join(line for line, is_code in _read_lines(_IMAGE.sub("", markdown)) if not is_code)
+            yield "\n".join(line for line, is_code in read_lines(_IMAGE.sub("", markdown)) if not is_code)
 
 
 def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:
@@ -342,17 +335,19 @@ def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
 
 
 def _read_table(block: UnitBlock) -> Iterator[Unit]:
-    """Yield a table as a whole, then its rows below its header; the first cell of a row is its term."""
-    lines = block.lines
-    header = plain_text(lines[:1]).rstrip(";")
-    rows = [plain_text([line]).rstrip(";") for line in lines[2:]]
-    if len(lines) > 3:
+    """Yield a table as a whole, then its rows, each below the names of the cells that it has; the first is its term."""
+    names, rows = split_row(block.lines[0]), [split_row(line) for line in block.lines[2:]]
+    header = join_cells(names)
+    if len(rows) > 1:
         lead = f"{block.lead} {header}".strip()
-        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, rows)), lead)
-    for number, text in enumerate(rows, start=block.span.first + 2):
-        term = text.partition(CELL)[0].strip() if CELL in text else ""
-        is_term = len(term.split()) <= MAX_TERM_WORDS
-        yield from _make(UnitKind.ROW, Span(number, number), text, header, term if is_term else "")
+        whole = JOINT.join(filter(None, map(join_cells, rows)))
+        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), whole, lead)
+    for number, cells in enumerate(rows, start=block.span.first + 2):
+        held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
+        lead = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
+        is_term = len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS
+        text = CELL.join(cell for _, cell in held)
+        yield from _make(UnitKind.ROW, Span(number, number), text, lead, cells[0] if is_term else "")
 
 
 def find_term(text: str) -> str:
@@ -389,112 +384,3 @@ def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "")
     """Yield the unit if a page shows anything of it."""
     if text:
         yield Unit(kind, span, text, lead if lead != text else "", term)
-
-
-# Markdown as the text that a page shows of it.
-
-CELL = " \u00b7 "  # between two cells of a table
-
-_CODE_SPAN = re.compile(r"(`[^`\n]*`)")
-_COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)", re.DOTALL)
-# What programs that make pages add to Markdown, and no page shows.
-_UNSEEN = re.compile(
-    r"""\{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
-      | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
-      | (?<=[)\]`])\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
-      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
-      | \[\^[^\[\]\s]{1,99}\](?::[ ])?                           # marks of footnotes
-      | (?<=\s)\^[\w-]{1,60}(?=[ \t]*$)                          # `^name`, a block's in Obsidian
-    """,
-    re.VERBOSE,
-)
-# Tags between two texts that a page sets apart.
-_BREAK = re.compile(
-    r"</?(?:br|p|t[dhr]|li|[uod]l|d[dt]|div|h[1-6]|summary|hr)(?:[ \t][^<>\n]{0,500})?/?>", re.IGNORECASE
-)
-_SUSPECT = re.compile(r"[<{^]|==|:[fmos]|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
-_HIGHLIGHT = re.compile(r"==(?=[^\s=])([^=\n]{1,300})(?<=\S)==")
-# Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`, `=== "Tab"`.
-_CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]?)++\[!(\w{1,30})[^\]\n]{0,60}\][-+]?[ \t]*([^\n]*)$")
-_ADMONITION = re.compile(
-    r"""^[ \t]*(?:!!!|\?\?\?\+?|:{3,}+|===[!+]?(?=[ ]+"))[ \t]*\{?(\w{0,30})\}?[ \t]*
-        (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
-    re.VERBOSE,
-)
-_HEADING = re.compile(r"[ \t>]*#{1,6}(?:[ \t]|$)")  # not a line that begins with a tag
-_RULE = re.compile(r"[ \t>]*(?:[-*_=][ \t]*+){3,}+$|[ \t>]*[|:-][-|: \t]*+$|[ \t]*\[[^\[\]]{1,999}\]:[ \t]*\S")
-_IMPORT = re.compile(r"(?:import (?:['\"]|\S.{0,300} from ['\"])|export (?:const|default|function) )")
-_ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*$")
-_CELL_END = re.compile(r"(?<!\\)\|")
-# What a line begins with that is no text of it: quotes, an item and its box.
-_BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[.\][ \t]+)?)?")
-# `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
-_REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
-# A link or emphasis that begins in one line and ends in another, once both are on one.
-_WRAPPED = re.compile(
-    r"(?<![\w\])])\[([^\[\]]{1,300})\](?:\[[^\[\]]*\]|\([^()\s]{1,500}\))"
-    r"|(?<![\w*])(?P<mark>\*{1,3})(?=[^\s*])([^*]{1,500})(?<=\S)(?P=mark)(?![\w*])"
-)
-_SPACES = re.compile(r"\s+")
-
-
-def plain_text(lines: Sequence[str]) -> str:
-    """Return lines of Markdown as a page shows them, on one line."""
-    shown = " ".join(plain_lines("\n".join(lines)))
-    has_code = any(fence_after("", line) for line in lines)
-    return shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\3", shown)
-
-
-def plain_lines(text: str) -> Iterator[str]:
-    """Yield the lines of Markdown as plain text; without headings and lines that show nothing."""
-    plain = References().plain_text
-    for line, is_code in _read_lines(text):
-        if is_code:
-            shown = _SPACES.sub(" ", line)
-        elif _ROW.match(line):
-            cells = (plain(cell.replace("\\|", "|")) for cell in _CELL_END.split(line.strip(" \t>").strip("|")))
-            row = CELL.join(filter(None, cells))
-            shown = f"{row};" if row else ""
-        else:
-            shown = plain(line.rstrip().removesuffix("\\"))  # which breaks the line
-        if shown := shown.strip():
-            yield shown
-
-
-def _read_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield (line, whether it is code) without what no page shows, and without the marks of quotes and items."""
-    fence = ""
-    for line in drop_notation(_COMMENT.sub("", text) if "<!--" in text else text).split("\n"):
-        before, fence = fence, fence_after(fence, line)
-        if before and fence:
-            yield line, True
-        elif not (before or fence):
-            line = _drop_unseen(line)
-            if not (_HEADING.match(line) or _RULE.match(line) or _IMPORT.match(line)):
-                line = _REFERENCE.sub(r"\1", line)
-                beginning = None if _ROW.match(line) else _BEGINNING.match(line)
-                yield line[beginning.end() if beginning else 0 :], False
-
-
-def _drop_unseen(line: str) -> str:
-    """Return a line without what other programs than CommonMark's read in it; code stays."""
-    if not _SUSPECT.search(line):
-        return line
-    if callout := _CALLOUT.match(line) or _ADMONITION.match(line):
-        kind, *titles = callout.groups("")
-        return as_label("".join(titles).strip() or kind.capitalize())
-    parts = _CODE_SPAN.split(line)  # code stands at the odd places
-    parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", _drop_tags(part)))) for part in parts[::2]]
-    return "".join(parts)
-
-
-def _drop_tags(text: str) -> str:
-    """Return text without icons and tags of MDX, but what a page shows of them."""
-    return COMPONENT.sub(
-        lambda tag: (str if tag[0].endswith("/>") else as_label)(show_component(tag[0])), drop_icons(text)
-    )
-
-
-def as_label(text: str) -> str:
-    """Return a title as it stands before what it is the title of."""
-    return f"{text}: " if text and text[-1].isalnum() else f"{text} " if text else ""

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pageindex.markdown import BlockKind, fence_after
-from pageindex.units import plain_lines, read_unit_blocks
+from pageindex.plain_text import plain_lines
+from pageindex.units import read_unit_blocks
 from retriever.command_line.console import shorten_citation, terminal_columns
 from retriever.display.phrases import (
     CLOSEST_PASSAGES,

@@ -18,7 +18,8 @@ import numpy as np
 
 from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
-from pageindex.units import CELL, Unit, UnitKind, as_label, split_units
+from pageindex.plain_text import CELL, as_label
+from pageindex.units import Unit, UnitKind, split_units
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize
 from retriever.searching.question_kind import QuestionKind
@@ -438,7 +439,7 @@ def as_sentence(unit: Unit) -> str:
     cells = read_cells(unit)
     if not cells:
         return unit.in_full
-    return f"{cells[0][1]}: " + ", ".join(f"{name} {cell}" for name, cell in cells[1:])
+    return f"{cells[0][1]}: " + ", ".join(f"{name} {cell}".strip() for name, cell in cells[1:])
 
 
 def read_cells(unit: Unit) -> list[tuple[str, str]]:
@@ -470,7 +471,7 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     """
     text = unit.text
     if unit.kind is UnitKind.ROW:
-        cells = [f"{name}: {cell}" for name, cell in read_cells(unit)]
+        cells = [f"{name}: {cell}" if name else cell for name, cell in read_cells(unit)]
         text = CELL.join(cells) or text
         if cells and len(text) > MAX_SENTENCE_CHARS:
             best = find_best_part(cells, unit, asked)

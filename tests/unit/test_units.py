@@ -24,10 +24,10 @@ The settings are:
   - Default: 7
 - where they go
 
-| name | meaning |
-|---|---|
-| full | everything |
-| delta | what changed |
+| | meaning | when |
+|---|---|---|
+| full | everything | |
+| delta | | daily |
 
 Restore with this command:
 
@@ -62,9 +62,9 @@ def test_a_section_is_cut_into_units() -> None:
         "definition 14 keep| The settings are: / keep: how many are kept",
         "property 15 Default| The settings are: keep: how many are kept / Default: 7",
         "item 16 | The settings are: / where they go",
-        "list 18-21 | name \u00b7 meaning / full \u00b7 everything; delta \u00b7 what changed",
-        "row 20 full| name \u00b7 meaning / full \u00b7 everything",
-        "row 21 delta| name \u00b7 meaning / delta \u00b7 what changed",
+        "list 18-21 | \u2013 \u00b7 meaning \u00b7 when / full \u00b7 everything; delta \u00b7 \u2013 \u00b7 daily",
+        "row 20 full|  \u00b7 meaning / full \u00b7 everything",
+        "row 21 delta|  \u00b7 when / delta \u00b7 daily",
         "code 23-27 | Restore with this command: / restore --all",
         "quote 31 | Ask Ada first.",
         "definition 33-34 Prune| Prune : removes what nobody needs",

@@ -1,0 +1,138 @@
+"""Markdown as the plain text that a page shows of it.
+
+As a page shows it, links are their text, emphasis is gone, a table's row is its cells, code is as it stands. Left out
+are the fences of code, comments, tags, attributes, footnote marks, templates. Each pattern is bounded, so the time is
+linear in the text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pageindex.markdown import (
+    COMPONENT,
+    References,
+    drop_icons,
+    drop_notation,
+    fence_after,
+    show_component,
+)
+
+CELL, NO_CELL = " \u00b7 ", "\u2013"  # between two cells of a table; an empty one
+
+_CODE_SPAN = re.compile(r"(`[^`\n]*`)")
+_COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)", re.DOTALL)
+# What programs that make pages add to Markdown, and no page shows.
+_UNSEEN = re.compile(
+    r"""\{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
+      | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
+      | (?<=[)\]`])\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
+      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
+      | \[\^[^\[\]\s]{1,99}\](?::[ ])?                           # marks of footnotes
+      | (?<=\s)\^[\w-]{1,60}(?=[ \t]*$)                          # `^name`, a block's in Obsidian
+    """,
+    re.VERBOSE,
+)
+# Tags between two texts that a page sets apart.
+_BREAK = re.compile(
+    r"</?(?:br|p|t[dhr]|li|[uod]l|d[dt]|div|h[1-6]|summary|hr)(?:[ \t][^<>\n]{0,500})?/?>", re.IGNORECASE
+)
+_SUSPECT = re.compile(r"[<{^]|==|:[fmos]|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
+_HIGHLIGHT = re.compile(r"==(?=[^\s=])([^=\n]{1,300})(?<=\S)==")
+# Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`, `=== "Tab"`.
+_CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]?)++\[!(\w{1,30})[^\]\n]{0,60}\][-+]?[ \t]*([^\n]*)$")
+_ADMONITION = re.compile(
+    r"""^[ \t]*(?:!!!|\?\?\?\+?|:{3,}+|===[!+]?(?=[ ]+"))[ \t]*\{?(\w{0,30})\}?[ \t]*
+        (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
+    re.VERBOSE,
+)
+_HEADING = re.compile(r"[ \t>]*#{1,6}(?:[ \t]|$)")  # not a line that begins with a tag
+_RULE = re.compile(r"[ \t>]*(?:[-*_=][ \t]*+){3,}+$|[ \t>]*[|:-][-|: \t]*+$|[ \t]*\[[^\[\]]{1,999}\]:[ \t]*\S")
+_IMPORT = re.compile(r"(?:import (?:['\"]|\S.{0,300} from ['\"])|export (?:const|default|function) )")
+_ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*$")
+_CELL_END = re.compile(r"(?<!\\)\|")
+# What a line begins with that is no text of it: quotes, an item and its box.
+_BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[.\][ \t]+)?)?")
+# `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
+_REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
+# A link or emphasis that begins in one line and ends in another, once both are on one.
+_WRAPPED = re.compile(
+    r"(?<![\w\])])\[([^\[\]]{1,300})\](?:\[[^\[\]]*\]|\([ ]?[^()\s]{1,500}\))"
+    r"|(?<![\w*])(?P<mark>\*{1,3})(?=[^\s*])([^*]{1,500})(?<=\S)(?P=mark)(?![\w*])"
+)
+_SPACES = re.compile(r"\s+")
+
+
+def plain_text(lines: Sequence[str]) -> str:
+    """Return lines of Markdown as a page shows them, on one line."""
+    shown = " ".join(plain_lines("\n".join(lines)))
+    has_code = any(fence_after("", line) for line in lines)
+    return shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\3", shown)
+
+
+def plain_lines(text: str) -> Iterator[str]:
+    """Yield the lines of Markdown as plain text; without headings and lines that show nothing."""
+    for line, is_code in read_lines(text):
+        if is_code:
+            shown = _SPACES.sub(" ", line)
+        elif _ROW.match(line):
+            row = join_cells(split_row(line))
+            shown = f"{row};" if row else ""
+        else:
+            shown = References().plain_text(line.rstrip().removesuffix("\\"))  # which breaks the line
+        if shown := shown.strip():
+            yield shown
+
+
+def split_row(line: str) -> list[str]:
+    """Return the cells of a row of a table as a page shows them, empty ones too."""
+    row = next((text for text, _ in read_lines(line)), "").strip(" \t>").removeprefix("|").removesuffix("|")
+    return [References().plain_text(cell.replace("\\|", "|")) for cell in _CELL_END.split(row)]
+
+
+def join_cells(cells: Sequence[str]) -> str:
+    """Return cells on one line, a dash for an empty one, so that each stands in its column; none behind the last.
+
+    >>> join_cells(["cmd", "", "yes", ""])
+    'cmd \u00b7 \u2013 \u00b7 yes'
+    """
+    last = max((number for number, cell in enumerate(cells, start=1) if cell), default=0)
+    return CELL.join(cell or NO_CELL for cell in cells[:last])
+
+
+def read_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield (line, whether it is code) without what no page shows, and without the marks of quotes and items."""
+    fence = ""
+    for line in drop_notation(_COMMENT.sub("", text) if "<!--" in text else text).split("\n"):
+        before, fence = fence, fence_after(fence, line)
+        if before and fence:
+            yield line, True
+        elif not (before or fence):
+            line = _drop_unseen(line)
+            if not (_HEADING.match(line) or _RULE.match(line) or _IMPORT.match(line)):
+                line = _REFERENCE.sub(r"\1", line)
+                beginning = None if _ROW.match(line) else _BEGINNING.match(line)
+                yield line[beginning.end() if beginning else 0 :], False
+
+
+def _drop_unseen(line: str) -> str:
+    """Return a line without what other programs than CommonMark's read in it; code stays."""
+    if not _SUSPECT.search(line):
+        return line
+    if callout := _CALLOUT.match(line) or _ADMONITION.match(line):
+        kind, *titles = callout.groups("")
+        return as_label("".join(titles).strip() or kind.capitalize())
+    parts = _CODE_SPAN.split(line)  # code stands at the odd places
+    parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", _drop_tags(part)))) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _drop_tags(text: str) -> str:
+    """Return text without icons and tags of MDX, but what a page shows of them."""
+    return COMPONENT.sub(
+        lambda tag: (str if tag[0].endswith("/>") else as_label)(show_component(tag[0])), drop_icons(text)
+    )
+
+
+def as_label(text: str) -> str:
+    """Return a title as it stands before what it is the title of."""
+    return f"{text}: " if text and text[-1].isalnum() else f"{text} " if text else ""
