@@ -25,7 +25,7 @@ from pageindex.markdown import (
     read_blocks,
 )
 from pageindex.node import Node, NodeKind, Span
-from pageindex.plain_text import CELL, join_cells, plain_text, read_lines, split_row
+from pageindex.plain_text import CELL, as_label, join_cells, plain_text, read_lines, split_row
 
 MAX_TERM_WORDS = 6
 LONG_BLOCK = 20  # lines: longer code and items are cut, and of a longer `<details>` its summary is a unit by itself
@@ -34,10 +34,16 @@ JOINT = "; "  # between two items of a whole list
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
-# `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
+# `**Options**` in a line of its own, as people write a heading that no outline shows.
+_LABEL = re.compile(r"[ \t>]*\*\*(?=\S)[^*\n]{1,80}(?<![\s.!])\*\*[ \t]*$")
+# `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`. References have a
+# type between both: `**name** `string | null` (optional) - text`, `name {string} text`.
 _MARKED_TERM = re.compile(
     r"""\[?(\*\*|__|`|\*|_)(?P<term>[^\n]{1,80}?)\1(?:\]\([^()\s]*\))?
-        (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | \s+(?:is|are|means|ist|sind|bedeutet)\s )""",
+        (?: (?:[ ](?:`[^`\n]{1,300}`|\([^()\n]{1,60}\))){0,3}
+            (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | (?<=optional\)|required\))(?=\s|$) )
+          | [ ]\{[^{}\n]{1,200}\}(?=\s|$)
+          | \s+(?:is|are|means|ist|sind|bedeutet)\s )""",
     re.VERBOSE,
 )
 _PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\n.!?|,;]{0,60}?)(?::(?=\s|$)|\s[-\u2013\u2014]\s)")
@@ -143,14 +149,16 @@ def split_text(text: str, first: int, *, cuts_items: bool = True) -> list[Unit]:
                 begin = block.span.first - first
                 block = _unfold(block, lines[begin : begin + LONG_BLOCK])
                 is_quote = block.lines[0].lstrip().startswith(">")
-                units += _make(UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, block.span, block.text)
+                kind, span = UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, Span(block.begin, block.span.last)
+                units += _make(kind, span, block.text, block.lead)
     return units
 
 
 def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
     """Yield the blocks of a text that a page shows, but for headings, each with what introduces it.
 
-    A paragraph that ends with a colon introduces the list, table or code behind it. With code it is one block.
+    A paragraph that ends with a colon introduces the list, table or code behind it, a label any block. With code it is
+    one block.
     """
     introduction: UnitBlock | None = None
     above, is_label = "", False
@@ -159,10 +167,10 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
         if not shown and marked.kind is not BlockKind.HEADING:
             continue
         block = UnitBlock(marked.kind, span, lines, shown, marked.line)
-        is_tab = TAB.match(lines[-1]) is not None  # its label answers nothing itself
+        is_tab = TAB.match(lines[-1]) is not None
         if introduction and is_tab:
             block = replace(block, begin=introduction.begin, text=f"{above} {shown}")
-        elif introduction and block.kind is not BlockKind.CODE and not is_label:
+        elif introduction and (block.kind is BlockKind.HEADING or not (is_label or block.kind is BlockKind.CODE)):
             yield introduction
         if introduction and (block.kind in _INTRODUCED or is_label):
             block = replace(block, begin=introduction.begin, lead=above)
@@ -170,7 +178,9 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
             block = replace(block, lead=above)
         introduction = None
         above = block.text if block.kind is BlockKind.PARAGRAPH else ""
-        is_label = is_tab
+        is_bold = len(lines) == 1 and _LABEL.match(lines[0]) is not None
+        above = as_label(above).strip() if is_bold else above
+        is_label = is_tab or is_bold  # which answers nothing itself
         if above and (is_label or _INTRODUCES.search(block.lines[-1])):
             introduction = block
         elif block.kind is not BlockKind.HEADING:

@@ -466,7 +466,7 @@ def find_best_part(parts: Sequence[str], unit: Unit, asked: Asked) -> int:
 def show_unit(unit: Unit, asked: Asked) -> str:
     """Return a unit as plain text on one line, of at most MAX_SENTENCE_CHARS characters.
 
-    An item comes with what introduces it, a row's cells with the names of their columns. Of a long paragraph the
+    Text comes with what introduces it, a row's cells with the names of their columns. Of a long paragraph the
     sentences are shown from the one that answers best, of a long row its first cell and the one that does.
     """
     text = unit.text
@@ -476,7 +476,7 @@ def show_unit(unit: Unit, asked: Asked) -> str:
         if cells and len(text) > MAX_SENTENCE_CHARS:
             best = find_best_part(cells, unit, asked)
             return cut(CELL.join((cells[0], cells[best]) if best else cells[:1]), MAX_SENTENCE_CHARS)
-    elif unit.lead and unit.kind is not UnitKind.PARAGRAPH:
+    elif unit.lead:
         text = f"{show_lead(unit)} {text}".lstrip()
         if unit.kind is UnitKind.CODE:
             return cut(text, MAX_SENTENCE_CHARS)  # what introduces it says what it does
