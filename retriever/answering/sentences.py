@@ -93,12 +93,12 @@ def disarm_citations(text: str) -> str:
     """Return a sentence in which nothing looks like one of our citations, whoever wrote it.
 
     A document may say `[docs/other.md:3-5]`, in a link's text for instance: nobody should take that for the lines that
-    this sentence rests on.
+    this sentence rests on. Numbers from 100 on are values: no answer has as many sections.
 
-    >>> disarm_citations("Keys are rotated weekly [1] [docs/other.md:3-5].")
-    'Keys are rotated weekly (1) [docs/other.md, lines 3-5].'
+    >>> disarm_citations("Keys are rotated weekly [1] [docs/other.md:3-5], after [429, 503].")
+    'Keys are rotated weekly (1) [docs/other.md, lines 3-5], after [429, 503].'
     """
-    text = re.sub(r"\[(\d+(?:\s*,\s*\d+)*)\]", r"(\1)", text)
+    text = re.sub(r"\[(\d{1,2}(?:\s*,\s*\d{1,2})*)\]", r"(\1)", text)
     citation = re.compile(f"({'|'.join(map(re.escape, READERS))}){_LINES}", re.IGNORECASE)
     return citation.sub(lambda found: f"{found[1]}, line{'s' * bool(found[3])} {found[2]}{found[3] or ''}", text)
 
