@@ -45,6 +45,8 @@ _ADMONITION = re.compile(
         (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
     re.VERBOSE,
 )
+MOST_WRAPPED = 4  # lines of a code span: with a backtick too many, all that follows would be searched for its end
+_BEGINS_BLOCK = re.compile(r"[ \t>]*(?:$|(?:[-*+]|#{1,6}|\d{1,9}[.)])[ \t]|\||[`~]{3})")
 _HEADING = re.compile(r"[ \t>]*#{1,6}(?:[ \t]|$)")  # not a line that begins with a tag
 _RULE = re.compile(r"[ \t>]*(?:[-*_=][ \t]*+){3,}+$|[ \t>]*[|:-][-|: \t]*+$|[ \t]*\[[^\[\]]{1,999}\]:[ \t]*\S")
 _IMPORT = re.compile(r"(?:import (?:['\"]|\S.{0,300} from ['\"])|export (?:const|default|function) )")
@@ -101,8 +103,11 @@ def join_cells(cells: Sequence[str]) -> str:
 
 def read_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield (line, whether it is code) without what no page shows, and without the marks of quotes and items."""
-    fence = ""
-    for line in drop_notation(_COMMENT.sub("", text) if "<!--" in text else text).split("\n"):
+    fence, end = "", 0
+    lines = drop_notation(_COMMENT.sub("", text) if "<!--" in text else text).split("\n")
+    while end < len(lines):
+        start, end = end, end + 1 if fence else _find_end_of_span(lines, end)
+        line = " ".join([lines[start], *(line.lstrip(" \t>") for line in lines[start + 1 : end])])
         before, fence = fence, fence_after(fence, line)
         if before and fence:
             yield line, True
@@ -112,6 +117,18 @@ def read_lines(text: str) -> Iterator[tuple[str, bool]]:
                 line = _REFERENCE.sub(r"\1", line)
                 beginning = None if _ROW.match(line) else _BEGINNING.match(line)
                 yield line[beginning.end() if beginning else 0 :], False
+
+
+def _find_end_of_span(lines: Sequence[str], start: int) -> int:
+    """Return the end of the lines that a code span which begins in the first of them goes over; else of that line."""
+    marks = lines[start].count("`")
+    for end in range(start + 1, min(start + MOST_WRAPPED, len(lines))):
+        if marks % 2 == 0 or _BEGINS_BLOCK.match(lines[end]) or fence_after("", lines[start]):
+            break
+        marks += lines[end].count("`")
+        if marks % 2 == 0:
+            return end + 1
+    return start + 1
 
 
 def _drop_unseen(line: str) -> str:

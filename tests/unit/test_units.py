@@ -191,8 +191,8 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
         ("Of [[Doors#Blue]], [[#Boxes]] ![[box.svg#icon]] and [[a#b|c]]\n", "Of Doors > Blue, Boxes and c"),
         ("#blue #door are tags\n", "#blue #door are tags"),
         (
-            "A [blue\ndoor](d.md), [a\nbox][b] and **two\nlines**\\\nof `**kw, **x`\n",
-            "A blue door, a box and two lines of **kw, **x",
+            "A [blue\ndoor](d.md), [a\nbox][b] and **two\nlines**\\\nof `**kw, **x` in `Box<dyn\nFn>`, `y`\n",
+            "A blue door, a box and two lines of **kw, **x in Box<dyn Fn>, y",
         ),
         ("| a |\n|---|\n| [blue][door] |\n", "blue"),
     ],
