@@ -36,14 +36,16 @@ _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.
 _LABEL = re.compile(r"[ \t>]*\*\*(?=\S)[^*\n]{1,80}(?<![\s.!])\*\*[ \t]*$")
-# `**term**: text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`. References have a
-# type between both: `**name** `string | null` (optional) - text`, `name {string} text`.
+# `**term**: text`, `**term:** text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
+# References have a type between both: `**name** `string | null` (optional) - text`, `name {string} text`.
 _MARKED_TERM = re.compile(
-    r"""\[?(\*\*|__|`|\*|_)(?P<term>[^\n]{1,80}?)\1(?:\]\([^()\s]*\))?
-        (?: (?:[ ](?:`[^`\n]{1,300}`|\([^()\n]{1,60}\))){0,3}
-            (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | (?<=optional\)|required\))(?=\s|$) )
-          | [ ]\{[^{}\n]{1,200}\}(?=\s|$)
-          | \s+(?:is|are|means|ist|sind|bedeutet)\s )""",
+    r"""\[?(\*\*|__|`|\*|_)(?P<term>(?:(?!\1)[^\n]){1,80}?)
+        (?: [:\uff1a]\1(?=\s|$)
+          | \1(?:\]\([^()\s]*\))?
+            (?: (?:[ ](?:`[^`\n]{1,300}`|\([^()\n]{1,60}\))){0,3}
+                (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | (?<=optional\)|required\))(?=\s|$) )
+              | [ ]\{[^{}\n]{1,200}\}(?=\s|$)
+              | \s+(?:is|are|means|ist|sind|bedeutet)\s ) )""",
     re.VERBOSE,
 )
 _PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\n.!?|,;]{0,60}?)(?::(?=\s|$)|\s[-\u2013\u2014]\s)")

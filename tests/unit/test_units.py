@@ -166,7 +166,7 @@ def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
         ("- term \u2013 what it means", "term"),
         ("- **retries** `number | null` (optional) - Default: `5`", "retries"),
         ("- `options` {Object} Of the server.", "options"),
-        ("- Time: 20 minutes", "Time"),
+        ("- **Time:** 20 minutes at **low** - no more", "Time"),
         ("- https://example.com/a", ""),
         ("- Take this, and then: run", ""),
         ("**Note** the door.", ""),
