@@ -30,6 +30,8 @@ TITLES = 120
 """Drawn from each set, or as many as there are."""
 HALVES = 30
 """Half-typed words, likewise."""
+RARE = 3
+"""In how many sections a rare word stands at most."""
 SETTINGS: dict[str, dict[str, Any]] = {"as it is": {}, "names and typos off": {"name_weight": 0.0, "exact": True}}
 QUESTIONS = Path(__file__).with_suffix(".jsonl")
 
@@ -90,10 +92,28 @@ def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]
         yield "member of a heading", names[0], (node_id,)
 
 
+def draw_words(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield rare words, and pairs of them that stand side by side; right is each section that has them so."""
+    sections = [node.id for node in retriever.nodes() if node.kind.value == "section"]
+    with retriever.view() as view:
+        read = view.tree.read(sections)
+    kinds = {"rare word": r"\b[a-z]{6,14}\b", "pair of words": r"\b(?=([a-z]{4,14}\s+[a-z]{5,14})\b)"}
+    for kind, pattern in kinds.items():
+        held: dict[str, set[str]] = {}
+        for node in read.values():
+            for found in re.findall(pattern, node.body.lower()):
+                if not STOP_WORDS["english"].intersection(found.split()):
+                    held.setdefault(" ".join(found.split()), set()).add(node.id)
+        rare = sorted(words for words, ids in held.items() if len(ids) <= RARE)
+        for words in Random(7).sample(rare, min(TITLES, len(rare))):
+            yield kind, words, tuple(sorted(held[words]))
+
+
 def measure(name: str, folder: str, index: str) -> None:
     """Print a row for each kind of question and each setting."""
     with open_retriever([folder], index) as retriever:
-        questions = [*read_questions(name), *draw_titles(retriever), *draw_halves(retriever), *draw_names(retriever)]
+        questions = [*read_questions(name), *draw_titles(retriever), *draw_halves(retriever)]
+        questions += [*draw_names(retriever), *draw_words(retriever)]
     for setting, values in SETTINGS.items():
         with open_retriever([folder], index, settings={"top_k": 5, **values}) as retriever:
             for kind in dict.fromkeys(kind for kind, _, _ in questions):

@@ -1,15 +1,15 @@
 """What names say of a ranking: which sections a question names, and which pages say that another one holds.
 
-Known items are the sections that are called what was asked, and those that hold an identifier letter by letter. Who
-types a title, a file name or a flag wants that, and not what resembles it. How sure a name is depends on how many
-sections bear it: `Installation` stands above forty of them, `Splatting` above one.
+Known items are the sections that are called what was asked, and those that hold it as it is written: an identifier, a
+rare word, a message. Who types a title, a file name or a flag wants that, and not what resembles it. How sure a name is
+depends on how many sections bear it: `Installation` stands above forty of them, `Splatting` above one.
 
 A page with `superseded_by: 0007-queue.md` in its front matter ranks below that one, which comes in where it was not
 found: both answer the same questions, and the newer one may have fewer of their words.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import PurePosixPath
 
@@ -17,6 +17,8 @@ from retriever.lexical.correction import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
 from retriever.lexical.properties import STATUS_KEYS, SUCCESSOR_KEYS, find_days, mark_property
 from retriever.lexical.tokens import remove_accents, tokenize
+from retriever.searching.question_words import cut_words, read_form
+from retriever.searching.scope import find_phrase
 from retriever.searching.view import View
 from retriever.store import reading
 from retriever.types import Candidate, Evidence, Ranked, Ranking, Relation, RelationKind, Source
@@ -61,7 +63,8 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     if not named and half_typed:
         named = find_begun(view, half_typed)
     word = half_typed.rpartition(" ")[2] or question
-    for node_id in find_holding(view, question, word, half_typed) if is_identifier(word) else ():
+    held = find_holding(view, question, word, half_typed) if is_identifier(word) else find_as_written(view, question)
+    for node_id in held:
         named.setdefault(node_id, 0.5)
     days = [node_id for day in find_days(typed) for node_id in find_matching(view, [mark_property(day)], MOST_ASKED)]
     named |= dict.fromkeys(days if len(days) <= MOST_NAMESAKES else (), 1.0)
@@ -105,10 +108,30 @@ def find_holding(view: View, question: str, word: str, half_typed: str) -> list[
     return (held or (begun if half_typed else []))[:MOST_HOLDING]
 
 
+def find_as_written(view: View, question: str) -> list[str]:
+    """Return the sections that hold what is asked as it is written; none where many do, or where it is a question.
+
+    What is typed in a word or two, or pasted, is looked up, as in the index of a book: `copper` alone means little to
+    an encoder, and to BM25, which compares stems, the app `Spendly` is the verb.
+    """
+    terms = tokenize(question)
+    keys = view.lexical.find_holding(terms)
+    if not 0 < len(keys) <= MOST_HOLDING or read_form(cut_words(question)) == "question":
+        return []
+    held = find_phrase(view, question, keys).tolist()
+    scores = dict(view.lexical.search(terms, MOST_READ))
+    return list_shown(view, {key: scores.get(key, 0.0) for key in held}) if len(held) <= MOST_NAMESAKES else []
+
+
 def find_matching(view: View, terms: Sequence[str], limit: int) -> list[str]:
     """Return the sections that may be found and hold any of the terms, the best by BM25 first."""
-    found = [key for key, _ in view.lexical.search(terms, limit)]
-    ids = list(dict.fromkeys(node_id for node_id, _ in reading.shown_nodes(view.connection, found).values()))
+    return list_shown(view, dict(view.lexical.search(terms, limit)))
+
+
+def list_shown(view: View, scores: Mapping[int, float]) -> list[str]:
+    """Return the sections that a search shows for nodes, those that may be found: best first, ties by id."""
+    shown = reading.shown_nodes(view.connection, scores)
+    ids = list(dict.fromkeys(node_id for _, node_id in sorted((-scores[key], shown[key][0]) for key in shown)))
     return list(compress(ids, view.are_allowed(ids)))
 
 

@@ -44,10 +44,7 @@ GEARS = (
 @pytest.mark.parametrize(
     ("typed", "titles"),
     [
-        *(
-            (text, {"--sprocket-size"})
-            for text in ("sprock", "--sprock", "gear sprock", "@scope/sprock", "--sprocket-si")
-        ),
+        *((cut, {"--sprocket-size"}) for cut in ("sprock", "--sprock", "gear sprock", "@scope/sprock", "--sprocket-s")),
         ("--rese", {"Restarting"}),  # letter by letter, before titles of which it is the beginning
         ("--out", {"Restarting"}),  # `out` is a word itself
         ("src/gear/o", {"Restarting"}),

@@ -197,15 +197,16 @@ def test_a_page_is_named_sooner_than_a_section_of_another(tmp_path: Path) -> Non
         ("default of gearRatio", "terms.md:13-13"),
         ("gearRatio default", "terms.md:13-13"),
         ("default of toothCount", "terms.md:16-18"),
+        ("spendly", "shop.md:1-4"),  # a word alone as it is written, before the stem that it shares
     ],
 )
-def test_what_is_defined_is_found_by_its_term(tmp_path: Path, question: str, cited: str) -> None:
+def test_what_is_defined_is_found_by_its_term_and_a_word_as_written(tmp_path: Path, question: str, cited: str) -> None:
     pages = {
         "terms.md": "# Words\n\n## Parts\n\n**sprocket**: a wheel with teeth.\n\n**roller chain (RC)**: links.\n\n"
         "## Settings\n\n| key | default |\n|---|---|\n| `gearRatio` | 3 |\n| `teeth` | 12 |\n\n"
         "### toothCount\n\n- Default: 12\n",
-        "shop.md": "# Shop\n\nA sprocket, a sprocket and its default gearRatio: each sprocket has a gearRatio "
-        "and a default toothCount, and what the default of a toothCount is, is the default toothCount.\n",
+        "shop.md": "# Shop\n\nPay by Spendly.\n\n# Costs\n\nSpend: it spends.\n\n# Parts\n\nA sprocket, a sprocket and "
+        "its default gearRatio: each sprocket has a default toothCount, the default of a toothCount is the default.\n",
     }
     with open_retriever([write_pages(tmp_path / "docs", pages)], tmp_path / "index", settings=WORDS_ALONE) as retriever:
         hit = retriever.search(question).hits[0]
