@@ -295,7 +295,9 @@ def split_attributes(content: str) -> tuple[str, str | None]:
     if not attributes or not are_plain:
         return content, None
     ids = [item[1:] for item in attributes if item.startswith("#") and len(item) > 1]
-    return re.sub(r"\s+#+$", "", content[:start].rstrip()), ids[0] if ids else None
+    title = content[:start].rstrip()
+    bare = title.rstrip("#")
+    return bare.rstrip() if bare[-1:].isspace() else title, ids[0] if ids else None
 
 
 # As MkDocs and kramdown read them behind what they belong to: `{ .wide }`, `{: #id }`, `{ align=right }`.

@@ -34,7 +34,7 @@ BAD = {
     "a table of 20,000 columns": ("|a" * 20_000 + "|\n" + "|-" * 20_000 + "|\n", 1),
     "5,000 definitions": ("".join(f"[a{n}]: b\n" for n in range(5_000)), 1),
     "a definition whose title does not end": ('[a]: b "\n' * 5_000, 1),
-    "spaces": ("# a" + " " * 200_000 + "b\n\nc." + " " * 200_000 + "d", 3),
+    "spaces": ("# a" + " " * 200_000 + "b {.c}\n\nc." + " " * 200_000 + "d", 3),
     "dashes and stars": ("- - - - " * 2000 + "x\n" + "* * " * 2000 + "x", 2),
 }
 
