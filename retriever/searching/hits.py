@@ -306,7 +306,7 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
                 title = titles.get(item.via.node_id) or item.via.node_id
                 reasons[f'{RELATIONS[item.via.kind]} "{cut(title, MAX_TITLE_CHARS)}"'] = None
             case Source.NAME:
-                reasons["found by name"] = None
+                reasons[f"found {item.note}"] = None
             case Source.ROUNDS:
                 reasons[f"found by {item.note}"] = None
             case Source.RERANK:

@@ -64,11 +64,14 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
         named = find_begun(view, half_typed)
     word = half_typed.rpartition(" ")[2] or question
     held = find_holding(view, question, word, half_typed) if is_identifier(word) else find_as_written(view, question)
-    for node_id in held:
-        named.setdefault(node_id, 0.5)
+    written = [node_id for node_id in held if node_id not in named]
+    named |= dict.fromkeys(written, 0.5)
     days = [node_id for day in find_days(typed) for node_id in find_matching(view, [mark_property(day)], MOST_ASKED)]
     named |= dict.fromkeys(days if len(days) <= MOST_NAMESAKES else (), 1.0)
-    items = tuple(Ranked(node_id, share, share) for node_id, share in named.items())
+    items = tuple(
+        Ranked(node_id, share, share, note="as written" if node_id in written else "by name")
+        for node_id, share in named.items()
+    )
     return (Ranking(Source.NAME, "share of the name", weight, items) if items else None), is_name
 
 

@@ -68,7 +68,9 @@ def test_more_than_there_is_and_more_than_the_candidates(shelf: Shelf) -> None:
     assert len(everything.hits) == 8
     assert [hit.rank for hit in everything.hits] == list(range(1, 9))
     assert same_hits(found(shelf.ask("tomatoes", top_k=6, candidate_cap=2)), found(everything)[:6])
-    few = shelf.ask("tomatoes", vector_top_n=1, keyword_top_n=1, neighbor_depth=0, candidate_file_roots=0, top_k=50)
+    few = shelf.ask(
+        "tomatoes", vector_top_n=1, keyword_top_n=1, name_weight=0, neighbor_depth=0, candidate_file_roots=0
+    )
     assert 1 <= len(few.hits) <= 2
 
 

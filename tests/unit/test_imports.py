@@ -103,7 +103,7 @@ LAYERS = {
         "formats front_matter",
         "corpus",
         "markdown",
-        "node",
+        "node plain_text",
         "units",
         "summary",
         "outline",
