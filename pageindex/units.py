@@ -317,6 +317,17 @@ def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:
     return list(pairwise([*starts, len(lines)]))
 
 
+def _count_inside(lines: Sequence[str], parts: Sequence[tuple[int, int]], place: int) -> int:
+    """Return how many items behind one stand inside of it; 0 where together they are longer than LONG_BLOCK."""
+    first = parts[place][0]
+    for count, (start, end) in enumerate(parts[place + 1 :][: LONG_BLOCK + 1]):
+        if _indentation(lines[start]) <= _indentation(lines[first]):
+            return count
+        if end - first > LONG_BLOCK:
+            return 0
+    return len(parts) - place - 1
+
+
 def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     lines, top = block.lines, block.span.first
@@ -325,8 +336,11 @@ def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
     if len(parts) > 1:
         yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, texts)), block.lead)
     outer: list[tuple[int, str]] = []  # (indentation, text) of the items that an inner one stands in
-    for (start, end), text in zip(parts, texts, strict=True):
-        end = _end_of_text(lines, start, end)
+    for place, ((start, end), text) in enumerate(zip(parts, texts, strict=True)):
+        # `Default:` says nothing without the items inside of it.
+        inside = _count_inside(lines, parts, place) if _INTRODUCES.search(text) else 0
+        shown = JOINT.join(filter(None, texts[place + 1 : place + 1 + inside]))
+        end = _end_of_text(lines, start, parts[place + inside][1])
         indentation = _indentation(lines[start])
         while outer and outer[-1][0] >= indentation:
             outer.pop()
@@ -342,12 +356,16 @@ def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
                 above = unit.lead or (text if unit.text != text else "")
                 yield replace(unit, lead=f"{lead} {above}".strip())
         else:
-            yield from _make(kind if term else UnitKind.ITEM, Span(first, top + end - 1), text, lead, term)
+            whole = f"{text} {shown}".rstrip()
+            yield from _make(kind if term else UnitKind.ITEM, Span(first, top + end - 1), whole, lead, term)
         outer.append((indentation, text))
 
 
 def _read_table(block: UnitBlock) -> Iterator[Unit]:
-    """Yield a table as a whole, then its rows, each below the names of the cells that it has; the first is its term."""
+    """Yield a table as a whole, then its rows, each below the names of the cells that it has; the first is its term.
+
+    The cells of a single row are properties, too, with the columns as keys: `| Default | Type |` above `| 80 | int |`.
+    """
     names, rows = split_row(block.lines[0]), [split_row(line) for line in block.lines[2:]]
     header = join_cells(names)
     if len(rows) > 1:
@@ -359,6 +377,9 @@ def _read_table(block: UnitBlock) -> Iterator[Unit]:
         lead = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
         is_term = len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS
         text = CELL.join(cell for _, cell in held)
+        for name, cell in held if len(rows) == 1 < len(held) else ():
+            if name:
+                yield Unit(UnitKind.PROPERTY, Span(number, number), f"{name}: {cell}", block.lead, name)
         yield from _make(UnitKind.ROW, Span(number, number), text, lead, cells[0] if is_term else "")
 
 

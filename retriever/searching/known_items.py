@@ -54,8 +54,9 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     named = find_file(view, typed) or find_code(view, typed)
     named = named or find_bearers(view, spell_name(typed), spell_term(subject) if subject == typed else "")
     is_name = max(named.values(), default=0.0) > 0.5
-    if not named and subject != typed:  # whether what it asks of it is there, the name does not say
+    if not named and subject != typed:
         named = find_bearers(view, spell_name(subject), spell_term(subject))
+        is_name = speak_of(view, named, _ASIDE.findall(typed))
     if not named and not spell_code(typed):  # `node --inspect-brk`, `how do I use fs.readFile?`
         for word in find_codes(typed):
             for node_id, share in find_code(view, word).items():
@@ -73,6 +74,12 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
         for node_id, share in named.items()
     )
     return (Ranking(Source.NAME, "share of the name", weight, items) if items else None), is_name
+
+
+def speak_of(view: View, named: Mapping[str, float], asked: Sequence[str]) -> bool:
+    """Return whether one of the two sections at most that bear a name has a word of what is asked of it."""
+    ids = [node_id for node_id, share in named.items() if share >= 0.5]
+    return any(view.lexical.coverage(tokenize(" ".join(asked)), view.tree.keys(ids))) if ids else False
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:

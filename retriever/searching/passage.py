@@ -341,8 +341,9 @@ def join(spans: Sequence[Span]) -> Span:
 
 def introduces(units: Sequence[Unit], place: int) -> bool:
     """Return whether a unit is the paragraph that introduces the list or table behind it, whose lines begin with it."""
-    is_prose = units[place].kind is not UnitKind.LIST
-    return is_prose and place + 1 < len(units) and units[place + 1].span.first == units[place].span.first
+    own = units[place]
+    following = units[place + 1].span if own.kind is not UnitKind.LIST and place + 1 < len(units) else own.span
+    return following.first == own.span.first and following.last > own.span.last
 
 
 def points_back(units: Sequence[Unit], place: int) -> bool:

@@ -51,6 +51,15 @@ Prune
 SCRIPT = "<script>\nready(function() {});\n</script>\n"
 
 
+def test_what_an_item_or_a_single_row_says_of_one_key_is_a_unit() -> None:
+    items = "- Default:\n  - in CI: on\n  - else: off\n- Type: flag\n"
+    found = [describe(unit) for unit in split_text(f"{items}\n| Default | CLI |\n|---|---|\n| 80 | `--width` |\n", 1)]
+    assert "property 1-3 Default| Default: in CI: on; else: off" in found
+    assert found[-3:-1] == ["property 8 Default| Default: 80", "property 8 CLI| CLI: --width"]
+    long = "- Default:\n" + "  - more\n" * LONG_BLOCK
+    assert describe(split_text(long, 1)[1]) == "property 1 Default| Default:"
+
+
 def test_a_section_is_cut_into_units() -> None:
     document = parse_document("backups.md", PAGE)
     units = split_units(document.nodes[0].node)
