@@ -36,13 +36,14 @@ _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.
 _LABEL = re.compile(r"[ \t>]*\*\*(?=\S)[^*\n]{1,80}(?<![\s.!])\*\*[ \t]*$")
-# `**term**: text`, `**term:** text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
+# `**term**: text`, `**term:** text`, `**term**, text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
 # References have a type between both: `**name** `string | null` (optional) - text`, `name {string} text`.
 _MARKED_TERM = re.compile(
     r"""\[?(\*\*|__|`|\*|_)(?P<term>(?:(?!\1)[^\n]){1,80}?)
         (?: [:\uff1a]\1(?=\s|$)
           | \1(?:\]\([^()\s]*\))?
-            (?: (?:[ ](?:`[^`\n]{1,300}`|\([^()\n]{1,60}\))){0,3}
+            (?: (?<=\*\*),(?=\s)
+              | (?:[ ](?:`[^`\n]{1,300}`|\([^()\n]{1,60}\))){0,3}
                 (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | (?<=optional\)|required\))(?=\s|$) )
               | [ ]\{[^{}\n]{1,200}\}(?=\s|$)
               | \s+(?:is|are|means|ist|sind|bedeutet)\s ) )""",
@@ -204,9 +205,17 @@ def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
 
 
 def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
-    """Yield a paragraph; as a definition, if it begins with a marked term or is a term above `: text`."""
+    """Yield a paragraph; as a definition, if it begins with a marked term or is a term above `: text`.
+
+    Where each line begins with one (`**Type:** int`, `**Default:** 80`), they are properties.
+    """
     lines = block.lines
     term = ""
+    if len(lines) > 1 and all(_MARKED_TERM.match(line.strip()) for line in lines):
+        for number, line in enumerate(lines):
+            span = Span(block.span.first + number if number else block.begin, block.span.first + number)
+            yield from _make(UnitKind.PROPERTY, span, plain_text([line]), block.lead, find_term(line.strip()))
+        return
     if len(lines) > 1 and _DEFINED_BELOW.match(lines[1]):
         term = plain_text(lines[:1])
     elif _MARKED_TERM.match(lines[0].strip()):
@@ -394,6 +403,14 @@ def find_term(text: str) -> str:
     found = _MARKED_TERM.match(text) or _PLAIN_TERM.match(text)
     term = plain_text([found["term"]]).strip(" :*_`") if found else ""
     return term if len(term.split()) <= MAX_TERM_WORDS else ""
+
+
+def find_term_of_line(line: str) -> str:
+    """Do as `find_term` for a line that may be an item of a list or a row of a table, whose first cell it is."""
+    if line.lstrip().startswith("|"):
+        first = split_row(line)[0]
+        return first if len(first.split()) <= MAX_TERM_WORDS else ""
+    return find_term(_ITEM.sub("", line, count=1).strip())
 
 
 def read_properties(node: Node) -> Iterator[Unit]:

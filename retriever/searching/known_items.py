@@ -29,6 +29,7 @@ MOST_BEGUN = 2_000  # names that share their first letters with what is half typ
 IN_QUESTION = 0.25  # the share of a name that a question has among its words
 # What a question asks of what it names: `snapshot meaning`, `default of nodeLinker`.
 _ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
+_VALUE = re.compile(r"\b(?:defaults?|values?)\b", re.IGNORECASE)
 _MARKUP = "`'\"() "  # what may stand about an identifier
 _FILE = re.compile(r"([^\s()\[\]|#/\\]+)\.mdx?\b")
 _SUPERSEDED = re.compile(r"(?:superseded|replaced|deprecated|obsoleted)\b.*? by (.+)", re.IGNORECASE)
@@ -56,7 +57,7 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     is_name = max(named.values(), default=0.0) > 0.5
     if not named and subject != typed:
         named = find_bearers(view, spell_name(subject), spell_term(subject))
-        is_name = speak_of(view, named, _ASIDE.findall(typed))
+        is_name = are_answered(view, named, _VALUE.findall(typed))
     if not named and not spell_code(typed):  # `node --inspect-brk`, `how do I use fs.readFile?`
         for word in find_codes(typed):
             for node_id, share in find_code(view, word).items():
@@ -76,10 +77,14 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     return (Ranking(Source.NAME, "share of the name", weight, items) if items else None), is_name
 
 
-def speak_of(view: View, named: Mapping[str, float], asked: Sequence[str]) -> bool:
-    """Return whether one of the two sections at most that bear a name has a word of what is asked of it."""
+def are_answered(view: View, named: Mapping[str, float], asked: Sequence[str]) -> bool:
+    """Return whether a section that alone bears a name, or one of two, has any of the words asked of it.
+
+    What says what a thing means has its name, and need not say that it is a meaning.
+    """
     ids = [node_id for node_id, share in named.items() if share >= 0.5]
-    return any(view.lexical.coverage(tokenize(" ".join(asked)), view.tree.keys(ids))) if ids else False
+    has_some = bool(asked and ids) and any(view.lexical.coverage(tokenize(" ".join(asked)), view.tree.keys(ids)))
+    return has_some or bool(ids and not asked)
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:

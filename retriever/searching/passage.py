@@ -19,7 +19,7 @@ import numpy as np
 from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
 from pageindex.plain_text import CELL, as_label
-from pageindex.units import Unit, UnitKind, split_units
+from pageindex.units import Unit, UnitKind, find_term_of_line, split_units
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize
 from retriever.searching.question_kind import QuestionKind
@@ -90,10 +90,19 @@ _DONE_BY = re.compile(
     re.IGNORECASE,
 )
 
+# What says where an answer is, and not the answer: `See full language support`, `Learn more about backups.`
+_SENDS_ELSEWHERE = re.compile(
+    r"(?:see|refer to|check out|visit|(?:(?:to )?(?:learn|read|find out) |for )?more\b|for (?:further|full|details)"
+    r"|siehe|mehr (?:dazu|infos?|informationen))\b",
+    re.IGNORECASE,
+)
 
-# What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but the term's, which the
-# fit gives 1.05: lists of settings, where `Default:` is one line of many, are rare among its questions.
+
+# What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two: the term's, which
+# the fit gives 1.05, for lists of settings, where `Default:` is one line of many, are rare among its questions; and what
+# sends elsewhere, of which they have too few.
 WEIGHTS: Mapping[str, float] = {
+    "sends elsewhere": -3.00,
     "list where one is asked for": 2.37,
     "its term is asked for": 2.00,
     "subject": 1.38,
@@ -241,14 +250,15 @@ def is_long(node: Node) -> bool:
 
 
 def cut_long_node(node: Node, asked: Asked, matched: Span | None) -> Node:
-    """Return a section with the lines around the one that has most of the question.
+    """Return a section with the lines around the one that has most of the question; first of all, around its term.
 
     Where no line has a word of it, they are those around what matched.
     """
     assert node.span is not None
     lines = node.text.split("\n")
     words = [measure_words(line, asked) for line in lines]
-    best = max(range(len(lines)), key=lambda place: (words[place], -place))
+    terms = [bool(own) and asks_for(find_term_of_line(line), asked) for line, own in zip(lines, words, strict=True)]
+    best = max(range(len(lines)), key=lambda place: (terms[place], words[place], -place))
     if matched and not words[best]:
         best = matched.first - node.span.first
     middle = len("\n".join(lines[:best]))
@@ -274,6 +284,7 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
             "words": words[place],
             f"cue of {asked.kind.value}": float(bool(cue and cue.search(unit.text))),
             "subject": measure_subject(unit.text, asked),
+            "sends elsewhere": float(asked.kind is not QuestionKind.WHERE and sends_elsewhere(unit.text)),
             "its term is asked for": float(asks_for(unit.term, asked)),
             "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
             "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
@@ -282,6 +293,11 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
         }
         for place, unit in enumerate(units)
     ]
+
+
+def sends_elsewhere(text: str) -> bool:
+    """Return whether a text is one sentence that says where to read, and nothing besides."""
+    return _SENDS_ELSEWHERE.match(text) is not None and len(_SENTENCE_END.split(text)) == 1
 
 
 def asks_for(term: str, asked: Asked) -> bool:
