@@ -36,7 +36,8 @@ _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.
 _LABEL = re.compile(r"[ \t>]*\*\*(?=\S)[^*\n]{1,80}(?<![\s.!])\*\*[ \t]*$")
-# `**term**: text`, `**term:** text`, `**term**, text`, `[**term**](link): text`, `_term_ is`; without a mark `term - text`, `key: value`.
+# `**term**: text`, `**term:** text`, `**term**, text`, `[**term**](link): text`, `_term_ is`; without a mark
+# `term - text`, `key: value`.
 # References have a type between both: `**name** `string | null` (optional) - text`, `name {string} text`.
 _MARKED_TERM = re.compile(
     r"""\[?(\*\*|__|`|\*|_)(?P<term>(?:(?!\1)[^\n]){1,80}?)
@@ -347,9 +348,9 @@ def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
     outer: list[tuple[int, str]] = []  # (indentation, text) of the items that an inner one stands in
     for place, ((start, end), text) in enumerate(zip(parts, texts, strict=True)):
         # `Default:` says nothing without the items inside of it.
-        inside = _count_inside(lines, parts, place) if _INTRODUCES.search(text) else 0
-        shown = JOINT.join(filter(None, texts[place + 1 : place + 1 + inside]))
-        end = _end_of_text(lines, start, parts[place + inside][1])
+        count = _count_inside(lines, parts, place) if _INTRODUCES.search(text) else 0
+        shown = JOINT.join(filter(None, texts[place + 1 : place + 1 + count]))
+        end = _end_of_text(lines, start, parts[place + count][1])
         indentation = _indentation(lines[start])
         while outer and outer[-1][0] >= indentation:
             outer.pop()

@@ -98,9 +98,9 @@ _SENDS_ELSEWHERE = re.compile(
 )
 
 
-# What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two: the term's, which
-# the fit gives 1.05, for lists of settings, where `Default:` is one line of many, are rare among its questions; and what
-# sends elsewhere, of which they have too few.
+# What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two, of which the
+# questions of the fit have too few: the term's, which it gives 1.05 (lists of settings, where `Default:` is one line of
+# many, are rare among them), and that of sentences which send elsewhere.
 WEIGHTS: Mapping[str, float] = {
     "sends elsewhere": -3.00,
     "list where one is asked for": 2.37,
