@@ -330,7 +330,7 @@ def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:
 def _count_inside(lines: Sequence[str], parts: Sequence[tuple[int, int]], place: int) -> int:
     """Return how many items behind one stand inside of it; 0 where together they are longer than LONG_BLOCK."""
     first = parts[place][0]
-    for count, (start, end) in enumerate(parts[place + 1 :][: LONG_BLOCK + 1]):
+    for count, (start, end) in enumerate(parts[place + 1 : place + LONG_BLOCK + 2]):
         if _indentation(lines[start]) <= _indentation(lines[first]):
             return count
         if end - first > LONG_BLOCK:
