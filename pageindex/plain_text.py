@@ -23,20 +23,24 @@ _CODE_SPAN = re.compile(r"(`[^`\n]*`)")
 _COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)", re.DOTALL)
 # What programs that make pages add to Markdown, and no page shows.
 _UNSEEN = re.compile(
-    r"""\{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
+    r"""<[a-z]\w{0,30}[ ](?:[^<>\n={]|=(?!\{)){0,300}=\{[^<>\n]{0,500}> # tags of JSX: `<p style={{ color: "red" }}>`
+      | \{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
       | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
-      | (?<=[)\]`])\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
-      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
+      | (?:(?<=[)\]])|^)\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
+      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\} | ^[ \t]*\{:[^{}\n]{1,200}\}[ \t]*$
       | \[\^[^\[\]\s]{1,99}\](?::[ ])?                           # marks of footnotes
       | (?<=\s)\^[\w-]{1,60}(?=[ \t]*$)                          # `^name`, a block's in Obsidian
     """,
     re.VERBOSE,
 )
+# What tables show for yes and no.
+_SIGNS = {"white_check_mark": "\u2705", "heavy_check_mark": "\u2714", "x": "\u274c", "warning": "\u26a0"}
+_SIGN = re.compile(rf"(?<![\w:]):({'|'.join(_SIGNS)}):(?![\w:])")
 # Tags between two texts that a page sets apart.
 _BREAK = re.compile(
     r"</?(?:br|p|t[dhr]|li|[uod]l|d[dt]|div|h[1-6]|summary|hr)(?:[ \t][^<>\n]{0,500})?/?>", re.IGNORECASE
 )
-_SUSPECT = re.compile(r"[<{^]|==|:[fmos]|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
+_SUSPECT = re.compile(r"[<{^]|==|:[fmoshwx]|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
 _HIGHLIGHT = re.compile(r"==(?=[^\s=])([^=\n]{1,300})(?<=\S)==")
 # Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`, `=== "Tab"`.
 _CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]?)++\[!(\w{1,30})[^\]\n]{0,60}\][-+]?[ \t]*([^\n]*)$")
@@ -46,6 +50,9 @@ _ADMONITION = re.compile(
     re.VERBOSE,
 )
 MOST_WRAPPED = 4  # lines of a code span: with a backtick too many, all that follows would be searched for its end
+# `<img` and `<a href="x"` at a line's end: what it is given stands in the lines below.
+_OPEN_TAG = re.compile(r"<(?:a|img|p|div|span|source|video|iframe|kbd|td|th)(?:[ \t][^<>`]{0,500})?$")
+MOST_OF_TAG = 20  # lines
 _BEGINS_BLOCK = re.compile(r"[ \t>]*(?:$|(?:[-*+]|#{1,6}|\d{1,9}[.)])[ \t]|\||[`~]{3})")
 _HEADING = re.compile(r"[ \t>]*#{1,6}(?:[ \t]|$)")  # not a line that begins with a tag
 _RULE = re.compile(r"[ \t>]*(?:[-*_=][ \t]*+){3,}+$|[ \t>]*[|:-][-|: \t]*+$|[ \t]*\[[^\[\]]{1,999}\]:[ \t]*\S")
@@ -55,7 +62,9 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 # What a line begins with that is no text of it: quotes, an item and its box.
 _BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[.\][ \t]+)?)?")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
-_REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
+# A picture gives its text; `[][module.name]` shows where it leads.
+_REFERENCE = re.compile(r"(?<![\w\])])\[(?:([^\[\]]+)\]\[[^\[\]]*|\]\[([A-Za-z_]\w*\.[\w.]+))\]")
+_PICTURE = re.compile(r"!\[([^\[\]]*)\]\[[^\[\]]*\]")
 # A link or emphasis that begins in one line and ends in another, once both are on one.
 _WRAPPED = re.compile(
     r"(?<![\w\])])\[([^\[\]]{1,300})\](?:\[[^\[\]]*\]|\([ ]?[^()\s]{1,500}\))"
@@ -114,13 +123,16 @@ def read_lines(text: str) -> Iterator[tuple[str, bool]]:
         elif not (before or fence):
             line = _drop_unseen(line)
             if not (_HEADING.match(line) or _RULE.match(line) or _IMPORT.match(line)):
-                line = _REFERENCE.sub(r"\1", line)
+                line = _REFERENCE.sub(lambda found: found[1] or found[2], _PICTURE.sub(r"\1", line))
                 beginning = None if _ROW.match(line) else _BEGINNING.match(line)
                 yield line[beginning.end() if beginning else 0 :], False
 
 
 def _find_end_of_span(lines: Sequence[str], start: int) -> int:
-    """Return the end of the lines that a code span which begins in the first of them goes over; else of that line."""
+    """Return the end of the lines that a code span or a tag which begins in the first goes over; else of that line."""
+    if _OPEN_TAG.search(lines[start]):
+        rest = range(start + 1, min(start + MOST_OF_TAG, len(lines)))
+        return next((end + 1 for end in rest if ">" in lines[end]), start + 1)
     marks = lines[start].count("`")
     for end in range(start + 1, min(start + MOST_WRAPPED, len(lines))):
         if marks % 2 == 0 or _BEGINS_BLOCK.match(lines[end]) or fence_after("", lines[start]):
@@ -145,9 +157,8 @@ def _drop_unseen(line: str) -> str:
 
 def _drop_tags(text: str) -> str:
     """Return text without icons and tags of MDX, but what a page shows of them."""
-    return COMPONENT.sub(
-        lambda tag: (str if tag[0].endswith("/>") else as_label)(show_component(tag[0])), drop_icons(text)
-    )
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[1]], drop_icons(text))
+    return COMPONENT.sub(lambda tag: (str if tag[0].endswith("/>") else as_label)(show_component(tag[0])), text)
 
 
 def as_label(text: str) -> str:

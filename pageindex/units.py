@@ -51,7 +51,7 @@ _MARKED_TERM = re.compile(
     re.VERBOSE,
 )
 _PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\n.!?|,;]{0,60}?)(?::(?=\s|$)|\s[-\u2013\u2014]\s)")
-_DEFINED_BELOW = re.compile(r":[ \t]+\S")
+_DEFINED_BELOW = re.compile(r"^[ ]{0,3}:[ \t]+(?=\S)")
 _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$")
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
@@ -219,6 +219,8 @@ def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
         return
     if len(lines) > 1 and _DEFINED_BELOW.match(lines[1]):
         term = plain_text(lines[:1])
+        meaning = plain_text([_DEFINED_BELOW.sub("", line, count=1) for line in lines[1:]])
+        block = replace(block, text=f"{term}{'' if term.endswith(('?', '!', ':')) else ':'} {meaning}")
     elif _MARKED_TERM.match(lines[0].strip()):
         term = find_term(lines[0].strip())
     kind, span = UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, Span(block.begin, block.span.last)

@@ -78,7 +78,7 @@ def test_a_section_is_cut_into_units() -> None:
         "row 21 delta|  \u00b7 when / delta \u00b7 daily",
         "code 23-27 | Restore with this command: / restore --all",
         "quote 31-33 | Before it: / Ask Ada first.",
-        "definition 35-36 Prune| Prune : removes what nobody needs",
+        "definition 35-36 Prune| Prune: removes what nobody needs",
     ]
 
 
@@ -196,11 +196,11 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
         ("---\n\nA *blue* text.\n", "A blue text."),
         ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
         ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
-        ('<div class="x">\n<p>Some <b>blue</b><br/>text &amp; more</p>\n</div>\n', "Some blue text & more"),
-        ("- [x] ~~eggs~~ [[Note|label]] ![seen](x.png)\n", "eggs label seen"),
+        ('<div\n  class="x">\n<p a={{b}}>Some <b>blue</b><br/>text &amp; more</p>\n</div>\n', "Some blue text & more"),
+        ("- [x] ~~eggs~~ [[Note|label]] ![seen](x.png) [![or][y]][z]\n", "eggs label seen or"),
         ("{{< note >}}\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
         ("1. A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
-        ("See {* ../a.py hl[1] *} there.\n", "See there."),
+        ("See {* ../a.py hl[1] *} `x`{.py} [][a.b] there :x:.\n{: toc }\n", "See x a.b there \u274c."),
         ("Of [[Doors#Blue]], [[#Boxes]] ![[box.svg#icon]] and [[a#b|c]]\n", "Of Doors > Blue, Boxes and c"),
         ("#blue #door are tags\n", "#blue #door are tags"),
         (
