@@ -184,10 +184,23 @@ TAB = re.compile(r'([ ]*)===[!+]?[ ]+(?="[^"\n]*"[ \t]*$)')
 # A tag of MDX, and what a page shows of it: `<Tab title="npm">`, `<ParamField path="id">`, `<Snippet text="npm i" />`.
 COMPONENT = re.compile(r"(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>")
 _COMPONENTS = re.compile(rf"[ \t]*(?:{COMPONENT.pattern}[ \t]*){{1,20}}+$")
-# Where a comment of Obsidian or MDX begins, or a tag that goes on in the next line, and how each ends.
-_OPENING = re.compile(r"[ \t]*(?:(%%|\{/\*)|<[A-Z][\w.]{0,60}(?:[ \t][^<>]{0,200})?$)")
+# Where a comment of Obsidian or MDX begins, or a call of Hugo or tag that goes on in the next line, and how each ends.
+_OPENING = re.compile(r"[ \t]*(?:(%%|\{/\*|\{\{[<%](?!.*\}\}))|<[A-Z][\w.]{0,60}(?:[ \t][^<>]{0,200})?$)")
 _TABLE = re.compile(r"\[\s*\{.*/>\s*$")  # a list of what a page shows: `<Options of={[{name: "depth"}]} />`
-_CLOSINGS = {"%%": "%%", "{/*": "*/}", None: ">"}
+_CLOSINGS = {"%%": "%%", "{/*": "*/}", "{{<": "}}", "{{%": "}}", None: ">"}
+# What Jekyll and Hugo put around code in place of a fence.
+_CODE_TAG = re.compile(
+    r"([ \t]*)\{(?:%-?[ ]*highlight|\{[<%][ ]*(?:highlight|code[\w-]{0,30}))(?:[ ][^{}\n]{0,200})?(?<!/)[%>]\}+[ \t]*$"
+)
+_CODE_END = re.compile(r"[ \t]*\{(?:%-?[ ]*end|\{[<%][ ]*/[ ]*)(?:highlight|code)")
+# Blocks of MyST, which Sphinx reads: `{note}` holds Markdown though it is fenced as code is; options may begin each.
+_DIRECTIVE = re.compile(
+    r"""([ \t>]*)(`{3,}|~{3,}|:{3,})(?=\{[\w:.-]{1,60}\}) (\{(?:note|tip|hint|important|warning|caution|danger|error
+        |attention|seealso|admonition|dropdown|margin|sidebar|topic|todo|version\w+|deprecated|figure
+        |tab-\w+|grid[\w-]*|card[\w-]*|exercise|solution|prf:\w+)\}.*)?""",
+    re.VERBOSE,
+)
+_OPTION = re.compile(r"[ \t>]*:[\w-]{1,60}:(?:[ \t]|$)")
 _MOST_LINES = 100
 _INLINE_COMMENT = re.compile(r"(`[^`\n]*`)|%%[^%\n]{0,500}%%")  # code stays
 _SHOWN_OF_IT = re.compile(
@@ -226,10 +239,12 @@ def drop_notation(text: str) -> str:
     >>> drop_notation('<Tab title="npm">\nText.\n</Tab>\n<Snippet\n  text="npm i"\n/>').split("\n")
     ['=== "npm"', 'Text.', '', '', '', 'npm i']
     """
-    if "<" not in text and "%%" not in text and "{/*" not in text:
+    if "<" not in text and "{" not in text and "%%" not in text:
         return text
     lines, fence = text.split("\n"), ""
     for number, line in enumerate(lines):
+        if not fence:
+            line = _show_fence(lines, number)
         before, fence = fence, fence_after(fence, line)
         if before or fence:
             continue
@@ -242,6 +257,24 @@ def drop_notation(text: str) -> str:
         elif "<" in line and end and _COMPONENTS.match(tags := " ".join(lines[number:end])) and not _TABLE.search(tags):
             lines[number:end] = [*[""] * (end - number - 1), _show_tags(tags)]
     return "\n".join(lines)
+
+
+def _show_fence(lines: list[str], number: int) -> str:
+    """Return a line of a list, after what it opens was given the fence of what it holds: of code, or `:::` of text."""
+    line, rest = lines[number], range(number + 1, min(number + _MOST_LINES, len(lines)))
+    code, opening = _CODE_TAG.match(line), _DIRECTIVE.match(line)
+    if code:
+        end = next((place for place in rest if _CODE_END.match(lines[place])), 0)
+        if end and not any(fence_after("", lines[place]) for place in range(number + 1, end)):
+            lines[number] = lines[end] = f"{code[1]}```"
+    elif opening:
+        indent, fence, prose = opening.groups()
+        if prose and (end := next((place for place in rest if not fence_after(fence, lines[place])), 0)):
+            lines[number], lines[end] = f"{indent}:::{prose}", f"{indent}:::"
+        below = next((place for place in rest if not _OPTION.match(lines[place])), number + 1)
+        options = [""] * (below - number - 1)
+        lines[number:below] = [*options, lines[number]] if prose else [lines[number], *options]
+    return lines[number]
 
 
 def _show_tags(tags: str) -> str:

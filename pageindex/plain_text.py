@@ -27,25 +27,34 @@ _UNSEEN = re.compile(
       | \{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
       | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
       | (?:(?<=[)\]])|^)\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
-      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\} | ^[ \t]*\{:[^{}\n]{1,200}\}[ \t]*$
+      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\} | ^[ \t]*(?:\{:[^{}\n]{1,200}\} | \([\w./:-]{1,100}\)=)[ \t]*$ # and names
       | \[\^[^\[\]\s]{1,99}\](?::[ ])?                           # marks of footnotes
       | (?<=\s)\^[\w-]{1,60}(?=[ \t]*$)                          # `^name`, a block's in Obsidian
     """,
     re.VERBOSE,
 )
-# What tables show for yes and no.
+# Roles of MyST: a text, with where it leads, or a name, of which `~` shows the last part; icons show nothing.
+_ROLE = re.compile(
+    r"""(?<![\w`$])\{(?: (?:octicon|fa[brs]?|material-\w{1,20})\}`[^`\n]{0,300}
+          | [a-z][\w:.+-]{0,60}\}`(?:~[\w.]{0,200}\.)?([^`<\n]{1,300}?)(?:\s?<[^<>`\n]{0,300}>)? )`""",
+    re.VERBOSE,
+)
+# A link without a text shows where it leads.
+_BARE_LINK = re.compile(r"(?<!!)\[\]\([^()\s#]{0,100}(?:#([^()\s]{1,100})|(?<=[(/])([^()\s/#]{1,100})\.md)\)")
+# What GitHub shows as signs, mostly in tables.
 _SIGNS = {"white_check_mark": "\u2705", "heavy_check_mark": "\u2714", "x": "\u274c", "warning": "\u26a0"}
 _SIGN = re.compile(rf"(?<![\w:]):({'|'.join(_SIGNS)}):(?![\w:])")
 # Tags between two texts that a page sets apart.
 _BREAK = re.compile(
     r"</?(?:br|p|t[dhr]|li|[uod]l|d[dt]|div|h[1-6]|summary|hr)(?:[ \t][^<>\n]{0,500})?/?>", re.IGNORECASE
 )
-_SUSPECT = re.compile(r"[<{^]|==|:[fmoshwx]|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
+# What every line has that one of these patterns changes.
+_SUSPECT = re.compile(r"[<{^]|==|\[\]\(|:[fmoshwx]|^[ \t]*[>!?:(]")
 _HIGHLIGHT = re.compile(r"==(?=[^\s=])([^=\n]{1,300})(?<=\S)==")
 # Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`, `=== "Tab"`.
 _CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]?)++\[!(\w{1,30})[^\]\n]{0,60}\][-+]?[ \t]*([^\n]*)$")
 _ADMONITION = re.compile(
-    r"""^[ \t]*(?:!!!|\?\?\?\+?|:{3,}+|===[!+]?(?=[ ]+"))[ \t]*\{?(\w{0,30})\}?[ \t]*
+    r"""^[ \t]*(?:!!!|\?\?\?\+?|:{3,}+|===[!+]?(?=[ ]+"))[ \t]*\{?([\w:-]{0,40})\}?[ \t]*
         (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
     re.VERBOSE,
 )
@@ -60,7 +69,7 @@ _IMPORT = re.compile(r"(?:import (?:['\"]|\S.{0,300} from ['\"])|export (?:const
 _ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 # What a line begins with that is no text of it: quotes, an item and its box.
-_BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[.\][ \t]+)?)?")
+_BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:[-*+][ \t]+)*+(?:\[.\][ \t]+)?)?")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
 # A picture gives its text; `[][module.name]` shows where it leads.
 _REFERENCE = re.compile(r"(?<![\w\])])\[(?:([^\[\]]+)\]\[[^\[\]]*|\]\[([A-Za-z_]\w*\.[\w.]+))\]")
@@ -147,9 +156,13 @@ def _drop_unseen(line: str) -> str:
     """Return a line without what other programs than CommonMark's read in it; code stays."""
     if not _SUSPECT.search(line):
         return line
+    line = _ROLE.sub(lambda role: f"`{role[1]}`" if role[1] else "", line)
     if callout := _CALLOUT.match(line) or _ADMONITION.match(line):
         kind, *titles = callout.groups("")
-        return as_label("".join(titles).strip() or kind.capitalize())
+        title = "".join(titles).strip()
+        if not any(map(str.isalpha, title)):  # `::: code-group` shows nothing, `:::{deprecated} 1.2` both
+            title = "" if "-" in kind else f"{kind.capitalize()} {title}".strip()
+        return as_label(title)
     parts = _CODE_SPAN.split(line)  # code stands at the odd places
     parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", _drop_tags(part)))) for part in parts[::2]]
     return "".join(parts)
@@ -157,7 +170,7 @@ def _drop_unseen(line: str) -> str:
 
 def _drop_tags(text: str) -> str:
     """Return text without icons and tags of MDX, but what a page shows of them."""
-    text = _SIGN.sub(lambda sign: _SIGNS[sign[1]], drop_icons(text))
+    text = _BARE_LINK.sub(r"\1\2", _SIGN.sub(lambda sign: _SIGNS[sign[1]], drop_icons(text)))
     return COMPONENT.sub(lambda tag: (str if tag[0].endswith("/>") else as_label)(show_component(tag[0])), text)
 
 

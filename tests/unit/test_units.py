@@ -31,9 +31,9 @@ The settings are:
 
 Restore with this command:
 
-```sh
-restore --all
-```
+{{< highlight sh >}}
+[[restore]]
+{{< /highlight >}}
 
 <!-- not seen -->
 
@@ -76,7 +76,7 @@ def test_a_section_is_cut_into_units() -> None:
         "list 18-21 | \u2013 \u00b7 meaning \u00b7 when / full \u00b7 everything; delta \u00b7 \u2013 \u00b7 daily",
         "row 20 full|  \u00b7 meaning / full \u00b7 everything",
         "row 21 delta|  \u00b7 when / delta \u00b7 daily",
-        "code 23-27 | Restore with this command: / restore --all",
+        "code 23-27 | Restore with this command: / [[restore]]",
         "quote 31-33 | Before it: / Ask Ada first.",
         "definition 35-36 Prune| Prune: removes what nobody needs",
     ]
@@ -192,22 +192,22 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
 @pytest.mark.parametrize(
     ("markdown", "shown"),
     [
-        ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door](d.md) |\n", "-x \u00b7 A blue door"),
-        ("---\n\nA *blue* text.\n", "A blue text."),
+        ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door][d] |\n", "-x \u00b7 A blue door"),
+        ("```{tip} 2.1\n:x: y\n\nSee {ref}`a <b>`, {c:d}`~e.f` [](#g).\n```\n", "See a, f g."),
         ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
         ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
+        (":::{deprecated} 2.1\n:class: x\nThe *blue* oven.\n:::\n", "Deprecated 2.1: The blue oven."),
         ('<div\n  class="x">\n<p a={{b}}>Some <b>blue</b><br/>text &amp; more</p>\n</div>\n', "Some blue text & more"),
         ("- [x] ~~eggs~~ [[Note|label]] ![seen](x.png) [![or][y]][z]\n", "eggs label seen or"),
-        ("{{< note >}}\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
-        ("1. A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
+        ("{{< note\n  a=1\n>}}\n(name)=\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
+        ("1. * A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
         ("See {* ../a.py hl[1] *} `x`{.py} [][a.b] there :x:.\n{: toc }\n", "See x a.b there \u274c."),
         ("Of [[Doors#Blue]], [[#Boxes]] ![[box.svg#icon]] and [[a#b|c]]\n", "Of Doors > Blue, Boxes and c"),
-        ("#blue #door are tags\n", "#blue #door are tags"),
+        ("---\n\n#blue #door are tags\n", "#blue #door are tags"),
         (
             "A [blue\ndoor](d.md), [a\nbox][b] and **two\nlines**\\\nof `**kw, **x` in `Box<dyn\nFn>`, `y`\n",
             "A blue door, a box and two lines of **kw, **x in Box<dyn Fn>, y",
         ),
-        ("| a |\n|---|\n| [blue][door] |\n", "blue"),
     ],
 )
 def test_a_unit_is_shown_as_a_page_shows_it(markdown: str, shown: str) -> None:
