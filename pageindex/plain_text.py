@@ -27,21 +27,21 @@ _UNSEEN = re.compile(
       | \{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
       | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
       | (?:(?<=[)\]])|^)\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
-      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\} | ^[ \t]*(?:\{:[^{}\n]{1,200}\} | \([\w./:-]{1,100}\)=)[ \t]*$ # and names
+      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
+      | ^[ \t]*(?:\{:[^{}\n]{1,200}\} | \([\w./:-]{1,100}\)= | \[{1,2}_?(?i:toc)_?\]{1,2})[ \t]*$
       | \[\^[^\[\]\s]{1,99}\](?::[ ])?                           # marks of footnotes
       | (?<=\s)\^[\w-]{1,60}(?=[ \t]*$)                          # `^name`, a block's in Obsidian
     """,
     re.VERBOSE,
 )
-# Roles of MyST: a text, with where it leads, or a name, of which `~` shows the last part; icons show nothing.
+# Code, or a role of MyST: a text, with where it leads, or a name, of which `~` shows the last part; icons show nothing.
 _ROLE = re.compile(
-    r"""(?<![\w`$])\{(?: (?:octicon|fa[brs]?|material-\w{1,20})\}`[^`\n]{0,300}
+    r"""`[^`\n]*` | (?<![\w$])\{(?: (?:octicon|fa[brs]?|material-\w{1,20})\}`[^`\n]{0,300}
           | [a-z][\w:.+-]{0,60}\}`(?:~[\w.]{0,200}\.)?([^`<\n]{1,300}?)(?:\s?<[^<>`\n]{0,300}>)? )`""",
     re.VERBOSE,
 )
 # A link without a text shows where it leads.
 _BARE_LINK = re.compile(r"(?<!!)\[\]\([^()\s#]{0,100}(?:#([^()\s]{1,100})|(?<=[(/])([^()\s/#]{1,100})\.md)\)")
-# What GitHub shows as signs, mostly in tables.
 _SIGNS = {"white_check_mark": "\u2705", "heavy_check_mark": "\u2714", "x": "\u274c", "warning": "\u26a0"}
 _SIGN = re.compile(rf"(?<![\w:]):({'|'.join(_SIGNS)}):(?![\w:])")
 # Tags between two texts that a page sets apart.
@@ -49,7 +49,7 @@ _BREAK = re.compile(
     r"</?(?:br|p|t[dhr]|li|[uod]l|d[dt]|div|h[1-6]|summary|hr)(?:[ \t][^<>\n]{0,500})?/?>", re.IGNORECASE
 )
 # What every line has that one of these patterns changes.
-_SUSPECT = re.compile(r"[<{^]|==|\[\]\(|:[fmoshwx]|^[ \t]*[>!?:(]")
+_SUSPECT = re.compile(r"[<{^]|==|\[\]\(|:[fmoshwx]|^[ \t]*[>!?:([]")
 _HIGHLIGHT = re.compile(r"==(?=[^\s=])([^=\n]{1,300})(?<=\S)==")
 # Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`, `=== "Tab"`.
 _CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]?)++\[!(\w{1,30})[^\]\n]{0,60}\][-+]?[ \t]*([^\n]*)$")
@@ -58,10 +58,10 @@ _ADMONITION = re.compile(
         (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
     re.VERBOSE,
 )
+MOST_OF_TAG = 20  # lines
 MOST_WRAPPED = 4  # lines of a code span: with a backtick too many, all that follows would be searched for its end
 # `<img` and `<a href="x"` at a line's end: what it is given stands in the lines below.
 _OPEN_TAG = re.compile(r"<(?:a|img|p|div|span|source|video|iframe|kbd|td|th)(?:[ \t][^<>`]{0,500})?$")
-MOST_OF_TAG = 20  # lines
 _BEGINS_BLOCK = re.compile(r"[ \t>]*(?:$|(?:[-*+]|#{1,6}|\d{1,9}[.)])[ \t]|\||[`~]{3})")
 _HEADING = re.compile(r"[ \t>]*#{1,6}(?:[ \t]|$)")  # not a line that begins with a tag
 _RULE = re.compile(r"[ \t>]*(?:[-*_=][ \t]*+){3,}+$|[ \t>]*[|:-][-|: \t]*+$|[ \t]*\[[^\[\]]{1,999}\]:[ \t]*\S")
@@ -156,7 +156,7 @@ def _drop_unseen(line: str) -> str:
     """Return a line without what other programs than CommonMark's read in it; code stays."""
     if not _SUSPECT.search(line):
         return line
-    line = _ROLE.sub(lambda role: f"`{role[1]}`" if role[1] else "", line)
+    line = _ROLE.sub(lambda role: f"`{role[1]}`" if role[1] else role[0] if role[0][0] == "`" else "", line)
     if callout := _CALLOUT.match(line) or _ADMONITION.match(line):
         kind, *titles = callout.groups("")
         title = "".join(titles).strip()

@@ -31,7 +31,8 @@ MAX_TERM_WORDS = 6
 LONG_BLOCK = 20  # lines: longer code and items are cut, and of a longer `<details>` its summary is a unit by itself
 JOINT = "; "  # between two items of a whole list
 
-_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
+_SIGN = r"(?:[ \t]+[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+(?=[ \t]))?"  # before the words: `- \u2705 Fast`
+_ITEM = re.compile(rf"[ \t>]*(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]|$){_SIGN}")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.

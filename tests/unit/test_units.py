@@ -171,7 +171,7 @@ def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
     [
         ("**Vault** is a folder of notes.", "Vault"),
         ("_Interior mutability_ is a pattern.", "Interior mutability"),
-        ("- [**Plugin**](p.md) - adds commands", "Plugin"),
+        ("- \U0001f50c [**Plugin**](p.md) - adds commands", "Plugin"),
         ("- term \u2013 what it means", "term"),
         ("- **retries** `number | null` (optional) - Default: `5`", "retries"),
         ("- `options` {Object} Of the server.", "options"),
@@ -193,7 +193,7 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
     ("markdown", "shown"),
     [
         ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door][d] |\n", "-x \u00b7 A blue door"),
-        ("```{tip} 2.1\n:x: y\n\nSee {ref}`a <b>`, {c:d}`~e.f` [](#g).\n```\n", "See a, f g."),
+        ("```{tip} 2.1\n:x: y\n\nSee {ref}`a <b>`, {c:d}`~e.f`, `/{g}`, `h`.\n```\n", "See a, f, /{g}, h."),
         ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
         ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
         (":::{deprecated} 2.1\n:class: x\nThe *blue* oven.\n:::\n", "Deprecated 2.1: The blue oven."),
@@ -201,9 +201,9 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
         ("- [x] ~~eggs~~ [[Note|label]] ![seen](x.png) [![or][y]][z]\n", "eggs label seen or"),
         ("{{< note\n  a=1\n>}}\n(name)=\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
         ("1. * A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
-        ("See {* ../a.py hl[1] *} `x`{.py} [][a.b] there :x:.\n{: toc }\n", "See x a.b there \u274c."),
+        ("See {* ../a.py hl[1] *} `x`{.py} [][a.b] [](#c) :x:.\n{: toc }\n", "See x a.b c \u274c."),
         ("Of [[Doors#Blue]], [[#Boxes]] ![[box.svg#icon]] and [[a#b|c]]\n", "Of Doors > Blue, Boxes and c"),
-        ("---\n\n#blue #door are tags\n", "#blue #door are tags"),
+        ("---\n[[toc]]\n#blue #door are tags\n", "#blue #door are tags"),
         (
             "A [blue\ndoor](d.md), [a\nbox][b] and **two\nlines**\\\nof `**kw, **x` in `Box<dyn\nFn>`, `y`\n",
             "A blue door, a box and two lines of **kw, **x in Box<dyn Fn>, y",
