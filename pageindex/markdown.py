@@ -134,7 +134,7 @@ def parse_markdown(text: str) -> Markdown:
             opening = token
         elif opening is not None:
             title, anchor_id = split_attributes(token.content)
-            title = references.plain_text(drop_icons(title).strip() or title)
+            title = references.plain_text(_TEMPLATE.sub(r"\1", drop_icons(title)).strip() or title)
             begin, end = opening.map or (0, 1)
             headings.append(Heading(int(opening.tag[1]), title, anchor_id, above + begin + 1, end - begin))
             opening = None
@@ -336,6 +336,10 @@ def split_attributes(content: str) -> tuple[str, str | None]:
 # As MkDocs and kramdown read them behind what they belong to: `{ .wide }`, `{: #id }`, `{ align=right }`.
 ATTRIBUTES = r"\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}+\}"
 _ICON = re.compile(rf"(?<!`):(?:material|fontawesome|octicons|simple)-[\w-]{{1,100}}:(?:{ATTRIBUTES})?")
+
+# Templates of Hugo, Jekyll, Liquid.
+TEMPLATE = r"\{\{[^{}\n]{0,300}\}\}|\{%[^{}\n]{0,300}%\}"
+_TEMPLATE = re.compile(rf"(`[^`\n]*`)|{TEMPLATE}")  # code stays
 
 
 def drop_icons(content: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pageindex.markdown import (
     COMPONENT,
+    TEMPLATE,
     References,
     drop_icons,
     drop_notation,
@@ -23,8 +24,9 @@ _CODE_SPAN = re.compile(r"(`[^`\n]*`)")
 _COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)", re.DOTALL)
 # What programs that make pages add to Markdown, and no page shows.
 _UNSEEN = re.compile(
-    r"""<[a-z]\w{0,30}[ ](?:[^<>\n={]|=(?!\{)){0,300}=\{[^<>\n]{0,500}> # tags of JSX: `<p style={{ color: "red" }}>`
-      | \{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
+    rf"(\*\*|)(?:{TEMPLATE})\1"
+    r"""
+      | <[a-z]\w{0,30}[ ](?:[^<>\n={]|=(?!\{)){0,300}=\{[^<>\n]{0,500}> # tags of JSX: `<p style={{ color: "red" }}>`
       | \{\*[^{}\n]{0,300}\*\}                                 # a file that is put in: `{* ../a.py hl[1] *}`
       | (?:(?<=[)\]])|^)\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
       | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
@@ -65,7 +67,7 @@ _OPEN_TAG = re.compile(r"<(?:a|img|p|div|span|source|video|iframe|kbd|td|th)(?:[
 _BEGINS_BLOCK = re.compile(r"[ \t>]*(?:$|(?:[-*+]|#{1,6}|\d{1,9}[.)])[ \t]|\||[`~]{3})")
 _HEADING = re.compile(r"[ \t>]*#{1,6}(?:[ \t]|$)")  # not a line that begins with a tag
 _RULE = re.compile(r"[ \t>]*(?:[-*_=][ \t]*+){3,}+$|[ \t>]*[|:-][-|: \t]*+$|[ \t]*\[[^\[\]]{1,999}\]:[ \t]*\S")
-_IMPORT = re.compile(r"(?:import (?:['\"]|\S.{0,300} from ['\"])|export (?:const|default|function) )")
+_IMPORT = re.compile(r"import (?:['\"]|\S.{0,300} from ['\"])|export (?:const|default|function) |<<<[ ]?[@./]")
 _ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 # What a line begins with that is no text of it: quotes, an item and its box.
