@@ -8,7 +8,7 @@ defines or the key that it sets. A list is also one unit as a whole, for questio
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise, zip_longest
@@ -32,11 +32,11 @@ LONG_BLOCK = 20  # lines: longer code and items are cut, and of a longer `<detai
 JOINT = "; "  # between two items of a whole list
 
 _SIGN = r"(?:[ \t]+[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+(?=[ \t]))?"  # before the words: `- \u2705 Fast`
-_ITEM = re.compile(rf"[ \t>]*(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]|$){_SIGN}")
+_ITEM = re.compile(rf"\A[ \t>]*(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]|$){_SIGN}")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.
-_LABEL = re.compile(r"[ \t>]*\*\*(?=\S)[^*\n]{1,80}(?<![\s.!])\*\*[ \t]*$")
+_LABEL = re.compile(r"[ \t>]*\*\*(?=\S)[^*\n]{1,80}(?<![\s.!])\*\*[:\uff1a]?[ \t]*$")
 # `**term**: text`, `**term:** text`, `**term**, text`, `[**term**](link): text`, `_term_ is`; without a mark
 # `term - text`, `key: value`.
 # References have a type between both: `**name** `string | null` (optional) - text`, `name {string} text`.
@@ -57,6 +57,8 @@ _FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
 # What another program puts a file in place of: mdBook inside of code.
 _INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
+_HTML_ROW = re.compile(r"[ \t]*(?:<table\b[^<>]{0,300}>[ \t]*)?<tr\b", re.IGNORECASE)
+_HTML_CELL = re.compile(r"<t[dh]\b[^<>]{0,300}>", re.IGNORECASE)
 _TAG = re.compile(r"[ \t>]*<[A-Z][\w.]{0,60}[ \t]*$")
 # Data: YAML, JSON, what such a tag of MDX is given in lines of their own, and a part of it by itself.
 _DATA = re.compile(
@@ -117,6 +119,8 @@ class UnitBlock:
     """The first line of the paragraph that introduces it; its own where none does."""
     lead: str = ""
     """That paragraph, as plain text; for code, the paragraph before it in any case."""
+    term: str = ""
+    """The marked term that this paragraph begins with."""
 
 
 def split_units(node: Node) -> tuple[Unit, ...]:
@@ -167,7 +171,7 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
     """
     introduction: UnitBlock | None = None
     above, is_label = "", False
-    for marked, lines in _cut_blocks(text, first):
+    for marked, lines in _part_introductions(_cut_blocks(text, first)):
         shown, span = plain_text(lines), Span(marked.line, marked.line + len(lines) - 1)
         if not shown and marked.kind is not BlockKind.HEADING:
             continue
@@ -178,7 +182,7 @@ def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
         elif introduction and (block.kind is BlockKind.HEADING or not (is_label or block.kind is BlockKind.CODE)):
             yield introduction
         if introduction and (block.kind in _INTRODUCED or is_label):
-            block = replace(block, begin=introduction.begin, lead=above)
+            block = replace(block, begin=introduction.begin, lead=above, term=_find_marked_term(introduction.lines[0]))
         elif block.kind is BlockKind.CODE:
             block = replace(block, lead=above)
         introduction = None
@@ -201,9 +205,29 @@ def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
     starts = [block.line - first for block in blocks]
     for block, (start, end) in zip(blocks, pairwise([*starts, len(lines)]), strict=True):
         own = lines[start : _end_of_text(lines, start, end)]
+        row = next((number for number, line in enumerate(own) if _HTML_ROW.match(line)), None)
+        if row is not None and block.kind is BlockKind.OTHER:
+            if row:
+                yield block, own[:row]
+            block, own = Block(BlockKind.TABLE, block.line + row), own[row:]
         is_mark = len(own) == 1 and _MARKER_LINE.match(own[0])
         if not (is_mark or _NO_TEXT.match(own[0])):
             yield block, own
+
+
+def _part_introductions(blocks: Iterable[tuple[Block, list[str]]]) -> Iterator[tuple[Block, list[str]]]:
+    """Yield blocks, a list's last item by itself where it introduces code or a tab behind the list.
+
+    So many write steps (`1. Install it:`) and properties (`- **Type:**`), whose code they do not indent.
+    """
+    for (block, lines), (behind, following) in pairwise([*blocks, (Block(BlockKind.OTHER, 0), [""])]):
+        is_code = behind.kind is BlockKind.CODE or TAB.match(following[0])
+        if block.kind is BlockKind.LIST and is_code and _INTRODUCES.search(lines[-1]):
+            start = _cut_items(lines)[-1][0]
+            if start:
+                yield block, lines[: _end_of_text(lines, 0, start)]
+            block, lines = Block(BlockKind.PARAGRAPH, block.line + start), lines[start:]
+        yield block, lines
 
 
 def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
@@ -212,18 +236,16 @@ def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
     Where each line begins with one (`**Type:** int`, `**Default:** 80`), they are properties.
     """
     lines = block.lines
-    term = ""
     if len(lines) > 1 and all(_MARKED_TERM.match(line.strip()) for line in lines):
         for number, line in enumerate(lines):
             span = Span(block.span.first + number if number else block.begin, block.span.first + number)
             yield from _make(UnitKind.PROPERTY, span, plain_text([line]), block.lead, find_term(line.strip()))
         return
+    term = _find_marked_term(lines[0])
     if len(lines) > 1 and _DEFINED_BELOW.match(lines[1]):
         term = plain_text(lines[:1])
         meaning = plain_text([_DEFINED_BELOW.sub("", line, count=1) for line in lines[1:]])
         block = replace(block, text=f"{term}{'' if term.endswith(('?', '!', ':')) else ':'} {meaning}")
-    elif _MARKED_TERM.match(lines[0].strip()):
-        term = find_term(lines[0].strip())
     kind, span = UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, Span(block.begin, block.span.last)
     yield from _make(kind, span, block.text, block.lead, term)
 
@@ -257,7 +279,8 @@ def _read_code(block: UnitBlock) -> Iterator[Unit]:
         if start or not is_fenced:
             kept = [block.lines[0] if is_fenced else "```", *kept]
         text = plain_text(kept)
-        yield from _make(UnitKind.CODE, Span(begin, block.span.first + end - 1), text, "" if start else block.lead)
+        lead, term = ("", "") if start else (block.lead, block.term)
+        yield from _make(UnitKind.CODE, Span(begin, block.span.first + end - 1), text, lead, term)
 
 
 def _cut_code(lines: Sequence[str]) -> list[tuple[int, int]]:
@@ -357,7 +380,7 @@ def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
         indentation = _indentation(lines[start])
         while outer and outer[-1][0] >= indentation:
             outer.pop()
-        item = _ITEM.sub("", lines[start], count=1).strip()
+        item = _ITEM.sub("", lines[start]).strip()
         term = find_term(item)
         kind = UnitKind.DEFINITION if _MARKED_TERM.match(item) else UnitKind.PROPERTY
         lead = " ".join(filter(None, [block.lead, *(above for _, above in outer)]))
@@ -379,21 +402,41 @@ def _read_table(block: UnitBlock) -> Iterator[Unit]:
 
     The cells of a single row are properties, too, with the columns as keys: `| Default | Type |` above `| 80 | int |`.
     """
-    names, rows = split_row(block.lines[0]), [split_row(line) for line in block.lines[2:]]
+    names, numbered = _read_rows(block)
+    rows = [cells for _, cells in numbered]
     header = join_cells(names)
     if len(rows) > 1:
         lead = f"{block.lead} {header}".strip()
         whole = JOINT.join(filter(None, map(join_cells, rows)))
         yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), whole, lead)
-    for number, cells in enumerate(rows, start=block.span.first + 2):
+    for span, cells in numbered:
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         lead = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
         is_term = len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS
         text = CELL.join(cell for _, cell in held)
         for name, cell in held if len(rows) == 1 < len(held) else ():
             if name:
-                yield Unit(UnitKind.PROPERTY, Span(number, number), f"{name}: {cell}", block.lead, name)
-        yield from _make(UnitKind.ROW, Span(number, number), text, lead, cells[0] if is_term else "")
+                yield Unit(UnitKind.PROPERTY, span, f"{name}: {cell}", block.lead, name)
+        yield from _make(UnitKind.ROW, span, text, lead, cells[0] if is_term else "")
+
+
+def _read_rows(block: UnitBlock) -> tuple[list[str], list[tuple[Span, list[str]]]]:
+    """Return the names of a table's columns, and the rows with their lines.
+
+    In HTML the first cell may go over several rows (`rowspan`): a shorter row begins with those of the row above.
+    """
+    lines, top = block.lines, block.span.first
+    starts = [number for number, line in enumerate(lines) if _HTML_ROW.match(line)]
+    if not starts:
+        numbered = enumerate(lines[2:], start=top + 2)
+        return split_row(lines[0]), [(Span(number, number), split_row(line)) for number, line in numbered]
+    rows: list[tuple[Span, list[str]]] = []
+    for start, end in pairwise([*starts, len(lines)]):
+        cells = [plain_text(cell.split("\n")) for cell in _HTML_CELL.split("\n".join(lines[start:end]))[1:]]
+        above = rows[-1][1][: max(0, len(rows[0][1]) - len(cells))] if rows else []
+        rows.append((Span(top + start, top + end - 1), [*above, *cells]))
+    has_names = any("<th" in line.lower() for line in lines[: len(rows[0][0])])
+    return (rows[0][1], rows[1:]) if has_names else ([], rows)
 
 
 def find_term(text: str) -> str:
@@ -409,12 +452,17 @@ def find_term(text: str) -> str:
     return term if len(term.split()) <= MAX_TERM_WORDS else ""
 
 
+def _find_marked_term(line: str) -> str:
+    text = _ITEM.sub("", line).strip()
+    return find_term(text) if _MARKED_TERM.match(text) else ""
+
+
 def find_term_of_line(line: str) -> str:
     """Do as `find_term` for a line that may be an item of a list or a row of a table, whose first cell it is."""
     if line.lstrip().startswith("|"):
         first = split_row(line)[0]
         return first if len(first.split()) <= MAX_TERM_WORDS else ""
-    return find_term(_ITEM.sub("", line, count=1).strip())
+    return find_term(_ITEM.sub("", line).strip())
 
 
 def read_properties(node: Node) -> Iterator[Unit]:

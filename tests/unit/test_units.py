@@ -37,32 +37,27 @@ Restore with this command:
 
 <!-- not seen -->
 
-**Before it**
+**Before it**:
 
 > Ask Ada first.
 
 Prune
 : removes what nobody needs
-
-[ada]: http://example.com
 """
-
-
-SCRIPT = "<script>\nready(function() {});\n</script>\n"
 
 
 def test_what_an_item_or_a_single_row_says_of_one_key_is_a_unit() -> None:
     items = "- Default:\n  - in CI: on\n  - else: off\n- Type: flag\n"
-    found = [describe(unit) for unit in split_text(f"{items}\n| Default | CLI |\n|---|---|\n| 80 | `--width` |\n", 1)]
+    below = "| Default | CLI |\n|---|---|\n| 80 | `--width` |\n\n- a\n- **Env:**\n\n```js\n[1]\n```\n"
+    found = [describe(unit) for unit in split_text(f"{items}\n{below}", 1)]
     assert "property 1-3 Default| Default: in CI: on; else: off" in found
-    assert found[-3:-1] == ["property 8 Default| Default: 80", "property 8 CLI| CLI: --width"]
-    long = "- Default:\n" + "  - more\n" * LONG_BLOCK
-    assert describe(split_text(long, 1)[1]) == "property 1 Default| Default:"
+    assert found[-5:-3] == ["property 8 Default| Default: 80", "property 8 CLI| CLI: --width"]
+    assert found[-2:] == ["item 10 | a", "code 11-15 Env| Env: / [1]"]
+    assert describe(split_text("- Default:\n" + "  - more\n" * LONG_BLOCK, 1)[1]) == "property 1 Default| Default:"
 
 
 def test_a_section_is_cut_into_units() -> None:
-    document = parse_document("backups.md", PAGE)
-    units = split_units(document.nodes[0].node)
+    units = split_units(parse_document("backups.md", PAGE).nodes[0].node)
     assert [describe(unit) for unit in units] == [
         "field 3 owner| owner: Ada",
         "field 4-5 tags| tags: disks",
@@ -106,9 +101,7 @@ def test_long_code_is_cut_at_blank_lines_but_not_within_a_function() -> None:
 
 
 def test_a_long_item_is_cut_into_its_blocks() -> None:
-    shells = "".join(
-        f"   In {shell}:\n\n   ```sh\n   . {shell}.sh\n   ```\n\n" for shell in ("bash", "fish", "zsh", "ksh")
-    )
+    shells = "".join(f"   In {sh}:\n\n   ```sh\n   . {sh}.sh\n   ```\n\n" for sh in ("bash", "fish", "zsh", "ksh"))
     units = split_text(f"1. Download it.\n\n2. Start it:\n\n{shells}", 1)
     assert [describe(unit) for unit in units[1:4]] == [
         "item 1 | Download it.",
@@ -159,11 +152,10 @@ def test_what_tags_of_mdx_hold_is_text_below_what_a_page_shows_of_them() -> None
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "{/* a\nb */}\n", "[a]: b\n", "<div>\n", ":::\n", SCRIPT]
-)
-def test_what_a_page_does_not_show_is_no_unit(text: str) -> None:
-    assert split_text(text, 1) == []
+def test_what_a_page_does_not_show_is_no_unit() -> None:
+    blocks = ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "{/* a\nb */}\n", "[a]: b\n", "<div>\n", "{: .wide }\n"]
+    for text in (*blocks, ":::\n", "<script>\na({});\n</script>\n", "<<< @/a.ts{1}\n"):
+        assert split_text(text, 1) == [], text
 
 
 @pytest.mark.parametrize(
@@ -199,7 +191,7 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
         (":::{deprecated} 2.1\n:class: x\nThe *blue* oven.\n:::\n", "Deprecated 2.1: The blue oven."),
         ('<div\n  class="x">\n<p a={{b}}>Some <b>blue</b><br/>text &amp; more</p>\n</div>\n', "Some blue text & more"),
         ("- [x] ~~eggs~~ [[Note|label]] ![seen](x.png) [![or][y]][z]\n", "eggs label seen or"),
-        ("{{< note\n  a=1\n>}}\n(name)=\nA ==blue== box[^1] <!-- hidden -->here. ^id\n", "A blue box here."),
+        ("{{< note\n  a=1\n>}}\n(name)=\nA ==blue== box[^1] <!-- hidden -->here**{{ x }}**. ^id\n", "A blue box here."),
         ("1. * A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
         ("See {* ../a.py hl[1] *} `x`{.py} [][a.b] [](#c) :x:.\n{: toc }\n", "See x a.b c \u274c."),
         ("Of [[Doors#Blue]], [[#Boxes]] ![[box.svg#icon]] and [[a#b|c]]\n", "Of Doors > Blue, Boxes and c"),
@@ -212,6 +204,13 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
 )
 def test_a_unit_is_shown_as_a_page_shows_it(markdown: str, shown: str) -> None:
     assert split_text(markdown, 1)[-1].text == shown
+
+
+def test_a_table_of_html_is_cut_into_its_rows() -> None:
+    text = "**Saved**:\n\n<div>\n<table><tr>\n<th>Of</th><th>Is</th>\n</tr>\n<tr>\n<td rowspan=2>Day</td>\n"
+    text += "<td>*notes*<br>\n</td></tr>\n<TR><td>disks</td></TR>\n</table></div>\n"
+    found = [describe(unit) for unit in split_text(text, 1)[1:]]
+    assert found == ["row 7-10 Day| Of \u00b7 Is / Day \u00b7 notes", "row 11-12 Day| Of \u00b7 Is / Day \u00b7 disks"]
 
 
 def test_an_item_of_code_and_a_fence_that_is_not_closed() -> None:
