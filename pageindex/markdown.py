@@ -195,9 +195,8 @@ _CODE_TAG = re.compile(
 _CODE_END = re.compile(r"[ \t]*\{(?:%-?[ ]*end|\{[<%][ ]*/[ ]*)(?:highlight|code)")
 # Blocks of MyST, which Sphinx reads: `{note}` holds Markdown though it is fenced as code is; options may begin each.
 _DIRECTIVE = re.compile(
-    r"""([ \t>]*)(`{3,}|~{3,}|:{3,})(?=\{[\w:.-]{1,60}\}) (\{(?:note|tip|hint|important|warning|caution|danger|error
-        |attention|seealso|admonition|dropdown|margin|sidebar|topic|todo|version\w+|deprecated|figure
-        |tab-\w+|grid[\w-]*|card[\w-]*|exercise|solution|prf:\w+)\}.*)?""",
+    r"""([ \t>]*)(`{3,}|~{3,}|:{3,})(?=\{[\w:.-]{1,60}\}) (\{(?:note|tip|hint|important|warning|caution|danger|seealso
+        |admonition|dropdown|margin|sidebar|version\w+|deprecated|figure|(?:tab|grid|card)[\w-]*)\}.*)?""",
     re.VERBOSE,
 )
 _OPTION = re.compile(r"[ \t>]*:[\w-]{1,60}:(?:[ \t]|$)")

@@ -21,6 +21,7 @@ from pageindex.markdown import (
 CELL, NO_CELL = " \u00b7 ", "\u2013"  # between two cells of a table; an empty one
 
 _CODE_SPAN = re.compile(r"(`[^`\n]*`)")
+_HIDDEN, _RESTORED = str.maketrans("*[", "\ue000\ue001"), str.maketrans("\ue000\ue001", "*[")
 _COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)", re.DOTALL)
 # What programs that make pages add to Markdown, and no page shows.
 _UNSEEN = re.compile(
@@ -36,14 +37,12 @@ _UNSEEN = re.compile(
     """,
     re.VERBOSE,
 )
-# Code, or a role of MyST: a text, with where it leads, or a name, of which `~` shows the last part; icons show nothing.
+# Code, or a role of MyST: a text, with where it leads, or a name, of which `~` shows the last part.
 _ROLE = re.compile(
-    r"""`[^`\n]*` | (?<![\w$])\{(?: (?:octicon|fa[brs]?|material-\w{1,20})\}`[^`\n]{0,300}
-          | [a-z][\w:.+-]{0,60}\}`(?:~[\w.]{0,200}\.)?([^`<\n]{1,300}?)(?:\s?<[^<>`\n]{0,300}>)? )`""",
-    re.VERBOSE,
+    r"`[^`\n]*`|(?<![\w$])\{[a-z][\w:.+-]{0,60}\}`(?:~[\w.]{0,200}\.)?([^`<\n]{1,300}?)(?:\s?<[^<>`\n]{0,300}>)?`"
 )
 # A link without a text shows where it leads.
-_BARE_LINK = re.compile(r"(?<!!)\[\]\([^()\s#]{0,100}(?:#([^()\s]{1,100})|(?<=[(/])([^()\s/#]{1,100})\.md)\)")
+_BARE_LINK = re.compile(r"(?<!!)\[\]\((?!\w+://)[^()\s#]{0,100}?#?([^()\s#]{1,100}?)(?:\.md)?\)")
 _SIGNS = {"white_check_mark": "\u2705", "heavy_check_mark": "\u2714", "x": "\u274c", "warning": "\u26a0"}
 _SIGN = re.compile(rf"(?<![\w:]):({'|'.join(_SIGNS)}):(?![\w:])")
 # Tags between two texts that a page sets apart.
@@ -60,7 +59,6 @@ _ADMONITION = re.compile(
         (?:"([^"\n]*)"|\[([^\]\n]*)\]|([^"\[\]{}\n]*))[ \t]*$""",
     re.VERBOSE,
 )
-MOST_OF_TAG = 20  # lines
 MOST_WRAPPED = 4  # lines of a code span: with a backtick too many, all that follows would be searched for its end
 # `<img` and `<a href="x"` at a line's end: what it is given stands in the lines below.
 _OPEN_TAG = re.compile(r"<(?:a|img|p|div|span|source|video|iframe|kbd|td|th)(?:[ \t][^<>`]{0,500})?$")
@@ -73,7 +71,6 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 # What a line begins with that is no text of it: quotes, an item and its box.
 _BEGINNING = re.compile(r"[ \t]*(?:>[ \t]?)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:[-*+][ \t]+)*+(?:\[.\][ \t]+)?)?")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the lines; not `rows[i][j]`.
-# A picture gives its text; `[][module.name]` shows where it leads.
 _REFERENCE = re.compile(r"(?<![\w\])])\[(?:([^\[\]]+)\]\[[^\[\]]*|\]\[([A-Za-z_]\w*\.[\w.]+))\]")
 _PICTURE = re.compile(r"!\[([^\[\]]*)\]\[[^\[\]]*\]")
 # A link or emphasis that begins in one line and ends in another, once both are on one.
@@ -85,10 +82,11 @@ _SPACES = re.compile(r"\s+")
 
 
 def plain_text(lines: Sequence[str]) -> str:
-    """Return lines of Markdown as a page shows them, on one line."""
-    shown = " ".join(plain_lines("\n".join(lines)))
+    """Return lines of Markdown as a page shows them, on one line; stars and brackets in code are none of Markdown."""
+    text = _CODE_SPAN.sub(lambda code: code[0].translate(_HIDDEN), "\n".join(lines))
+    shown = " ".join(plain_lines(text))
     has_code = any(fence_after("", line) for line in lines)
-    return shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\3", shown)
+    return (shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\3", shown)).translate(_RESTORED)
 
 
 def plain_lines(text: str) -> Iterator[str]:
@@ -142,7 +140,7 @@ def read_lines(text: str) -> Iterator[tuple[str, bool]]:
 def _find_end_of_span(lines: Sequence[str], start: int) -> int:
     """Return the end of the lines that a code span or a tag which begins in the first goes over; else of that line."""
     if _OPEN_TAG.search(lines[start]):
-        rest = range(start + 1, min(start + MOST_OF_TAG, len(lines)))
+        rest = range(start + 1, min(start + 5 * MOST_WRAPPED, len(lines)))  # a tag of a picture is long
         return next((end + 1 for end in rest if ">" in lines[end]), start + 1)
     marks = lines[start].count("`")
     for end in range(start + 1, min(start + MOST_WRAPPED, len(lines))):
@@ -158,7 +156,7 @@ def _drop_unseen(line: str) -> str:
     """Return a line without what other programs than CommonMark's read in it; code stays."""
     if not _SUSPECT.search(line):
         return line
-    line = _ROLE.sub(lambda role: f"`{role[1]}`" if role[1] else role[0] if role[0][0] == "`" else "", line)
+    line = _ROLE.sub(lambda role: f"`{role[1]}`" if role[1] else role[0], line)
     if callout := _CALLOUT.match(line) or _ADMONITION.match(line):
         kind, *titles = callout.groups("")
         title = "".join(titles).strip()
@@ -172,7 +170,7 @@ def _drop_unseen(line: str) -> str:
 
 def _drop_tags(text: str) -> str:
     """Return text without icons and tags of MDX, but what a page shows of them."""
-    text = _BARE_LINK.sub(r"\1\2", _SIGN.sub(lambda sign: _SIGNS[sign[1]], drop_icons(text)))
+    text = _BARE_LINK.sub(r"\1", _SIGN.sub(lambda sign: _SIGNS[sign[1]], drop_icons(text)))
     return COMPONENT.sub(lambda tag: (str if tag[0].endswith("/>") else as_label)(show_component(tag[0])), text)
 
 

@@ -33,6 +33,7 @@ JOINT = "; "  # between two items of a whole list
 
 _SIGN = r"(?:[ \t]+[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+(?=[ \t]))?"  # before the words: `- \u2705 Fast`
 _ITEM = re.compile(rf"\A[ \t>]*(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]|$){_SIGN}")
+_CONTENTS = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[[^\[\]\n]{1,300}\]\(#[^()\s]{1,300}\)[ \t]*$")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.
@@ -368,6 +369,8 @@ def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     lines, top = block.lines, block.span.first
     parts = _cut_items(lines)
+    if len(parts) > 2 and not block.lead and all(map(_CONTENTS.match, filter(str.strip, lines))):
+        return
     texts = [plain_text(lines[start:end]) for start, end in parts]
     if len(parts) > 1:
         yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, texts)), block.lead)
@@ -407,13 +410,13 @@ def _read_table(block: UnitBlock) -> Iterator[Unit]:
     header = join_cells(names)
     if len(rows) > 1:
         lead = f"{block.lead} {header}".strip()
-        whole = JOINT.join(filter(None, map(join_cells, rows)))
+        whole = JOINT.join(filter(None, map(join_cells, rows))).replace(f":{CELL}", ": ")
         yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), whole, lead)
     for span, cells in numbered:
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         lead = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
         is_term = len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS
-        text = CELL.join(cell for _, cell in held)
+        text = CELL.join(cell for _, cell in held) if header else join_cells(cells).replace(f":{CELL}", ": ")
         for name, cell in held if len(rows) == 1 < len(held) else ():
             if name:
                 yield Unit(UnitKind.PROPERTY, span, f"{name}: {cell}", block.lead, name)
@@ -478,7 +481,7 @@ def read_properties(node: Node) -> Iterator[Unit]:
         inner = (line.strip().removeprefix("- ") for line in lines[start + 1 : end])
         value = ", ".join(filter(None, [found["value"].strip().strip("\"'"), *inner]))
         span = Span(node.span.first + 1 + start, node.span.first + end)
-        if value and not found["term"].lower().endswith("title"):
+        if value.strip("[]{}") and not found["term"].lower().endswith("title"):
             yield Unit(UnitKind.FIELD, span, f"{found['term']}: {value}", term=found["term"])
 
 

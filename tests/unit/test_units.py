@@ -75,6 +75,7 @@ def test_a_section_is_cut_into_units() -> None:
         "quote 31-33 | Before it: / Ask Ada first.",
         "definition 35-36 Prune| Prune: removes what nobody needs",
     ]
+    assert split_units(parse_document("a.md", "---\ntags: []\n---\n").nodes[0].node) == ()
 
 
 def describe(unit: Unit) -> str:
@@ -154,7 +155,7 @@ def test_what_tags_of_mdx_hold_is_text_below_what_a_page_shows_of_them() -> None
 
 def test_what_a_page_does_not_show_is_no_unit() -> None:
     blocks = ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "{/* a\nb */}\n", "[a]: b\n", "<div>\n", "{: .wide }\n"]
-    for text in (*blocks, ":::\n", "<script>\na({});\n</script>\n", "<<< @/a.ts{1}\n"):
+    for text in (*blocks, ":::\n", 3 * "- [a](#b)\n", "<script>\na({});\n</script>\n", "<<< @/a.ts{1}\n"):
         assert split_text(text, 1) == [], text
 
 
@@ -186,6 +187,7 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
     [
         ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door][d] |\n", "-x \u00b7 A blue door"),
         ("```{tip} 2.1\n:x: y\n\nSee {ref}`a <b>`, {c:d}`~e.f`, `/{g}`, `h`.\n```\n", "See a, f, /{g}, h."),
+        ("| | |\n|---|---|\n| **Type:** | An *int* |\n", "Type: An int"),
         ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
         ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
         (":::{deprecated} 2.1\n:class: x\nThe *blue* oven.\n:::\n", "Deprecated 2.1: The blue oven."),
@@ -193,12 +195,12 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
         ("- [x] ~~eggs~~ [[Note|label]] ![seen](x.png) [![or][y]][z]\n", "eggs label seen or"),
         ("{{< note\n  a=1\n>}}\n(name)=\nA ==blue== box[^1] <!-- hidden -->here**{{ x }}**. ^id\n", "A blue box here."),
         ("1. * A [blue][ref] box, `rows[i][j]`\n\n[ref]: http://example.com\n", "A blue box, rows[i][j]"),
-        ("See {* ../a.py hl[1] *} `x`{.py} [][a.b] [](#c) :x:.\n{: toc }\n", "See x a.b c \u274c."),
+        ("See {* ../a.py hl[1] *} `x`{.py} [][a.b] [](c/d.md) :x:.\n{: toc }\n", "See x a.b c/d \u274c."),
         ("Of [[Doors#Blue]], [[#Boxes]] ![[box.svg#icon]] and [[a#b|c]]\n", "Of Doors > Blue, Boxes and c"),
         ("---\n[[toc]]\n#blue #door are tags\n", "#blue #door are tags"),
         (
-            "A [blue\ndoor](d.md), [a\nbox][b] and **two\nlines**\\\nof `**kw, **x` in `Box<dyn\nFn>`, `y`\n",
-            "A blue door, a box and two lines of **kw, **x in Box<dyn Fn>, y",
+            "A [blue\ndoor](d.md), [a\nbox][b] and **two\nlines**\\\nof `a/**, **x` in `Box<dyn\nFn>`, `y`\n",
+            "A blue door, a box and two lines of a/**, **x in Box<dyn Fn>, y",
         ),
     ],
 )
