@@ -172,8 +172,8 @@ def find_names(text: str, block: str = "") -> Iterator[str]:
 def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     """Return the sentences of the first hits that answer, as the documents say them, the likeliest first.
 
-    From each hit what its passage shows; where that is nothing, the first sentence of its snippet. The likeliest is
-    that of the section whose lines read best; without a reading, the best hit's.
+    From each hit what its passage shows; where that is nothing, the first sentence of its snippet; nothing of one that
+    says no more than its title. The likeliest is that of the section whose lines read best, else the best hit's.
     """
     chosen: list[CitedSentence] = []
     read = [hit for hit in hits if hit.reading_score is not None]
@@ -181,7 +181,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     for hit in sorted(hits, key=lambda hit: hit is not best):
         first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
         text = hit.sentence or first
-        is_near = hit is best or hit.score >= LEAST_SCORE * hits[0].score
+        is_near = not chosen or hit is best or hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(text)
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
             chosen.append(

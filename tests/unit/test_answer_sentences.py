@@ -158,9 +158,9 @@ def test_the_sentences_of_the_first_hits() -> None:
     found = choose_sentences(hits)
     assert [item.text for item in found] == [hits[0].sentence, "Bread rises over night."]
     assert [item.citation for item in found] == ["a.md:12-34", "c.md:12-34"]
-    assert choose_sentences([]) == ()
-    others = ["oven", "flour", "butter", "yeast", "salt"]
-    assert len(choose_sentences([hit(sentence=f"The {word} is here.", file=word) for word in others])) == 3
+    assert [item.text for item in choose_sentences([hit(sentence="Box", title="Box"), hits[4]])] == ["Far behind."]
+    many = [hit(sentence=f"The {word} is here.", file=word) for word in ("oven", "flour", "butter", "yeast")]
+    assert [len(choose_sentences(some)) for some in ([], many)] == [0, 3]
     read = [hit(sentence="The oven is hot.", reading_score=7.0), hit(sentence="", title="Oven", snippet="Oven")]
     best = hit(sentence="An oven bakes bread.", score=0.01, reading_score=9.0, file="b.md")
     assert [item.text for item in choose_sentences([*read, best])] == [best.sentence, read[0].sentence]
