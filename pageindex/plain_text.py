@@ -39,7 +39,7 @@ _UNSEEN = re.compile(
 )
 # Code, or a role of MyST: a text, with where it leads, or a name, of which `~` shows the last part.
 _ROLE = re.compile(
-    r"`[^`\n]*`|(?<![\w$])\{[a-z][\w:.+-]{0,60}\}`(?:~[\w.]{0,200}\.)?([^`<\n]{1,300}?)(?:\s?<[^<>`\n]{0,300}>)?`"
+    r"`[^`\n]*`|(?<!\$)\{[a-z][\w:.+-]{0,60}\}`(?:~[\w.]{0,200}\.)?([^`<\n]{1,300}?)(?:\s?<[^<>`\n]{0,300}>)?`"
 )
 # A link without a text shows where it leads.
 _BARE_LINK = re.compile(r"(?<!!)\[\]\((?!\w+://)[^()\s#]{0,100}?#?([^()\s#]{1,100}?)(?:\.md)?\)")

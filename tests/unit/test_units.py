@@ -186,7 +186,7 @@ def test_the_term_that_is_explained(text: str, term: str) -> None:
     ("markdown", "shown"),
     [
         ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door][d] |\n", "-x \u00b7 A blue door"),
-        ("```{tip} 2.1\n:x: y\n\nSee {ref}`a <b>`, {c:d}`~e.f`, `/{g}`, `h`.\n```\n", "See a, f, /{g}, h."),
+        ("```{tip} 2.1\n:x: y\n\nSee {ref}`a <b>`, H{c:d}`~e.f`, `/{g}`, `h`.\n```\n", "See a, Hf, /{g}, h."),
         ("| | |\n|---|---|\n| **Type:** | An *int* |\n", "Type: An int"),
         ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
         ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
