@@ -35,9 +35,9 @@ _SIGN = r"(?:[ \t]+[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+(?=[ \t]))?"  # be
 _ITEM = re.compile(rf"\A[ \t>]*(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]|$){_SIGN}")
 _CONTENTS = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[[^\[\]\n]{1,300}\]\(#[^()\s]{1,300}\)[ \t]*$")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
-_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|folgende\w*)\b", re.IGNORECASE)
+_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|as follows|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.
-_LABEL = re.compile(r"[ \t>]*\*\*(?=\S)[^*\n]{1,80}(?<![\s.!])\*\*[:\uff1a]?[ \t]*$")
+_LABEL = re.compile(r"[ \t>]*\*\*(?=\S)(?:[^*\n]{1,80}(?<![\s.!])|[^*\n]{1,200}\?)\*\*[:\uff1a]?[ \t]*$")
 # `**term**: text`, `**term:** text`, `**term**, text`, `[**term**](link): text`, `_term_ is`; without a mark
 # `term - text`, `key: value`.
 # References have a type between both: `**name** `string | null` (optional) - text`, `name {string} text`.

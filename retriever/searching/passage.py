@@ -19,7 +19,7 @@ import numpy as np
 from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
 from pageindex.plain_text import CELL, as_label
-from pageindex.units import Unit, UnitKind, find_term_of_line, split_units
+from pageindex.units import MAX_TERM_WORDS, Unit, UnitKind, find_term_of_line, split_units
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize
 from retriever.searching.question_kind import QuestionKind
@@ -194,9 +194,10 @@ def score_node(node: Node, asked: Asked, matched: Span | None = None, properties
         properties: of its file, that the question names: they may answer as well.
     """
     own = split_units(cut_long_node(node, asked, matched) if is_long(node) else node)
-    # `id: workspaces` answers nothing: of front matter what the question names may, or all that there is.
+    # `id: workspaces` answers nothing: of front matter what the question names may, or a sentence if that is all.
     texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
-    return score_units((*properties, *texts) or own, asked.below((*node.breadcrumb, node.title)))
+    sentences = [unit for unit in own if len(unit.text.split()) > MAX_TERM_WORDS]
+    return score_units((*properties, *texts) or sentences, asked.below((*node.breadcrumb, node.title)))
 
 
 def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | None = None) -> Passage:
@@ -486,7 +487,8 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     Text comes with what introduces it, a row's cells with the names of their columns. Of a long paragraph the
     sentences are shown from the one that answers best, of a long row its first cell and the one that does.
     """
-    text = unit.text
+    is_list = unit.kind is UnitKind.LIST
+    text = re.sub(r"(?<!\.)[.;]; ", "; ", unit.text) if is_list else unit.text  # items may be sentences
     if unit.kind is UnitKind.ROW:
         cells = [f"{name}: {cell}" if name else cell for name, cell in read_cells(unit)]
         text = CELL.join(cells) or text
@@ -497,7 +499,7 @@ def show_unit(unit: Unit, asked: Asked) -> str:
         text = f"{show_lead(unit)} {text}".lstrip()
         if unit.kind is UnitKind.CODE:
             return cut(text, MAX_SENTENCE_CHARS)  # what introduces it says what it does
-    if len(text) <= MAX_SENTENCE_CHARS or unit.kind is UnitKind.LIST:
+    if len(text) <= MAX_SENTENCE_CHARS or is_list:
         return cut(text, MAX_SENTENCE_CHARS)
     sentences = _SENTENCE_END.split(text)
     first = find_best_part(sentences, unit, asked)

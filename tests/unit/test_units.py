@@ -18,7 +18,7 @@ Each night the disks are copied.
 
 **snapshot**: the files of one run
 
-The settings are:
+The settings are as follows
 
 - `keep`: how many are kept
   - Default: 7
@@ -49,10 +49,11 @@ Prune
 def test_what_an_item_or_a_single_row_says_of_one_key_is_a_unit() -> None:
     items = "- Default:\n  - in CI: on\n  - else: off\n- Type: flag\n"
     below = "| Default | CLI |\n|---|---|\n| 80 | `--width` |\n\n- a\n- **Env:**\n\n```js\n[1]\n```\n"
-    found = [describe(unit) for unit in split_text(f"{items}\n{below}", 1)]
+    found = [describe(unit) for unit in split_text(f"{items}\n{below}\n**{'Why' * 30}?**\n\nSo.\n", 1)]
     assert "property 1-3 Default| Default: in CI: on; else: off" in found
-    assert found[-5:-3] == ["property 8 Default| Default: 80", "property 8 CLI| CLI: --width"]
-    assert found[-2:] == ["item 10 | a", "code 11-15 Env| Env: / [1]"]
+    assert found[-6:-4] == ["property 8 Default| Default: 80", "property 8 CLI| CLI: --width"]
+    assert found[-3:-1] == ["item 10 | a", "code 11-15 Env| Env: / [1]"]
+    assert found[-1].endswith("Why? / So.")
     assert describe(split_text("- Default:\n" + "  - more\n" * LONG_BLOCK, 1)[1]) == "property 1 Default| Default:"
 
 
@@ -63,11 +64,11 @@ def test_a_section_is_cut_into_units() -> None:
         "field 4-5 tags| tags: disks",
         "paragraph 8 | Each night the disks are copied.",
         "definition 10 snapshot| snapshot: the files of one run",
-        "paragraph 12 | The settings are:",
-        "list 12-16 | The settings are: / keep: how many are kept; Default: 7; where they go",
-        "definition 14 keep| The settings are: / keep: how many are kept",
-        "property 15 Default| The settings are: keep: how many are kept / Default: 7",
-        "item 16 | The settings are: / where they go",
+        "paragraph 12 | The settings are as follows",
+        "list 12-16 | The settings are as follows / keep: how many are kept; Default: 7; where they go",
+        "definition 14 keep| The settings are as follows / keep: how many are kept",
+        "property 15 Default| The settings are as follows keep: how many are kept / Default: 7",
+        "item 16 | The settings are as follows / where they go",
         "list 18-21 | \u2013 \u00b7 meaning \u00b7 when / full \u00b7 everything; delta \u00b7 \u2013 \u00b7 daily",
         "row 20 full|  \u00b7 meaning / full \u00b7 everything",
         "row 21 delta|  \u00b7 when / delta \u00b7 daily",
