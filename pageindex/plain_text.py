@@ -83,8 +83,7 @@ _SPACES = re.compile(r"\s+")
 
 def plain_text(lines: Sequence[str]) -> str:
     """Return lines of Markdown as a page shows them, on one line; stars and brackets in code are none of Markdown."""
-    text = _CODE_SPAN.sub(lambda code: code[0].translate(_HIDDEN), "\n".join(lines))
-    shown = " ".join(plain_lines(text))
+    shown = " ".join(plain_lines(_CODE_SPAN.sub(lambda code: code[0].translate(_HIDDEN), "\n".join(lines))))
     has_code = any(fence_after("", line) for line in lines)
     return (shown if has_code or len(lines) == 1 else _WRAPPED.sub(r"\1\3", shown)).translate(_RESTORED)
 

@@ -14,6 +14,7 @@ from pageindex.units import UnitKind, split_text
 from retriever.answering.claims import PRONOUN, find_conflict
 from retriever.answering.context import Piece
 from retriever.lexical.tokens import tokenize
+from retriever.searching.passage import sends_elsewhere
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence
@@ -172,8 +173,8 @@ def find_names(text: str, block: str = "") -> Iterator[str]:
 def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     """Return the sentences of the first hits that answer, as the documents say them, the likeliest first.
 
-    From each hit what its passage shows; where that is nothing, the first sentence of its snippet; nothing of one that
-    says no more than its title. The likeliest is that of the section whose lines read best, else the best hit's.
+    From each hit what its passage shows, else the first sentence of its snippet; not its title, nor where to read on.
+    The likeliest is that of the section whose lines read best; without a reading, the best hit's.
     """
     chosen: list[CitedSentence] = []
     read = [hit for hit in hits if hit.reading_score is not None]
@@ -181,7 +182,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     for hit in sorted(hits, key=lambda hit: hit is not best):
         first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
         text = hit.sentence or first
-        is_near = not chosen or hit is best or hit.score >= LEAST_SCORE * hits[0].score
+        is_near = not chosen or hit is best or (hit.score >= LEAST_SCORE * hits[0].score and not sends_elsewhere(text))
         text = disarm_citations(text)
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
             chosen.append(

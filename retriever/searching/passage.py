@@ -92,8 +92,8 @@ _DONE_BY = re.compile(
 
 # What says where an answer is, and not the answer: `See full language support`, `Learn more about backups.`
 _SENDS_ELSEWHERE = re.compile(
-    r"(?:see|refer to|check out|visit|(?:(?:to )?(?:learn|read|find out) |for )?more\b|for (?:further|full|details)"
-    r"|siehe|mehr (?:dazu|infos?|informationen))\b",
+    r"(?:see|refer to|check out|visit|learn (?:how|about)|(?:(?:to )?(?:learn|read|find out) |for )?more\b"
+    r"|for (?:further|full|details)|siehe|mehr (?:dazu|infos?|informationen))\b",
     re.IGNORECASE,
 )
 

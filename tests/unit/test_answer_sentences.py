@@ -152,7 +152,7 @@ def test_the_sentences_of_the_first_hits() -> None:
         hit(sentence="A stamp pays for the journey of a letter.", node_id="a", file="a.md"),
         hit(sentence="A stamp pays for a letter.", node_id="b", file="b.md"),
         hit(sentence="", snippet="\u2026 Bread rises over night. It is eaten at noon.", node_id="c", file="c.md"),
-        hit(sentence="", snippet="", node_id="d"),
+        hit(sentence="Learn how the oven works.", node_id="d"),
         hit(sentence="Far behind.", node_id="e", score=0.01),
     ]
     found = choose_sentences(hits)
