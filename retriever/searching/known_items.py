@@ -10,6 +10,7 @@ found: both answer the same questions, and the newer one may have fewer of their
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import PurePosixPath
 
@@ -27,6 +28,7 @@ MOST_NAMESAKES = 12  # more sections of one name than this, and the name says no
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
 MOST_BEGUN = 2_000  # names that share their first letters with what is half typed
 IN_QUESTION = 0.25  # the share of a name that a question has among its words
+AS_WRITTEN = 0.5  # the share of what a section holds as it is written
 # What a question asks of what it names: `snapshot meaning`, `default of nodeLinker`.
 _ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
 _VALUE = re.compile(r"\b(?:defaults?|values?)\b", re.IGNORECASE)
@@ -35,6 +37,18 @@ _FILE = re.compile(r"([^\s()\[\]|#/\\]+)\.mdx?\b")
 _SUPERSEDED = re.compile(r"(?:superseded|replaced|deprecated|obsoleted)\b.*? by (.+)", re.IGNORECASE)
 _PART = re.compile(r"[^\W_]+")
 MOST_READ, MOST_HOLDING = 500, 60  # sections with its words that an identifier is looked for in, and are found
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A section that a search shows for a node."""
+
+    key: int
+    """Of the node."""
+    node_id: str
+    """Of what is shown."""
+    log: float
+    """How much of a log, or a list of links, its page is, 0 to 1."""
 
 
 def rank_names(view: View, question: str, half_typed: str, weight: float) -> tuple[Ranking | None, bool]:
@@ -66,10 +80,11 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
         named = find_begun(view, half_typed)
     word = half_typed.rpartition(" ")[2] or question
     held = find_holding(view, question, word, half_typed) if is_identifier(word) else find_as_written(view, question)
-    written = [node_id for node_id in held if node_id not in named]
-    named |= dict.fromkeys(written, 0.5)
-    days = [node_id for day in find_days(typed) for node_id in find_matching(view, [mark_property(day)], MOST_ASKED)]
-    named |= dict.fromkeys(days if len(days) <= MOST_NAMESAKES else (), 1.0)
+    written = {node_id: share for node_id, share in held.items() if node_id not in named}
+    named |= written
+    found = (item for day in find_days(typed) for item in find_matching(view, [mark_property(day)], MOST_ASKED))
+    days = dict.fromkeys((item.node_id for item in found), 1.0)
+    named |= days if len(days) <= MOST_NAMESAKES else {}
     items = tuple(
         Ranked(node_id, share, share, note="as written" if node_id in written else "by name")
         for node_id, share in named.items()
@@ -112,18 +127,18 @@ def find_begun(view: View, typed: str) -> dict[str, float]:
     return {}
 
 
-def find_holding(view: View, question: str, word: str, half_typed: str) -> list[str]:
+def find_holding(view: View, question: str, word: str, half_typed: str) -> dict[str, float]:
     """Return the sections that hold an identifier letter by letter; else, where half typed, those that contain it."""
-    ids = find_matching(view, tokenize(question), MOST_READ)
-    read = reading.texts_of_nodes(view.connection, ids)
-    texts = {node_id: read[node_id] for node_id in ids if node_id in read}
+    shown = find_matching(view, tokenize(question), MOST_READ)
+    texts = reading.texts_of_nodes(view.connection, [item.node_id for item in shown])
     bare = word.strip(_MARKUP).lower()
-    begun = [node_id for node_id in texts if bare in texts[node_id].lower()]
-    held = [node_id for node_id in begun if holds_identifier(texts[node_id], word)]
-    return (held or (begun if half_typed else []))[:MOST_HOLDING]
+    begun = [item for item in shown if bare in texts.get(item.node_id, "").lower()]
+    held = [item for item in begun if holds_identifier(texts[item.node_id], word)]
+    found = held or (begun if half_typed else [])
+    return weigh_written(found[:MOST_HOLDING], found)
 
 
-def find_as_written(view: View, question: str) -> list[str]:
+def find_as_written(view: View, question: str) -> dict[str, float]:
     """Return the sections that hold what is asked as it is written; none where many do, or where it is a question.
 
     What is typed in a word or two, or pasted, is looked up, as in the index of a book: `copper` alone means little to
@@ -132,22 +147,35 @@ def find_as_written(view: View, question: str) -> list[str]:
     terms = tokenize(question)
     keys = view.lexical.find_holding(terms)
     if not 0 < len(keys) <= MOST_HOLDING or read_form(cut_words(question)) == "question":
-        return []
+        return {}
     held = find_phrase(view, question, keys).tolist()
+    if not 0 < len(held) <= MOST_NAMESAKES:
+        return {}
     scores = dict(view.lexical.search(terms, MOST_READ))
-    return list_shown(view, {key: scores.get(key, 0.0) for key in held}) if len(held) <= MOST_NAMESAKES else []
+    shown = list_shown(view, {key: scores.get(key, 0.0) for key in keys.tolist()})
+    found = [item for item in shown if item.key in held]
+    return weigh_written(found, shown if len(terms) > 1 else found)  # the stem of a word alone is that of others, too
 
 
-def find_matching(view: View, terms: Sequence[str], limit: int) -> list[str]:
+def find_matching(view: View, terms: Sequence[str], limit: int) -> list[Shown]:
     """Return the sections that may be found and hold any of the terms, the best by BM25 first."""
     return list_shown(view, dict(view.lexical.search(terms, limit)))
 
 
-def list_shown(view: View, scores: Mapping[int, float]) -> list[str]:
+def list_shown(view: View, scores: Mapping[int, float]) -> list[Shown]:
     """Return the sections that a search shows for nodes, those that may be found: best first, ties by id."""
-    shown = reading.shown_nodes(view.connection, scores)
-    ids = list(dict.fromkeys(node_id for _, node_id in sorted((-scores[key], shown[key][0]) for key in shown)))
-    return list(compress(ids, view.are_allowed(ids)))
+    rows = reading.shown_nodes(view.connection, scores)
+    shown = [Shown(key, *rows[key]) for key in sorted(rows, key=lambda key: (-scores[key], rows[key][0]))]
+    return list(compress(shown, view.are_allowed([item.node_id for item in shown])))
+
+
+def weigh_written(held: Sequence[Shown], among: Sequence[Shown]) -> dict[str, float]:
+    """Return the sections with what is asked as it is written, each with its share of the name.
+
+    Release notes name everything: a log, or a list of links, counts less where another page has the words as well.
+    """
+    is_elsewhere = any(item.log < 0.5 for item in among)
+    return {item.node_id: AS_WRITTEN * (1 - item.log if is_elsewhere else 1) for item in held}
 
 
 def find_file(view: View, typed: str) -> dict[str, float]:
