@@ -217,13 +217,13 @@ def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
 
 
 def _part_introductions(blocks: Iterable[tuple[Block, list[str]]]) -> Iterator[tuple[Block, list[str]]]:
-    """Yield blocks, a list's last item by itself where it introduces code or a tab behind the list.
+    """Yield blocks, a list's last item by itself where it introduces what stands behind the list.
 
-    So many write steps (`1. Install it:`) and properties (`- **Type:**`), whose code they do not indent.
+    So many write steps (`1. Install it:`) and properties (`- **Type:**`), whose code or list they do not indent.
     """
     for (block, lines), (behind, following) in pairwise([*blocks, (Block(BlockKind.OTHER, 0), [""])]):
-        is_code = behind.kind is BlockKind.CODE or TAB.match(following[0])
-        if block.kind is BlockKind.LIST and is_code and _INTRODUCES.search(lines[-1]):
+        is_introduced = behind.kind in _INTRODUCED or TAB.match(following[0])
+        if block.kind is BlockKind.LIST and is_introduced and _INTRODUCES.search(lines[-1]):
             start = _cut_items(lines)[-1][0]
             if start:
                 yield block, lines[: _end_of_text(lines, 0, start)]

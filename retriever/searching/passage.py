@@ -93,7 +93,7 @@ _DONE_BY = re.compile(
 # What says where an answer is, and not the answer: `See full language support`, `Learn more about backups.`
 _SENDS_ELSEWHERE = re.compile(
     r"(?:see|refer to|check out|visit|learn (?:how|about)|(?:(?:to )?(?:learn|read|find out) |for )?more\b"
-    r"|for (?:further|full|details)|siehe|mehr (?:dazu|infos?|informationen))\b",
+    r"|for (?:further|full|additional|details)|siehe|mehr (?:dazu|infos?|informationen))\b",
     re.IGNORECASE,
 )
 
@@ -488,7 +488,7 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     sentences are shown from the one that answers best, of a long row its first cell and the one that does.
     """
     is_list = unit.kind is UnitKind.LIST
-    text = re.sub(r"(?<!\.)[.;]; ", "; ", unit.text) if is_list else unit.text  # items may be sentences
+    text = re.sub(r"(?<!\.)[.;](?=; )|(?<=:);(?= )", "", unit.text) if is_list else unit.text  # items may be sentences
     if unit.kind is UnitKind.ROW:
         cells = [f"{name}: {cell}" if name else cell for name, cell in read_cells(unit)]
         text = CELL.join(cells) or text

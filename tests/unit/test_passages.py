@@ -66,11 +66,11 @@ MAKE = "Make a project, wherever you keep your code:"
 COMMAND = f"{MAKE}\n\n```sh\n$ oar new boat\n```\n\nThe first command makes a folder.\n"
 STEPS = "- Choose Export.\n- Enable the option.\n\nThis makes a file.\n"
 CASE = "You may want to row alone.\n\nThen you can set `still`.\n"
-ITEMS = "Before you row:\n\n- Look at the sky.\n- Pack a lamp.\n"
+ITEMS = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a lamp.\n"
 LONG = ITEMS + "- Stay at home if the wind is high.\n" * 15
 TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 40
 WIDE = f"| boat | built | carried |\n|---|---|---|\n| skiff | {'Of oak. ' * 60} | As a kayak, on one shoulder. |\n"
-ALL = "Before you row: Look at the sky; Pack a lamp."
+ALL = "Before you row: Look: at the sky; Pack a lamp."
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
 CALL = "In a harbor, where a boat has to be turned on the spot each time, you can set the parameter still of row" + (
     " so that one oar alone is moved"
@@ -89,11 +89,11 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (CASE, "You may", "how do I row alone", "3-5", "You may want to row alone. Then you can set still."),
         ("You can row.\n\n```sh\n$ oar\n```\n", "", "can I row", "3-7", "You can row. $ oar"),
         (CASE, "You may", "why do I row alone", "3", "You may want to row alone."),
-        (ITEMS, "Pack", "can I row", "3-6", ALL),
-        (ITEMS, "Pack", "where is the lamp", "6", "Before you row: Pack a lamp."),
+        (ITEMS, "Pack", "can I row", "3-7", ALL),
+        (ITEMS, "Pack", "where is the lamp", "7", "Before you row: Pack a lamp."),
         (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
         (WIDE, "skiff", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
-        (LONG, "Pack", "can I row", "6", "Before you row: Pack a lamp."),
+        (LONG, "Pack", "can I row", "7", "Before you row: Pack a lamp."),
         (f"{CALL}:\n\n```py\nrow(still=True)\n```\n", "row(", "turn it", "3-7", f"{CALL}: row(still=True)"),
     ],
     ids=[

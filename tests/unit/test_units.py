@@ -49,17 +49,18 @@ Prune
 def test_what_an_item_or_a_single_row_says_of_one_key_is_a_unit() -> None:
     items = "- Default:\n  - in CI: on\n  - else: off\n- Type: flag\n"
     below = "| Default | CLI |\n|---|---|\n| 80 | `--width` |\n\n- a\n- **Env:**\n\n```js\n[1]\n```\n"
-    found = [describe(unit) for unit in split_text(f"{items}\n{below}\n**{'Why' * 30}?**\n\nSo.\n", 1)]
+    found = [
+        describe(unit) for unit in split_text(f"{items}\n{below}\n**{'Why' * 30}?**\n\nSo.\n\n1. Ways:\n- one\n", 1)
+    ]
     assert "property 1-3 Default| Default: in CI: on; else: off" in found
-    assert found[-6:-4] == ["property 8 Default| Default: 80", "property 8 CLI| CLI: --width"]
-    assert found[-3:-1] == ["item 10 | a", "code 11-15 Env| Env: / [1]"]
-    assert found[-1].endswith("Why? / So.")
+    assert found[-8:-6] == ["property 8 Default| Default: 80", "property 8 CLI| CLI: --width"]
+    assert found[-5:-3] == ["item 10 | a", "code 11-15 Env| Env: / [1]"]
+    assert [found[-3][-10:], found[-1]] == ["Why? / So.", "item 21-22 | Ways: / one"]
     assert describe(split_text("- Default:\n" + "  - more\n" * LONG_BLOCK, 1)[1]) == "property 1 Default| Default:"
 
 
 def test_a_section_is_cut_into_units() -> None:
-    units = split_units(parse_document("backups.md", PAGE).nodes[0].node)
-    assert [describe(unit) for unit in units] == [
+    assert [describe(unit) for unit in split_units(parse_document("backups.md", PAGE).nodes[0].node)] == [
         "field 3 owner| owner: Ada",
         "field 4-5 tags| tags: disks",
         "paragraph 8 | Each night the disks are copied.",
@@ -155,9 +156,12 @@ def test_what_tags_of_mdx_hold_is_text_below_what_a_page_shows_of_them() -> None
 
 
 def test_what_a_page_does_not_show_is_no_unit() -> None:
-    blocks = ["", "\n", "## Heading\n", "<!-- a\nb -->\n", "{/* a\nb */}\n", "[a]: b\n", "<div>\n", "{: .wide }\n"]
-    for text in (*blocks, ":::\n", 3 * "- [a](#b)\n", "<script>\na({});\n</script>\n", "<<< @/a.ts{1}\n"):
-        assert split_text(text, 1) == [], text
+    text = "\n## Heading\n\n<!-- a\nb -->\n\n{/* a\nb */}\n\n[a]: b\n\n<div>\n\n{: .wide }\n\n:::\n\n<<< @/a.ts\n\n"
+    assert (
+        split_text(text + "- [a](#b)\n- [c](#d)\n- [e](#f)\n\n<script>\na();\n</script>\n", 1)
+        == split_text("", 1)
+        == []
+    )
 
 
 @pytest.mark.parametrize(
