@@ -157,11 +157,7 @@ def test_what_tags_of_mdx_hold_is_text_below_what_a_page_shows_of_them() -> None
 
 def test_what_a_page_does_not_show_is_no_unit() -> None:
     text = "\n## Heading\n\n<!-- a\nb -->\n\n{/* a\nb */}\n\n[a]: b\n\n<div>\n\n{: .wide }\n\n:::\n\n<<< @/a.ts\n\n"
-    assert (
-        split_text(text + "- [a](#b)\n- [c](#d)\n- [e](#f)\n\n<script>\na();\n</script>\n", 1)
-        == split_text("", 1)
-        == []
-    )
+    assert split_text(text + "- [a](#b)\n" * 3 + "\n<script>\na();\n</script>\n", 1) == split_text("", 1) == []
 
 
 @pytest.mark.parametrize(
