@@ -35,6 +35,7 @@ _SIGN = r"(?:[ \t]+[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+(?=[ \t]))?"  # be
 _ITEM = re.compile(rf"\A[ \t>]*(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]|$){_SIGN}")
 _CONTENTS = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[[^\[\]\n]{1,300}\]\(#[^()\s]{1,300}\)[ \t]*$")
 _IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
+_EMPTY_LINK = re.compile(r"\[\s*\]\([^()\n]{0,999}\)")  # what is left of a badge
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|as follows|folgende\w*)\b", re.IGNORECASE)
 # `**Options**` in a line of its own, as people write a heading that no outline shows.
 _LABEL = re.compile(r"[ \t>]*\*\*(?=\S)(?:[^*\n]{1,80}(?<![\s.!])|[^*\n]{1,200}\?)\*\*[:\uff1a]?[ \t]*$")
@@ -341,7 +342,8 @@ def read_prose(text: str) -> Iterator[str]:
         parts = [(0, len(lines))] if block.kind in (BlockKind.PARAGRAPH, BlockKind.OTHER) else []
         for start, end in _cut_items(lines) if block.kind is BlockKind.LIST else parts:
             markdown = "\n".join(lines[start:end])[:MAX_INLINE_CHARS]
-            yield "\n".join(line for line, is_code in read_lines(_IMAGE.sub("", markdown)) if not is_code)
+            markdown = _EMPTY_LINK.sub("", _IMAGE.sub("", markdown))
+            yield "\n".join(line for line, is_code in read_lines(markdown) if not is_code)
 
 
 def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:

@@ -29,6 +29,7 @@ MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
 MOST_BEGUN = 2_000  # names that share their first letters with what is half typed
 IN_QUESTION = 0.25  # the share of a name that a question has among its words
 AS_WRITTEN = 0.5  # the share of what a section holds as it is written
+LOG_FROM = 0.5  # how much of a log, or a list of links, a page is that is left out for others
 # What a question asks of what it names: `snapshot meaning`, `default of nodeLinker`.
 _ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
 _VALUE = re.compile(r"\b(?:defaults?|values?)\b", re.IGNORECASE)
@@ -80,8 +81,8 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
         named = find_begun(view, half_typed)
     word = half_typed.rpartition(" ")[2] or question
     held = find_holding(view, question, word, half_typed) if is_identifier(word) else find_as_written(view, question)
-    written = {node_id: share for node_id, share in held.items() if node_id not in named}
-    named |= written
+    written = [node_id for node_id in held if node_id not in named]
+    named |= dict.fromkeys(written, AS_WRITTEN)
     found = (item for day in find_days(typed) for item in find_matching(view, [mark_property(day)], MOST_ASKED))
     days = dict.fromkeys((item.node_id for item in found), 1.0)
     named |= days if len(days) <= MOST_NAMESAKES else {}
@@ -127,7 +128,7 @@ def find_begun(view: View, typed: str) -> dict[str, float]:
     return {}
 
 
-def find_holding(view: View, question: str, word: str, half_typed: str) -> dict[str, float]:
+def find_holding(view: View, question: str, word: str, half_typed: str) -> list[str]:
     """Return the sections that hold an identifier letter by letter; else, where half typed, those that contain it."""
     shown = find_matching(view, tokenize(question), MOST_READ)
     texts = reading.texts_of_nodes(view.connection, [item.node_id for item in shown])
@@ -135,10 +136,10 @@ def find_holding(view: View, question: str, word: str, half_typed: str) -> dict[
     begun = [item for item in shown if bare in texts.get(item.node_id, "").lower()]
     held = [item for item in begun if holds_identifier(texts[item.node_id], word)]
     found = held or (begun if half_typed else [])
-    return weigh_written(found[:MOST_HOLDING], found)
+    return leave_logs_out(found[:MOST_HOLDING], found)
 
 
-def find_as_written(view: View, question: str) -> dict[str, float]:
+def find_as_written(view: View, question: str) -> list[str]:
     """Return the sections that hold what is asked as it is written; none where many do, or where it is a question.
 
     What is typed in a word or two, or pasted, is looked up, as in the index of a book: `copper` alone means little to
@@ -147,14 +148,14 @@ def find_as_written(view: View, question: str) -> dict[str, float]:
     terms = tokenize(question)
     keys = view.lexical.find_holding(terms)
     if not 0 < len(keys) <= MOST_HOLDING or read_form(cut_words(question)) == "question":
-        return {}
+        return []
     held = find_phrase(view, question, keys).tolist()
     if not 0 < len(held) <= MOST_NAMESAKES:
-        return {}
+        return []
     scores = dict(view.lexical.search(terms, MOST_READ))
     shown = list_shown(view, {key: scores.get(key, 0.0) for key in keys.tolist()})
     found = [item for item in shown if item.key in held]
-    return weigh_written(found, shown if len(terms) > 1 else found)  # the stem of a word alone is that of others, too
+    return leave_logs_out(found, shown if len(terms) > 1 else found)  # the stem of a word alone is that of others, too
 
 
 def find_matching(view: View, terms: Sequence[str], limit: int) -> list[Shown]:
@@ -169,13 +170,13 @@ def list_shown(view: View, scores: Mapping[int, float]) -> list[Shown]:
     return list(compress(shown, view.are_allowed([item.node_id for item in shown])))
 
 
-def weigh_written(held: Sequence[Shown], among: Sequence[Shown]) -> dict[str, float]:
-    """Return the sections with what is asked as it is written, each with its share of the name.
+def leave_logs_out(held: Sequence[Shown], among: Sequence[Shown]) -> list[str]:
+    """Return the ids of what holds the words as they are asked; logs only where no other page has the words at all.
 
-    Release notes name everything: a log, or a list of links, counts less where another page has the words as well.
+    Release notes, and lists of links, name everything.
     """
-    is_elsewhere = any(item.log < 0.5 for item in among)
-    return {item.node_id: AS_WRITTEN * (1 - item.log if is_elsewhere else 1) for item in held}
+    is_elsewhere = any(item.log < LOG_FROM for item in among)
+    return [item.node_id for item in held if item.log < LOG_FROM or not is_elsewhere]
 
 
 def find_file(view: View, typed: str) -> dict[str, float]:

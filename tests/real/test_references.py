@@ -102,7 +102,6 @@ def test_the_command_line_prints_a_context_or_its_parts(index: Path, cli: Cli) -
     assert piece["text"] == read_lines(piece["folder"], piece["file"], piece["start_line"], piece["end_line"])
     assert piece["citation"].endswith(f"{piece['file']}:{piece['start_line']}-{piece['end_line']}")
     assert f"## `{piece['citation']}` " in page
-    assert "--full" in cli("word", "--context", "--full", code=2).err
 
 
 def read_json(cli: Cli, reference: str, *options: str | Path) -> dict[str, Any]:

@@ -24,7 +24,6 @@ TABLE: list[tuple[ServerAddress, str, str, list[str], int]] = [
     (HOME, "POST /mcp", "127.0.0.1:8470", [], OK),
     (HOME, "POST /mcp", "[::1]:8470", [], OK),
     (HOME, "GET /", "LocalHost:8470", [], OK),
-    (HOME, "GET /", "localhost", [], OK),
     (HOME, "POST /mcp", OWN, ["origin: http://localhost:8470"], OK),
     (IPV6, "GET /", "[::1]:8470", [], OK),
     (OTHER_LOOPBACK, "GET /", "127.0.0.2:8470", [], OK),

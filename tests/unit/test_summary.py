@@ -74,7 +74,6 @@ def nodes(markdown: str) -> list[Node]:
     ("text", "share"),
     [
         ("", 0.0),
-        ("  \n\n", 0.0),
         ("no link at all", 0.0),
         ("# [a](b)\n", 0.0),  # a heading says nothing of what is below it
         ("[a](b)", 1.0),
@@ -90,18 +89,15 @@ def test_link_density(text: str, share: float) -> None:
     assert link_density(text) == pytest.approx(share)
 
 
-def test_titles_that_come_back_are_those_of_a_log() -> None:
+def test_titles_that_come_back_are_those_of_a_log_and_links_those_of_a_list() -> None:
     assert boilerplate(nodes("# One\n\na\n\n## Two\n\nb\n")) == 0.0
     # Four sections of one title weigh log2(4) / log2(256) each; the one above them has a title of its own.
     log = "# Log\n\n" + "## Fixes\n\nsomething\n\n" * 4
     assert boilerplate(nodes(log)) == pytest.approx(4 * (2 / 8) / 5)
     assert boilerplate(nodes("## Fixes\n\nx\n\n" * 256)) == 1.0
     assert boilerplate(nodes("## Fixes\n\n[a](b)\n\n" * 300)) == 1.0  # never more
-
-
-def test_a_page_of_links_is_one_in_the_mean_of_its_sections() -> None:
-    page = "# Links\n\n[a](b)\n\n## Text\n\nword\n"
-    assert boilerplate(nodes(page)) == pytest.approx(0.5)
+    # A page is one of links in the mean of its sections.
+    assert boilerplate(nodes("# Links\n\n[a](b)\n\n## Text\n\nword\n")) == pytest.approx(0.5)
     assert boilerplate(nodes("")) == 0.0  # no lines, nothing to rank
 
 

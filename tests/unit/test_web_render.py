@@ -22,11 +22,6 @@ def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:
 
 
 NOTES = [
-    (
-        "> [!warning] Mind *the* gap\n> It is wide.\n",
-        '<div class="callout warning" role="note">\n<p class="title">Mind <em>the</em> gap</p>\n<p>It is wide.</p>\n'
-        "</div>\n",
-    ),
     ("> [!note]\n", '<div class="callout note" role="note">\n<p class="title">Note</p>\n</div>\n'),
     (
         "> [!faq]- Why?\n>\n> So.\n",
@@ -84,7 +79,7 @@ BODY = "Body *of* it."
         (f":::tip[A title]\n\n{BODY}\n\n:::\n", "A title"),
         (f'!!! tip "A title"\n    {BODY}\n', "A title"),
         (f"!!! tip\n\n    {BODY}\n", "Tip"),
-        (f"> [!tip] A title\n> {BODY}\n", "A title"),
+        (f"> [!tip] A *title*\n> {BODY}\n", "A <em>title</em>"),
     ],
 )
 def test_a_callout_is_written_in_many_ways(markdown: str, title: str) -> None:
