@@ -366,7 +366,7 @@ def test_nothing_moves_after_the_first_paint(seen: Seen, name: str) -> None:
     page = seen.ask(QUESTION)  # from now on the start page shows a recent question, by its script
     page.add_init_script(WATCH_SHIFTS)
     held: list[Route] = []
-    page.route(re.compile(r"/picture|page\.js"), held.append)
+    page.route(re.compile(r"/picture|page\.js"), lambda route: held.append(route))
     page.goto(seen.url + PAGE_ADDRESSES[name], wait_until="commit")
     painted = "() => performance.getEntriesByName('first-contentful-paint').length"
     if name == "start":  # waits for its script

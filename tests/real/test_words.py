@@ -99,9 +99,12 @@ def test_a_status_that_most_pages_have_is_not_shown(vault: Retriever) -> None:
     assert vault.search("Seite 3 des Wikis").hits[0].matched_fields == ()
 
 
-def test_a_property_that_is_asked_for_answers(vault: Retriever) -> None:
+def test_a_property_that_is_asked_for_answers_and_a_day_is_a_name(vault: Retriever) -> None:
     first = vault.answer("Wann hat Anna Geburtstag?").sentences[0]
     assert (first.text, first.citation) == ("geburtstag: 1987-11-02", "people/anna.md:2")
+    hit = vault.search("who was born on 2 Nov 1987?").hits[0]
+    assert hit.file == "people/anna.md"
+    assert Source.NAME in {item.source for item in hit.evidence}
 
 
 def test_a_property_that_says_the_same_as_the_text_is_shown_once(vault: Retriever) -> None:
@@ -123,12 +126,6 @@ def test_a_property_that_is_asked_for_is_in_the_context(vault: Retriever, name: 
     pieces = vault.context(f"Wann hat {name} Geburtstag?").context.pieces
     assert pieces[0].citation == f"people/{name.lower()}.md:2"
     assert pieces[0].text.startswith("geburtstag: ")
-
-
-def test_a_day_in_front_matter_is_a_name(vault: Retriever) -> None:
-    hit = vault.search("who was born on 2 Nov 1987?").hits[0]
-    assert hit.file == "people/anna.md"
-    assert Source.NAME in {item.source for item in hit.evidence}
 
 
 def test_properties_are_no_words_of_texts(vault: Retriever) -> None:

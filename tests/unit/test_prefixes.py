@@ -26,19 +26,16 @@ def of(model: str, query_prefix: str = "", document_prefix: str = "") -> Encoder
         ("text-embedding-3-small", "", ""),
         ("qwen3-embedding:0.6b", INSTRUCTION, ""),
         ("multilingual-e5-large-instruct", f"{INSTRUCTION} ", ""),
-        ("gte-Qwen2-1.5B-instruct", f"{INSTRUCTION} ", ""),
     ],
 )
 def test_a_family_is_known_by_name_and_tag(model: str, query: str, document: str) -> None:
     assert find_prefixes(model) == (query, document)
 
 
-def test_what_is_set_goes_before_what_is_known() -> None:
+def test_what_is_set_goes_before_what_is_known_and_is_told() -> None:
     assert served_prefixes(of("nomic-embed-text", query_prefix="q: ")) == ("q: ", "search_document: ")
     assert served_prefixes(of("nomic-embed-text", query_prefix="none", document_prefix="none")) == ("", "")
-
-
-def test_what_is_used_is_told_and_so_is_what_is_not_known() -> None:
+    # What is used is told, and so is what is not known.
     says = "'search_query: ' before questions, 'search_document: ' before documents"
     assert describe_prefixes(of("nomic-embed-text")) == says
     assert describe_prefixes(of("bge-m3")) == "none"

@@ -74,7 +74,6 @@ def nodes(markdown: str) -> list[Node]:
     ("text", "share"),
     [
         ("", 0.0),
-        ("no link at all", 0.0),
         ("# [a](b)\n", 0.0),  # a heading says nothing of what is below it
         ("[a](b)", 1.0),
         ("x [a](b)", 6 / 7),
