@@ -75,6 +75,7 @@ _SUBJECT = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?![a-z])")  # none behind `e.g.`
+_TWO_SIGNS = re.compile(r"(?<!\.)[.;](?=; )|(?<=:);(?= )")  # between two items of a list, which may be sentences
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
     r"\(|(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
@@ -488,7 +489,7 @@ def show_unit(unit: Unit, asked: Asked) -> str:
     sentences are shown from the one that answers best, of a long row its first cell and the one that does.
     """
     is_list = unit.kind is UnitKind.LIST
-    text = re.sub(r"(?<!\.)[.;](?=; )|(?<=:);(?= )", "", unit.text) if is_list else unit.text  # items may be sentences
+    text = _TWO_SIGNS.sub("", unit.text) if is_list else unit.text
     if unit.kind is UnitKind.ROW:
         cells = [f"{name}: {cell}" if name else cell for name, cell in read_cells(unit)]
         text = CELL.join(cells) or text
