@@ -31,8 +31,8 @@ IN_QUESTION = 0.25  # the share of a name that a question has among its words
 AS_WRITTEN = 0.5  # the share of what a section holds as it is written
 LOG_FROM = 0.5  # how much of a log, or a list of links, a page is that is left out for others
 # What a question asks of what it names: `snapshot meaning`, `default of nodeLinker`.
-_ASIDE = re.compile(r"\b(?:meanings?|means?|definitions?|defined?|defaults?|values?)\b", re.IGNORECASE)
 _VALUE = re.compile(r"\b(?:defaults?|values?)\b", re.IGNORECASE)
+_ASIDE = re.compile(rf"\b(?:meanings?|means?|definitions?|defined?)\b|{_VALUE.pattern}", re.IGNORECASE)
 _MARKUP = "`'\"() "  # what may stand about an identifier
 _FILE = re.compile(r"([^\s()\[\]|#/\\]+)\.mdx?\b")
 _SUPERSEDED = re.compile(r"(?:superseded|replaced|deprecated|obsoleted)\b.*? by (.+)", re.IGNORECASE)
@@ -72,7 +72,7 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     is_name = max(named.values(), default=0.0) > 0.5
     if not named and subject != typed:
         named = find_bearers(view, spell_name(subject), spell_term(subject))
-        is_name = are_answered(view, named, _VALUE.findall(typed))
+        is_name = has_asked(view, named, _VALUE.findall(typed))
     if not named and not spell_code(typed):  # `node --inspect-brk`, `how do I use fs.readFile?`
         for word in find_codes(typed):
             for node_id, share in find_code(view, word).items():
@@ -93,14 +93,15 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     return (Ranking(Source.NAME, "share of the name", weight, items) if items else None), is_name
 
 
-def are_answered(view: View, named: Mapping[str, float], asked: Sequence[str]) -> bool:
+def has_asked(view: View, named: Mapping[str, float], asked: Sequence[str]) -> bool:
     """Return whether a section that alone bears a name, or one of two, has any of the words asked of it.
 
     What says what a thing means has its name, and need not say that it is a meaning.
     """
     ids = [node_id for node_id, share in named.items() if share >= 0.5]
-    has_some = bool(asked and ids) and any(view.lexical.coverage(tokenize(" ".join(asked)), view.tree.keys(ids)))
-    return has_some or bool(ids and not asked)
+    if not (ids and asked):
+        return bool(ids)
+    return any(view.lexical.coverage(tokenize(" ".join(asked)), view.tree.keys(ids)))
 
 
 def find_begun(view: View, typed: str) -> dict[str, float]:
