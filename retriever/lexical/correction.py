@@ -27,6 +27,7 @@ from retriever.query import Correction
 SHORTEST_PREFIX = 3  # letters of a half-typed word
 MOST_COMPLETED, MOST_IDENTIFIED = 3, 12  # words that it may be the beginning of; those of an identifier are read
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
+MOST_UNKNOWN = 20  # words that are looked for among others: each takes 5 ms, and a pasted page may have a thousand
 SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 
 # What a typo may cost that is likelier than a word of a language that nothing else speaks for, by the least letters:
@@ -140,6 +141,10 @@ def correct(
     ]
     lowered = [typed[0].lower() for typed in words]
     spellings.look_up(form for word in lowered for form in (word, *find_forms(remove_accents(word))))
+    unknown = [place for place, word in enumerate(lowered) if not spellings.holds(word)]
+    if len(unknown) > MOST_UNKNOWN:
+        end = unknown[MOST_UNKNOWN]
+        words, lowered = words[:end], lowered[:end]
     reader = Reader(spellings, is_english, documents, *split_languages(question, documents))
     half_typed = question if question.count(" ") < TYPED_WORDS and question[-1:].isalpha() else ""
     # Of an identifier that is typed: `froz` of `--froz`, `Dep` of `patchedDep`. It stays as well.
