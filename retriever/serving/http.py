@@ -6,6 +6,7 @@ those of Go's `http.CrossOriginProtection`, for reading as well. Elsewhere than 
 bearer token is needed too.
 """
 
+import asyncio
 import hmac
 import logging
 import os
@@ -19,20 +20,22 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import h11
 import uvicorn
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retriever.errors import RetrieverError, ServingError, UsageError
 from retriever.served.address import is_this_machine, read_token
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from retriever.serving.pool import ServedIndex
 
@@ -40,6 +43,18 @@ if TYPE_CHECKING:
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 # Asked by what starts and watches servers, under any name and without a token; they say nothing of the documents.
 PROBES = frozenset({"/healthz", "/readyz"})
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not `no-referrer`: browsers then call the origin of this page's own forms null.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +78,10 @@ class ServerAddress:
 
 
 class RequestGuard:
-    """An ASGI application that lets in what may come in; the application behind it never sees what is refused."""
+    """An ASGI application that lets in what may come in; the application behind it never sees what is refused.
+
+    It gives every answer the headers that this has not set itself: a picture has a stricter policy of its own.
+    """
 
     def __init__(self, app: "ASGIApp", address: ServerAddress) -> None:
         self._app = app
@@ -72,8 +90,18 @@ class RequestGuard:
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer a request, or refuse it."""
+
+        async def send_with_headers(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                # A browser keeps what only a new version changes, and asks whether there is one.
+                headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
+            await send(message)
+
         is_free = scope["type"] == "lifespan" or scope["path"] in PROBES
-        await (self._app if is_free else self._named)(scope, receive, send)
+        await (self._app if is_free else self._named)(scope, receive, send_with_headers)
 
     async def _check(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         headers, app = Headers(scope=scope), self._app
@@ -101,6 +129,7 @@ def bracket(host: str) -> str:
 
 
 MAX_CONNECTIONS = 256  # further ones are answered with 503; systems let a process open 1,024 files
+REQUEST_SECONDS = 10  # until a request has come, whose body is a question
 SHUTDOWN_SECONDS = 8  # for what is in flight when the process has to end; containers are given 10 s
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # every address of the machine: no request names one of them
 
@@ -197,6 +226,28 @@ def route_roles(header: str, apps: Mapping[str, Starlette]) -> Starlette:
     return Starlette(routes=[Mount("/", dispatch)], lifespan=run_together)
 
 
+class TimedProtocol(H11Protocol):
+    """A connection that is closed where a request is not complete in time; uvicorn waits for it without end.
+
+    By h11, the stricter parser: ChromaDB brings another one along.
+    """
+
+    _limit: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        self._limit = self.loop.call_later(REQUEST_SECONDS, self._close_if_incomplete)
+
+    def on_response_complete(self) -> None:
+        self._limit.cancel()
+        self._limit = self.loop.call_later(REQUEST_SECONDS, self._close_if_incomplete)
+        super().on_response_complete()
+
+    def _close_if_incomplete(self) -> None:
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self.transport.close()
+
+
 def run_server(app: "ASGIApp", listener: socket.socket, address: ServerAddress) -> None:
     """Serve the application behind the guard until SIGINT or SIGTERM; what is in flight is answered first."""
     # uvicorn raises the signal again when all is answered, or SHUTDOWN_SECONDS are over: then a thread may still wait
@@ -205,7 +256,7 @@ def run_server(app: "ASGIApp", listener: socket.socket, address: ServerAddress) 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config = uvicorn.Config(
         RequestGuard(app, address),
-        http="h11",  # the stricter parser; ChromaDB brings another one along
+        http=TimedProtocol,
         loop="asyncio",
         ws="none",
         log_config=None,

@@ -4,12 +4,22 @@ import http.client
 import json
 import os
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
+from retriever.serving import http as serving
+from tests.program import wait_for
 from tests.real.served import Served, mcp_request, served
 
 
@@ -73,3 +83,59 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message)[0] == 401
         assert post(server, message, authorization="Bearer wrong")[0] == 401
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/mcp", "/healthz", "/?%ff%fe=1", "/api/search?%ff%fe=1", "/api/tree?depth=%ff"])
+def test_every_answer_has_the_strict_headers(server: Served, path: str) -> None:
+    response = httpx.get(f"{server.url}{path}")
+    assert response.status_code < 500
+    assert serving.HEADERS.items() <= {name.title(): value for name, value in response.headers.items()}.items()
+
+
+def test_a_refusal_has_the_strict_headers(server: Served) -> None:
+    response = httpx.get(server.url, headers={"Origin": "https://evil.example"})
+    assert (response.status_code, response.headers["X-Frame-Options"]) == (403, "DENY")
+
+
+def test_a_name_that_is_not_utf8_is_named_in_the_error(server: Served) -> None:
+    response = httpx.get(f"{server.url}/api/search?%ff%fe=1")
+    assert response.status_code == 422
+    assert response.json()["error"].startswith(r"\xff\xfe: Extra inputs are not permitted")
+
+
+@pytest.fixture
+def slow_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that waits half a second for a request, and takes twice as long to answer."""
+
+    def answer(_: Request) -> Response:
+        time.sleep(1)
+        return PlainTextResponse("late")
+
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.5)
+    config = uvicorn.Config(
+        Starlette(routes=[Route("/", answer)]), port=0, http=serving.TimedProtocol, lifespan="off", log_config=None
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    wait_for(lambda: server.started)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"GET / HTTP/1.1\r\nHost: local", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"],
+    ids=["nothing", "half of the headers", "half of the body"],
+)
+def test_a_request_that_is_not_complete_in_time_is_given_up(slow_port: int, content: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", slow_port), timeout=5) as connection:
+        connection.sendall(content)
+        assert b"late" not in connection.recv(65_536)
+        assert not connection.recv(1)
+
+
+def test_the_second_request_of_a_connection_has_its_own_time(slow_port: int) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{slow_port}") as client:
+        assert [client.get("/").text for _ in range(3)] == ["late"] * 3

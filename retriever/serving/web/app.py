@@ -1,4 +1,4 @@
-"""The application: its addresses, the JSON API beside the pages, how errors look, and the headers of every answer.
+"""The application: its addresses, the JSON API beside the pages, and how errors look.
 
 The API gives the objects that the command line prints with --json.
 """
@@ -12,8 +12,6 @@ from typing import Any
 from pydantic import Field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -25,19 +23,6 @@ from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.pages import Pages, explain_error
 from retriever.serving.web.site import AskArguments, Text, read_query
 from retriever.trace import Spent
-
-POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    # Not `no-referrer`: browsers then call the origin of this page's own forms null.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 def make_web_app(library: ServedIndex) -> Starlette:
@@ -73,7 +58,6 @@ def make_web_app(library: ServedIndex) -> Starlette:
     return Starlette(
         routes=routes,
         exception_handlers={RetrieverError: answer_failure, HTTPException: answer_failure},
-        middleware=[Middleware(BaseHTTPMiddleware, add_headers)],
     )
 
 
@@ -82,16 +66,6 @@ class AsciiJson(JSONResponse):
 
     def render(self, content: object) -> bytes:
         return json.dumps(content, allow_nan=False).encode("ascii")
-
-
-async def add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
-    """Give an answer the headers that it has not set itself: a picture has a stricter policy of its own."""
-    response = await call_next(request)
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    # A browser keeps what only a new version changes, and asks whether there is one.
-    response.headers.setdefault("Cache-Control", "no-cache" if "etag" in response.headers else "no-store")
-    return response
 
 
 # The JSON API: the arguments of a call at each address, which answer it in a thread, or raise RetrieverError.

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from pydantic import Field, SkipValidation
 from starlette.requests import Request
 
+from pageindex.corpus import printable_path
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
@@ -107,7 +108,7 @@ def parse_query(request: Request, model: type[Arguments]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
         if name not in several:
-            given[name] = value
+            given[printable_path(name)] = value  # pydantic refuses what is not UTF-8 without naming it
         elif value:
             given[name] = (*given.get(name, ()), value)
     return given
