@@ -322,7 +322,7 @@ class StageName(StrEnum):
 class Stage:
     """One step of a search, timed."""
 
-    name: str
+    name: StageName
     milliseconds: float
     note: str
     """What it found, or why it was skipped, in a few words."""

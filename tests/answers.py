@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pageindex.node import Span
-from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Signals, Source, Stage, Trace
+from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Signals, Source, Stage, StageName, Trace
 
 HIT = Hit(
     rank=1, node_id="guide/mail.md#mail/after-the-response", folder="/docs", file="guide/mail.md", span=Span(12, 34),
@@ -22,7 +22,7 @@ HIT = Hit(
 STATE = IndexState(path="/index", folders=("/docs",), snapshot=7, documents=155, sections=1203, chunks=3204)
 
 TRACE = Trace(
-    stages=(Stage("semantic", 4.25, "40 chunks of 23 sections"), Stage("keyword", 1.5, "100 sections")),
+    stages=(Stage(StageName.SEMANTIC, 4.25, "40 chunks of 23 sections"), Stage(StageName.KEYWORD, 1.5, "100 sections")),
     rankings=(
         Ranking(
             Source.SEMANTIC, "cosine", 1.0, (Ranked(HIT.node_id, 0.7134, matched=Span(12, 20)), Ranked("other.md", 0.5))

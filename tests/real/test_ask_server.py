@@ -2,13 +2,20 @@
 
 import json
 import re
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from retriever.errors import QuestionError, ServingError, UsageError
 from retriever.query import AskRequest, Scope
+from retriever.serving import client
 from retriever.serving.client import ask_server
 from tests.program import Cli
 from tests.real.served import PAGES, Served, indexed, served
@@ -83,3 +90,102 @@ def test_where_nothing_of_ours_answers(index: Path, cli: Cli) -> None:
     for url in ("ftp://localhost", "localhost:8470", "http://me:secret@localhost"):
         with pytest.raises(UsageError):
             ask_server(url, AskRequest(QUESTION))
+
+
+@contextmanager
+def replying(begin: bytes, again: bytes = b"", every_s: float = 0.0) -> Iterator[str]:
+    """The address of a server that replies to one request with `begin`, then with `again` for ever, if there is any."""
+
+    def reply() -> None:
+        with suppress(OSError), listener.accept()[0] as connection:
+            connection.recv(65_536)
+            connection.sendall(begin)
+            while again:
+                connection.sendall(again)
+                time.sleep(every_s)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=reply)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.close()
+        thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+OK, CHUNKED = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+MEGABYTE = b" " * 2**20
+
+
+@pytest.mark.parametrize("head", [OK + b"\r\n", CHUNKED + b"-1\r\n"], ids=["without a length", "a chunk of length -1"])
+def test_a_reply_that_is_too_large_is_not_read(head: bytes) -> None:
+    with replying(head, MEGABYTE) as url, pytest.raises(ServingError, match="more than 16,777,216 bytes"):
+        ask_server(url, AskRequest(QUESTION))
+
+
+@pytest.mark.parametrize(
+    "again",
+    [b"X-Filler: y\r\n", b"\r\n ", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n"],
+    ids=["headers", "a body", "other replies before it", "headers of those"],
+)
+def test_a_reply_that_is_not_complete_in_time_is_given_up(again: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.5)
+    begin = again if b"100" in again else OK
+    with replying(begin, again, every_s=0.1) as url, pytest.raises(ServingError, match=r"not complete after 0\.5 s"):
+        ask_server(url, AskRequest(QUESTION))
+
+
+@pytest.fixture(scope="module")
+def reply(server: Served) -> Any:  # noqa: ANN401 - JSON
+    """What the server sends, with all that it has."""
+    given = {"question": QUESTION, "full": "true", "explain": "true", "in": "mail.md"}
+    return httpx.get(f"{server.url}/api/search", params=given).json()
+
+
+def printed_reply(cli: Cli, content: object, status: bytes = b"200") -> str:
+    """What is said of such a reply."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    head = b"HTTP/1.1 %b OK\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+    with replying(head + body) as url:
+        return cli(QUESTION, "--explain", "--server", url, code=1).err
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("hits", None), ("hits", {"0": []}), ("hits.0", []), ("hits.0.title", 7), ("hits.0.rank", True),
+        ("hits.0.breadcrumb", "Mail"), ("hits.0.citation_state", "sure"), ("hits.0.start_line", 0),
+        ("hits.0.end_line", 2**64), ("hits.0.passage", "1-2"), ("hits.0.evidence.0.source", "oracle"),
+        ("hits.0.matched_fields", [{"key": "a"}]), ("hits.0.score", "high"), ("confidence", float("nan")),
+        ("confidence", float("inf")), ("verdict", []), ("degraded", ["nothing: is known"]), ("index", 5),
+        ("trace.stages.0.name", "\x1b[2J"), ("scope.folders", [None]), ("schema_version", "3"),
+    ],
+)  # fmt: skip
+def test_an_answer_of_another_shape_is_refused(reply: Any, cli: Cli, place: str, value: object) -> None:  # noqa: ANN401
+    changed = part = json.loads(json.dumps(reply))
+    *way, last = (int(name) if name.isdecimal() else name for name in place.split("."))
+    for name in way:
+        part = part[name]
+    part[last] = value
+    assert "no `serve --web` of this version answers" in printed_reply(cli, changed)
+
+
+@pytest.mark.parametrize("field", ["question", "hits", "verdict", "index", "trace", "schema_version"])
+def test_an_answer_that_lacks_a_field_is_refused(reply: Any, cli: Cli, field: str) -> None:  # noqa: ANN401 - JSON
+    rest = {name: value for name, value in reply.items() if name != field}
+    assert "no `serve --web` of this version answers" in printed_reply(cli, rest)
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b"9" * 5_000, b"{", b"[1]", b"\xff", b""])
+def test_what_is_no_answer_is_refused(cli: Cli, body: bytes) -> None:
+    assert "no `serve --web` of this version answers" in printed_reply(cli, body)
+
+
+def test_an_error_of_a_server_is_short_and_steers_nothing(cli: Cli) -> None:
+    said = printed_reply(cli, {"error": "no \x1b[2J" + "really " * 9_999}, b"503")
+    assert "cannot answer: no \ufffd[2Jreally" in said
+    assert len(said) < 2_200
+
+
+def test_an_error_that_is_no_text_is_left_out(cli: Cli) -> None:
+    assert "answers at http://127.0.0.1:" in printed_reply(cli, {"error": ["no"]}, b"503")

@@ -9,7 +9,7 @@ import pytest
 
 from retriever.query import ExpansionReport
 from retriever.served.task import Speed, write_speed
-from retriever.types import Answer
+from retriever.types import Answer, StageName
 from tests.program import Cli
 from tests.real.scripted_server import HELPFUL, QUESTION, Asked, ScriptedServer, help_and_reverse
 from tests.shelf import NEVER_REFRESH, Shelf, found
@@ -54,7 +54,7 @@ def test_one_call_asks_for_texts_and_what_the_model_writes_is_searched_with(
     assert report.rewordings == tuple(HELPFUL["queries"])
     assert report.passages == tuple(HELPFUL["hyde"])
     assert report.milliseconds is not None
-    assert [stage.name for stage in answer.trace.stages].count("expand") == 2
+    assert [stage.name for stage in answer.trace.stages].count(StageName.EXPAND) == 2
     plain = shelf.ask(QUESTION)
     assert found(plain) != found(answer)
     assert plain.expansion is None
