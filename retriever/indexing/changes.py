@@ -1,17 +1,17 @@
 """What is different between the folders and the index. Reads the disk, writes nothing."""
 
+import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TypeAlias
 
 from pageindex.corpus import (
     CorpusError,
     CorpusOptions,
-    DocumentText,
     Listing,
     SourceFile,
     UnreadableDocumentError,
@@ -19,10 +19,11 @@ from pageindex.corpus import (
     read_document,
 )
 from pageindex.formats import READERS
-from retriever.errors import DocumentsError
-from retriever.protocols import Progress
+from retriever.errors import DocumentsError, RetrieverError
 from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
+
+log = logging.getLogger(__name__)
 
 # A file that changes again this soon after it was read may keep its size and its times: the coarsest clocks of file
 # systems tick every two seconds.
@@ -44,7 +45,7 @@ class FolderChanges:
     touched: list[StoredDocument] = field(default_factory=list)
     gone: list[StoredDocument] = field(default_factory=list)
     unchanged: int = 0
-    # Files that turned out to be unreadable (`read_changes`), with what they look like, and the reason.
+    # Files that turned out to be unreadable (`read_documents`), with what they look like, and the reason.
     unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
 
     @property
@@ -54,7 +55,7 @@ class FolderChanges:
 
     @property
     def removed(self) -> list[StoredDocument]:
-        """Known documents that are gone or, after `read_changes`, cannot be read any more."""
+        """Known documents that are gone or, after `read_documents`, cannot be read any more."""
         lost = {item.path for item, _ in self.unreadable}
         return [old for old in (*self.gone, *(old for old, _ in self.different if old.path in lost)) if old.key]
 
@@ -70,10 +71,6 @@ class FolderChanges:
 
     def __len__(self) -> int:
         return len(self.new) + len(self.different) + len(self.gone)
-
-
-# The changes of its folder, what it looks like, and its text.
-ReadDocument: TypeAlias = tuple[FolderChanges, StoredDocument, DocumentText]
 
 
 def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
@@ -152,28 +149,10 @@ def detect_changes(
 def read_digest(file: SourceFile, max_file_bytes: int) -> str:
     """Return the digest of a file's content; empty for one that cannot be read."""
     try:
-        return read_document(file, max_file_bytes).digest
+        with isolate(file.path):
+            return read_document(file, max_file_bytes).digest
     except UnreadableDocumentError:
         return ""
-
-
-def read_changes(changes: Sequence[FolderChanges], max_file_bytes: int, progress: Progress) -> Iterator[ReadDocument]:
-    """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
-    done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
-    if total:
-        progress.start("reading", total, "files")
-    for change in changes:
-        for file in (*change.new, *(file for _, file in change.different)):
-            try:
-                text = read_document(file, max_file_bytes)
-            except UnreadableDocumentError as error:
-                change.unreadable.append((describe_file(0, file, ""), error.reason))
-            else:
-                yield change, describe_file(0, text.file, text.digest), text  # younger, maybe, than what was listed
-            done += 1
-            progress.advance("reading", done)
-    if total:
-        progress.finish("reading")
 
 
 def describe_file(key: int, file: SourceFile, digest: str) -> StoredDocument:
@@ -181,3 +160,16 @@ def describe_file(key: int, file: SourceFile, digest: str) -> StoredDocument:
     is_young = file.ctime_ns > time.time_ns() - YOUNG_NS
     ctime_ns = UNTRUSTED if is_young else file.ctime_ns
     return StoredDocument(key, file.path, file.size, file.mtime_ns, digest, ctime_ns, file.inode)
+
+
+@contextmanager
+def isolate(path: str) -> Iterator[None]:
+    """Turn an unexpected error while one document is read into an UnreadableDocumentError."""
+    try:
+        yield
+    except (CorpusError, RetrieverError, OSError):  # an OSError is of a disk or of the encoder's server
+        raise
+    except Exception as error:  # whatever a document sets off, the others are indexed and found
+        log.info("%s", path, exc_info=True)
+        reason = f"left out because of a bug, please report it: {error!r:.200}"
+        raise UnreadableDocumentError(path, reason) from error

@@ -100,10 +100,10 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         first = body_line(node)
         starts = line_starts(body)
         blocks = read_blocks(body, first)
-        ends = [starts[block.line - first] for block in blocks[1:]] + [len(body)]
+        places = [starts[block.line - first] for block in blocks] + [len(body)]  # a comment alone has no block
         pieces = [
-            ChunkPiece(starts[block.line - first], end, block.kind)
-            for number, (block, end) in enumerate(zip(blocks, ends, strict=True))
+            ChunkPiece(*bounds, block.kind)
+            for number, (block, bounds) in enumerate(zip(blocks, pairwise(places), strict=True))
             # Forty names of links in a row resemble any question that holds one of them. BM25 reads those.
             if block.kind is not BlockKind.DEFINITIONS
             # The title says the heading, unless it had to be cut.

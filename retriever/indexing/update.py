@@ -13,35 +13,46 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
-from pageindex.corpus import Listing, Skipped
-from pageindex.document import parse_document
-from pageindex.node import Node
+from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
+from pageindex.document import Document, parse_document
 from retriever.embedding import open_encoder
 from retriever.embedding.encoder import bundled_tokens, checked_rows, describe_prefixes
 from retriever.errors import CommandHint, DocumentsError, EncoderError, RetrieverError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
     FolderChanges,
-    ReadDocument,
+    describe_file,
     detect_changes,
+    isolate,
     list_folders,
     list_known_folder,
     name_folders_apart,
-    read_changes,
 )
 from retriever.indexing.chunk import chunk_nodes
 from retriever.indexing.derived import Difference, open_derived
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
-from retriever.settings.schema import ChunkSettings
+from retriever.settings.schema import ChunkSettings, Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
-from retriever.store.reading import StoredFolder
+from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.store.writing import text_hash
+from retriever.types import Chunk
 
-NODES_AT_ONCE = 200  # are cut into chunks together
+CHUNKS_AT_ONCE = 200  # are written together
+
+
+class ReadDocument(NamedTuple):
+    """A document with all that its file gives."""
+
+    change: FolderChanges  # of its folder
+    stat: StoredDocument
+    document: Document
+    names: dict[str, set[str]]
+    chunks: list[Chunk]
 
 
 def update_index(
@@ -79,7 +90,7 @@ def update_index(
         with transaction(connection):
             note_folders(connection, changes)
             if has_changed or not derived.is_whole(connection):
-                read = read_changes(changes, request.profile.documents.max_file_bytes, progress)
+                read = read_documents(changes, request.profile, encoder, progress)
                 index_changes(connection, request, changes, read, encoder, progress, is_anew=is_anew)
             note_skipped(connection, changes)
             for key, value in request.remembered.items():
@@ -187,7 +198,7 @@ def index_changes(
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
-    new = write_documents(connection, read, encoder, request.profile.chunks)
+    new = write_documents(connection, read, encoder)
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
         writing.set_link_targets(connection, change.folder)
@@ -196,35 +207,61 @@ def index_changes(
     renew_background(connection, encoder)
 
 
-def write_documents(
-    connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None, settings: ChunkSettings
-) -> list[int]:
-    """Write the rows of documents and of their chunks; return the keys of the documents."""
-    new: list[int] = []
-    nodes: list[Node] = []
-    for change, stat, text in read:
-        document = parse_document(stat.path, text.text, change.folder.prefix)
-        document = replace(document, warnings=(*text.warnings, *document.warnings))
-        new.append(writing.put_document(connection, change.folder.key, stat, document, names_of_nodes(document)))
-        nodes.extend(placed.node for placed in document.nodes)
-        if len(nodes) >= NODES_AT_ONCE:  # a few calls of the encoder's tokenizer take less time than many
-            write_chunks(connection, nodes, encoder, settings)
-            nodes = []
-    write_chunks(connection, nodes, encoder, settings)
-    return new
+def read_documents(
+    changes: Sequence[FolderChanges], profile: Profile, encoder: Encoder | None, progress: Progress
+) -> Iterator[ReadDocument]:
+    """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
+    done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
+    if total:
+        progress.start("reading", total, "files")
+    for change in changes:
+        for file in (*change.new, *(file for _, file in change.different)):
+            try:
+                with isolate(file.path):
+                    text = read_document(file, profile.documents.max_file_bytes)
+                    document = parse_document(file.path, text.text, change.folder.prefix)
+                    document = replace(document, warnings=(*text.warnings, *document.warnings))
+                    names = names_of_nodes(document)
+                    chunks = chunk_document(document, encoder, profile.chunks)
+            except UnreadableDocumentError as error:
+                change.unreadable.append((describe_file(0, file, ""), error.reason))
+            else:
+                stat = describe_file(0, text.file, text.digest)  # younger, maybe, than what was listed
+                yield ReadDocument(change, stat, document, names, chunks)
+            done += 1
+            progress.advance("reading", done)
+    if total:
+        progress.finish("reading")
 
 
-def write_chunks(
-    connection: Connection, nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings
-) -> None:
-    """Cut sections into chunks of the encoder's length, and note the texts that lack a vector as pending.
+def chunk_document(document: Document, encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
+    """Cut the sections of a document into chunks of the encoder's length.
 
     Without an encoder the bundled model's tokens are counted: a later one will find chunks of a good length.
     """
     counter = encoder.count_tokens if encoder else bundled_tokens().count
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)
-    chunks = list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
+    nodes = [placed.node for placed in document.nodes]
+    return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
+
+
+def write_documents(connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None) -> list[int]:
+    """Write the rows of documents and of their chunks; return the keys of the documents."""
+    new: list[int] = []
+    chunks: list[Chunk] = []
+    for change, stat, document, names, own in read:
+        new.append(writing.put_document(connection, change.folder.key, stat, document, names))
+        chunks += own
+        if len(chunks) >= CHUNKS_AT_ONCE:  # a few statements take less time than many
+            write_chunks(connection, chunks, encoder)
+            chunks = []
+    write_chunks(connection, chunks, encoder)
+    return new
+
+
+def write_chunks(connection: Connection, chunks: Sequence[Chunk], encoder: Encoder | None) -> None:
+    """Write chunks, and note the texts that lack a vector as pending."""
     writing.put_chunks(connection, chunks)
     if encoder is not None:
         texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}

@@ -1,0 +1,82 @@
+"""A document that sets off a bug of this program, or of what a caller brings to it, is left out, and named."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pageindex.formats import READERS
+from retriever.store import open_store
+from retriever.upkeep.doctor import examine_index
+from tests.program import Cli
+from tests.shelf import CountingEncoder, Shelf
+
+REASON = "left out because of a bug, please report it: ValueError('stripes')"
+
+
+class Stumbling(CountingEncoder):
+    """Cannot count the tokens of zebras."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        if any("zebra" in text for text in texts):
+            raise self._error
+        return super().count_tokens(texts)
+
+
+@pytest.fixture
+def stumbling(shelf: Shelf) -> Shelf:
+    """Its encoder cannot read one of two new pages."""
+    shelf.encoder = Stumbling(ValueError("stripes"))
+    shelf.write("zebra.md", "# Zebras\n\nA zebra runs.\n")
+    shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
+    return shelf
+
+
+def test_the_others_are_indexed_and_it_is_named(stumbling: Shelf) -> None:
+    report = stumbling.update()
+    assert (report.added, report.documents, report.skipped) == (1, 5, (("zebra.md", REASON),))
+
+
+def test_a_question_that_meets_it_is_answered(stumbling: Shelf) -> None:
+    answer = stumbling.ask("otter")
+    assert (answer.hits[0].file, answer.degraded, answer.index.skipped_files) == ("otter.md", (), 1)
+
+
+def test_what_it_said_before_is_found_no_more(stumbling: Shelf) -> None:
+    stumbling.write("mail.md", "# Mail\n\nA zebra carries it.\n")
+    assert "mail.md" not in {hit.file for hit in stumbling.ask("stamp for a letter", top_k=100).hits}
+
+
+def test_it_is_read_again_when_it_changes(stumbling: Shelf) -> None:
+    stumbling.update()
+    stumbling.write("zebra.md", "# Horses\n\nA horse runs.\n")
+    assert stumbling.ask("horse").hits[0].file == "zebra.md"
+
+
+def test_doctor_counts_it_and_status_shows_why(stumbling: Shelf, cli: Cli) -> None:
+    stumbling.update()
+    notes = [item for item in examine_index(open_store(stumbling.index)) if item.level == "note"]
+    assert [(item.says, "status -v" in item.cure) for item in notes] == [("1 skipped file", True)]
+    assert f"zebra.md: {REASON}" in cli("status", "-v", "--index", stumbling.index).out
+
+
+def test_an_encoder_that_cannot_be_reached_is_not_blamed_on_the_document(stumbling: Shelf) -> None:
+    with pytest.raises(TimeoutError):
+        stumbling.update(encoder=Stumbling(TimeoutError()))
+    assert stumbling.update().documents == 5
+
+
+def test_a_reader_that_fails_costs_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    def read_org(text: str) -> str:
+        raise ValueError("stripes")
+
+    shelf = Shelf(tmp_path, {"otter.md": "# Otters\n\nAn otter sleeps.\n", "zebra.org": "* Zebras\n"})
+    cli("index", shelf.docs, "--index", shelf.index, "--encoder-kind", "none")
+    monkeypatch.setitem(READERS, ".org", read_org)
+    shown = cli("otter", "--index", shelf.index).out
+    assert "otter.md:1-3" in shown
+    assert f"zebra.org: {REASON}" in cli("status", "-v", "--index", shelf.index).out
