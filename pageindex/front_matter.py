@@ -1,24 +1,24 @@
 """The metadata block at the beginning of a document: YAML between `---` lines or TOML between `+++` lines.
 
+As for gray-matter, a word behind `---` may name another format: `---json`, `---toml`.
+
 Nothing in it is executed or converted: scalars are kept as they were written, so that `version: 2.10` stays 2.10 and
-`date: 2024-13-01` is no error. Whatever is wrong with a block is a warning.
+`date: 2024-13-01` is no error. Whatever is wrong with a block is a warning. Where a field is no YAML, the others are
+read, and the block is text as well, so that no word is lost.
 """
 
-import re
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from itertools import islice
+from itertools import islice, pairwise
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
 MAX_FIELDS = 200  # of one document
 MAX_VALUE_CHARS = 300  # of a field; what is longer is a text, and nobody asks for it by its whole wording
 MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB
 
-_BLOCK = re.compile(
-    r"(?:---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?)^\+\+\+)[ \t]*$", re.DOTALL | re.MULTILINE
-)
 _NULLS = ("~", "null")
 
 
@@ -27,7 +27,7 @@ class FrontMatter:
     """What a document says about itself before its text."""
 
     lines: int = 0  # how many lines the block has, both fences counted; 0 without one
-    # Whether it was understood. If not, the fields below are empty and its lines are text like any other.
+    # Whether all of it was understood. If not, its lines are text like any other, and the fields are those understood.
     is_metadata: bool = False
     title: str = ""  # `title`, or empty
     date: str = ""  # `date` as it was written, or empty
@@ -36,7 +36,7 @@ class FrontMatter:
     # (key, value) of everything in it, in its order, at most MAX_FIELDS: keys in lower case, with dots where they are
     # nested (`author.name`), one for each item of a list; values on one line, empty for null.
     fields: tuple[tuple[str, str], ...] = ()
-    warning: str = ""  # why it was not understood, as a clause; empty when it was, and when there is none
+    warning: str = ""  # what was not understood, as a clause; empty when all was, and when there is none
 
     @property
     def dated(self) -> int | None:
@@ -50,30 +50,38 @@ class FrontMatter:
 
 def read_front_matter(text: str) -> FrontMatter:
     """Read the block that begins `text` (LF line ends), if it is closed, short enough and a mapping; never raise."""
-    found = _BLOCK.match(text)
-    if found is None:
+    opening, _, rest = text.partition("\n")
+    parse = _PARSERS.get(opening[:3] + opening[3:].strip())
+    below = rest.split("\n") if parse else []
+    end = next((number for number, line in enumerate(below) if line.rstrip() in (opening[:3], "...")), None)
+    if parse is None or end is None:
         return FrontMatter()
-    is_toml = found["toml"] is not None
-    block = found["toml" if is_toml else "yaml"]
-    lines = block.count("\n") + 2
+    block = "\n".join(below[:end])
     if len(block) > MAX_CHARS:
         return FrontMatter(warning=f"front matter longer than {MAX_CHARS:,} characters is read as text")
+    warning = ""
     try:
-        values = _parse_toml(block) if is_toml else _parse_yaml(block)
+        values = parse(f"\n{block}\n")  # with a line above it, so that lines are counted as in the file
     except (ValueError, OverflowError, RecursionError) as error:
-        return FrontMatter(lines, warning=f"front matter is read as text: {error}")
+        values, unread = _read_each_field(block) if parse is _parse_yaml else ({}, [])
+        warning = f"front matter is read as text: {error}"
+        if values:
+            warning += f"; its fields are read, except in line {', '.join(unread)}"
+    if block.startswith("\n#") or ("#" in block and not values):  # a heading between two rules rather than a comment
+        return FrontMatter(warning=warning)
     if not isinstance(values, dict):
         return FrontMatter(warning="front matter is read as text: it is no mapping")
     named = {str(key).lower(): value for key, value in values.items()}
     tags = (tag.removeprefix("#").strip("/") for name in ("tags", "tag") for tag in _read_list(named.get(name), " "))
     return FrontMatter(
-        lines=lines,
-        is_metadata=True,
+        lines=end + 2,
+        is_metadata=not warning,
         title=_read_line(named.get("title")),
         date=_read_line(named.get("date")),
         aliases=tuple(alias for name in ("aliases", "alias") for alias in _read_list(named.get(name))),
         tags=tuple(dict.fromkeys(filter(None, tags))),
         fields=tuple(islice(_flatten(values), MAX_FIELDS)),
+        warning=warning,
     )
 
 
@@ -104,13 +112,34 @@ def _flatten(value: object, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, _read_line(value)[:MAX_VALUE_CHARS]
 
 
+def _read_each_field(block: str) -> tuple[dict[object, object], list[str]]:
+    """Return the fields of a block that are YAML each by itself, and the lines of the others, counted in the file."""
+    values: dict[object, object] = {}
+    unread = []
+    lines = block.split("\n")
+    starts = [number for number, line in enumerate(lines) if line and line[0] not in " \t#-]}"]
+    for start, end in pairwise([*starts[:MAX_FIELDS], len(lines)]):
+        found: object = None
+        with suppress(ValueError, OverflowError, RecursionError):
+            found = _parse_yaml("\n".join(lines[start:end]))
+        if isinstance(found, dict) and not found.keys() & values.keys():
+            values |= found
+        else:
+            unread.append(str(start + 2))
+    return values, unread
+
+
 def _parse_yaml(block: str) -> object:
     # A question reads texts without front matter, and does without the 15 ms that PyYAML takes.
     from pageindex.plain_yaml import read_plain_yaml
 
-    # With a line above it, so that lines are counted as in the file.
-    values = read_plain_yaml(f"\n{block}", as_written=True)
+    # PyYAML takes a tab for a blank nowhere, YAML 1.2 except where it indents; here it is one there as well.
+    values = read_plain_yaml(block.replace("\t", " "), as_written=True)
     return {} if values is None else values
+
+
+def _parse_json(block: str) -> object:
+    return json.loads(block, parse_int=str, parse_float=str)
 
 
 def _parse_toml(block: str) -> object:
@@ -119,3 +148,12 @@ def _parse_toml(block: str) -> object:
     if any(line.count(".") > MAX_DOTS for line in block.split("\n")):
         raise ValueError(f"it has a line with more than {MAX_DOTS} dots")
     return tomllib.loads(block)
+
+
+_PARSERS = {
+    "---": _parse_yaml,
+    "---yaml": _parse_yaml,
+    "---json": _parse_json,
+    "---toml": _parse_toml,
+    "+++": _parse_toml,
+}
