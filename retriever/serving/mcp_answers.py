@@ -41,6 +41,14 @@ def write_hits(answer: "Answer", cursor: int, max_tokens: int) -> str:
     return "\n".join(lines)
 
 
+def write_passages(answer: "Answer", max_tokens: int) -> str:
+    """Write what a language model imagined an answer to say; empty where nothing was searched with."""
+    passages = answer.expansion.passages if answer.expansion else ()
+    head = "\nimagined by a language model, and said by no document:"
+    most = max_tokens - estimate_tokens(head) - 4
+    return quote(head, fit_text("\n\n".join(passages), most)) if passages else ""
+
+
 def quote_hit(hit: "Hit", max_tokens: int) -> list[str]:
     """Return a section's text in a fence where it fits, else its snippet, or what fits of that."""
     marks = fence(hit.text)

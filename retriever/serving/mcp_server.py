@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from threading import Timer
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from mcp import types
@@ -31,11 +31,13 @@ from retriever.looking.browse import find_relations, load_tree_at, read_excerpt
 from retriever.query import AskRequest, Scope
 from retriever.serving.mcp_answers import (
     MAX_RELATED,
+    estimate_tokens,
     write_answer,
     write_excerpt,
     write_files,
     write_hits,
     write_outline,
+    write_passages,
     write_related,
 )
 from retriever.serving.pool import Arguments, ServedIndex, read_arguments
@@ -50,7 +52,7 @@ INSTRUCTIONS = (
 )
 MAX_HITS = 30
 MAX_SIMILAR = 5
-EXPANDED = {"use_llm": True, "hyde": "always"}
+WITH_LLM = ("hyde", "return_hypothetical", "context_query_hyde")  # what is listed where a language model runs alone
 
 
 Question = Annotated[str, Field(description="A question or keywords.")]
@@ -58,6 +60,7 @@ Place = Annotated[str, Field(description="A citation, path or title.")]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
 MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000)]
 Conversation = Annotated[tuple[str, ...], Field(description="Earlier questions, oldest first.")]
+Hypothetical = Annotated[bool, Field(description="Add what the model imagined; no document says it.")]
 Cursor = Annotated[int, Field(description="Where to go on, as the last answer says.", ge=0)]
 
 
@@ -94,11 +97,12 @@ class SearchTool(Tool):
     since: str = Field(default="", description="Only of this day or later: 2024-05-01, 7d.")
     until: str = Field(default="", description="Only up to this day.")
     where: str = Field(default="", description="Only with this front matter: status=draft.")
-    expand: bool = Field(
-        default=False,
-        description="Slow: a local language model rewords the question first. For when nothing is found because the "
-        "documents use other words.",
+    hyde: Literal["", "auto", "always", "never"] = Field(
+        default="",
+        description="Slow: a local language model rewords the question first, and imagines an answer to search with. "
+        "always: when nothing is found because the documents use other words; auto: only where that may help.",
     )
+    return_hypothetical: Hypothetical = False
     max_tokens: MaxTokens = 900
     cursor: Cursor = 0
 
@@ -106,13 +110,33 @@ class SearchTool(Tool):
         folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
-        settings = {"top_k": MAX_HITS, **(EXPANDED if self.expand else {})}
+        settings: dict[str, Any] = {"top_k": MAX_HITS}
+        if self.hyde:
+            settings |= {"hyde": self.hyde} | ({} if self.hyde == "never" else {"use_llm": True})
         retriever = served.open_named(self.index, self.profile, settings)
         answer = retriever.search(AskRequest(self.question, self.conversation, scope))
         hits = answer.hits[: self.top_k]
         if self.index:
             hits = tuple(prefix_references(hit, self.index) for hit in hits)
-        return write_hits(replace(answer, hits=hits), self.cursor, self.max_tokens)
+        imagined = write_passages(answer, self.max_tokens // 3) if self.return_hypothetical else ""
+        most = self.max_tokens - estimate_tokens(imagined)
+        return write_hits(replace(answer, hits=hits), self.cursor, most) + imagined
+
+
+class HydeTool(Tool):
+    """Search with an answer that a local language model imagines (HyDE): slow, for questions in vague words."""
+
+    query: Question
+    force_hyde: bool = Field(default=False, description="Even for a specific query, which is else searched for as is.")
+    return_hypothetical: Hypothetical = False
+
+    def answer(self, served: ServedIndex) -> str:
+        return SearchTool(
+            index=self.index,
+            question=self.query,
+            hyde="always" if self.force_hyde else "auto",
+            return_hypothetical=self.return_hypothetical,
+        ).answer(served)
 
 
 class AnswerTool(Tool):
@@ -195,6 +219,7 @@ class RelatedTool(Tool):
 
 TOOLS: Mapping[str, type[Tool]] = {
     "search": SearchTool, "outline": OutlineTool, "read": ReadTool, "answer": AnswerTool, "related": RelatedTool,
+    "context_query_hyde": HydeTool,
 }  # fmt: skip
 
 
@@ -228,7 +253,7 @@ class DocumentServer(MCPServer[Any]):
 
     async def list_tools(self) -> list[types.Tool]:
         """Return the tools, as `list_tools`."""
-        return list_tools(self._index.names)
+        return list_tools(self._index.names, with_llm=await to_thread.run_sync(self._index.has_llm))
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], _: Context[Any, Any] | None = None
@@ -248,22 +273,23 @@ class DocumentServer(MCPServer[Any]):
             unread.start()
 
 
-def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
+def list_tools(indexes: Sequence[str] = (), *, with_llm: bool = False) -> list[types.Tool]:
     """Describe the tools to an agent: none of them changes anything, nor looks outside the documents.
 
-    `indexes` are the names of those that are served, where they are several.
+    `indexes` are the names of those that are served, where they are several; `with_llm`: a language model runs.
     """
+    hidden = {*(() if with_llm else WITH_LLM), *(() if indexes else ("index",))}
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
     tools = []
     for name, tool in TOOLS.items():
+        if name in hidden:
+            continue
         schema = tool.model_json_schema(schema_generator=_Untitled)
         description = " ".join(schema.pop("description").split())
-        if indexes:
-            schema["properties"]["index"]["enum"] = list(indexes)
-        else:
-            del schema["properties"]["index"]
+        schema["properties"]["index"]["enum"] = list(indexes)
+        schema["properties"] = {key: value for key, value in schema["properties"].items() if key not in hidden}
         del schema["title"]
         tools.append(types.Tool(name=name, description=description, input_schema=schema, annotations=hints))
     return tools

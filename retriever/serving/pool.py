@@ -1,5 +1,6 @@
 """What everything that a process serves shares: open retrievers, and how the arguments of a call are read."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from retriever.display.phrases import STAGES, code
 from retriever.errors import (
     IndexLockedError,
     IndexUnusableError,
+    LanguageModelError,
     NotReadyError,
     ParametersError,
     RetrieverError,
@@ -22,7 +24,8 @@ from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
 from retriever.looking.status import read_overview, write_overview
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, profile_names
+from retriever.served.generator import Generator
+from retriever.settings.layers import DEFAULT_PROFILE, load_profile, profile_names
 from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
 from retriever.store import Store
@@ -117,7 +120,10 @@ class ServedIndex(Closing):
             return self._opened[key]
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
-        request = index_request((), self._index, profile, merge(self._settings, settings))
+        given = merge(self._settings, settings)
+        if self._settings.get("use_llm") is False:  # whatever a client asks for
+            given["use_llm"] = False
+        request = index_request((), self._index, profile, given)
         self._index = request.store
         retriever = Retriever(request, profile)
         with retriever.view() as view:
@@ -142,6 +148,15 @@ class ServedIndex(Closing):
             except IndexUnusableError as error:
                 failed[one] = error
         return SeveralRetrievers(retrievers, failed)
+
+    def has_llm(self) -> bool:
+        """Return whether the language model of its profile runs, and may be asked."""
+        profile = load_profile(self.profile, self._settings)
+        with contextlib.suppress(LanguageModelError):
+            if profile.answer.kind != "extractive":
+                Generator(profile.llm).look_up()
+                return True
+        return False
 
     def begin(self) -> None:
         """Open the index in the background, before the first question; that question raises any error."""

@@ -15,9 +15,10 @@ from mcp import StdioServerParameters, types
 from mcp.client import Client
 from tokenizers import Tokenizer
 
+from retriever.command_line.options import WITHOUT_LLM
 from retriever.embedding.encoder import BUNDLED_MODEL
 from retriever.serving.mcp_answers import estimate_tokens
-from retriever.serving.mcp_server import INSTRUCTIONS, TOOLS, call_tool, list_tools
+from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, list_tools
 from retriever.serving.pool import ServedIndex
 from tests.program import command, environment
 from tests.real.scripted_server import Asked, ScriptedServer
@@ -75,7 +76,7 @@ def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:
 
 def check(seen: dict[str, Any]) -> None:
     """What every session has to show, whatever carries it."""
-    assert seen["tools"] == list(TOOLS)
+    assert seen["tools"] == ["search", "outline", "read", "answer", "related"]
     assert cited(seen["found"])[0] == "mail.md:5-9"
     assert len(cited(seen["found"])) == 2
     assert re.match(r"2 sections, (answered|weak|none) \(0\.\d\d\): ", text_of(seen["found"]))
@@ -115,8 +116,9 @@ def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> No
     """Counted by the bundled model's tokenizer, whose vocabulary is smaller than those of language models."""
     tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
-    text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]) + INSTRUCTIONS
-    assert len(tokenizer.encode(text).ids) <= 2000
+    for with_llm, most in ((False, 2000), (True, 2200)):
+        tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools(with_llm=with_llm)]
+        assert len(tokenizer.encode(json.dumps(tools) + INSTRUCTIONS).ids) <= most
     for text in (*PAGES.values(), LONG, "Größe, Übermut, naïve Straße", "東京都の天気は晴れです。" * 9, "🍅" * 50):
         assert estimate_tokens(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids) * 0.95
 
@@ -223,19 +225,76 @@ def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: d
     assert text_of(result).startswith(message)
 
 
-def test_a_language_model_takes_part_and_its_inventions_are_not_told(index: Path, ollama: ScriptedServer) -> None:
-    invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
-    written = {"queries": ["cost of sending an envelope"], "hyde": [invented], "hyde_answer": "", "entities": []}
+IMAGINED = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
+VAGUE = "how does somebody cover the cost of sending an envelope by post?"
+
+
+@pytest.fixture
+def with_model(index: Path, ollama: ScriptedServer) -> Iterator[ServedIndex]:
+    """An index beside which a language model runs."""
+    written = {"queries": ["cost of sending an envelope"], "hyde": [IMAGINED], "hyde_answer": "", "entities": []}
     ollama.answer = lambda asked: written | {"intent": "APPLICATION"}
-    question = "how does somebody cover the cost of sending an envelope by post?"
     with ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library:
-        plain = ask(library, "search", question=question)
-        assert ollama.requests == []
-        expanded = ask(library, "search", question=question, expand=True)
-    assert "expansion" not in text_of(plain)
+        yield library
+
+
+def test_a_search_asks_no_language_model_unless_it_is_told_to(with_model: ServedIndex, ollama: ScriptedServer) -> None:
+    assert "expansion" not in text_of(ask(with_model, "search", question=VAGUE))
+    assert "expansion" not in text_of(ask(with_model, "search", question=VAGUE, hyde="never"))
+    assert ollama.requests == []
+
+
+def test_what_a_language_model_imagines_is_searched_with_and_not_told(with_model: ServedIndex) -> None:
+    expanded = ask(with_model, "search", question=VAGUE, hyde="always")
     assert "\nexpansion used: " in text_of(expanded)
     assert cited(expanded)
-    assert invented not in text_of(expanded)
+    assert IMAGINED not in text_of(expanded)
+
+
+@pytest.mark.parametrize("most", [300, 900])
+def test_what_a_language_model_imagines_is_told_on_request(with_model: ServedIndex, most: int) -> None:
+    expanded = ask(
+        with_model, "search", question=VAGUE, hyde="always", return_hypothetical=True, max_tokens=most, top_k=9
+    )
+    assert cited(expanded)
+    assert text_of(expanded).endswith(f"\nimagined by a language model, and said by no document:\n```\n{IMAGINED}\n```")
+    assert estimate_tokens(text_of(expanded)) <= most
+
+
+def test_hyde_has_a_tool_of_its_own(with_model: ServedIndex) -> None:
+    found = ask(with_model, "context_query_hyde", query=VAGUE, return_hypothetical=True)
+    assert cited(found) == cited(ask(with_model, "search", question=VAGUE, hyde="auto"))
+    assert IMAGINED in text_of(found)
+
+
+def test_hyde_is_forced_for_a_specific_query(with_model: ServedIndex, ollama: ScriptedServer) -> None:
+    assert "\nexpansion not used: not needed: " in text_of(ask(with_model, "context_query_hyde", query="stamp"))
+    assert not ollama.asked
+    ask(with_model, "context_query_hyde", query="stamp", force_hyde=True)
+    assert ollama.asked
+
+
+def test_tools_for_a_language_model_are_listed_where_one_runs(with_model: ServedIndex, ollama: ScriptedServer) -> None:
+    def listed() -> dict[str, types.Tool]:
+        return {tool.name: tool for tool in asyncio.run(DocumentServer(with_model).list_tools())}
+
+    with_one = listed()
+    assert {"hyde", "return_hypothetical"} <= with_one["search"].input_schema["properties"].keys()
+    assert list(with_one["context_query_hyde"].input_schema["properties"]) == [
+        "query", "force_hyde", "return_hypothetical",
+    ]  # fmt: skip
+    ollama.kill()
+    without = listed()
+    assert "context_query_hyde" not in without
+    assert not {"hyde", "return_hypothetical"} & without["search"].input_schema["properties"].keys()
+
+
+def test_no_client_can_ask_a_language_model_that_is_switched_off(index: Path, ollama: ScriptedServer) -> None:
+    settings = {"llm": {"url": ollama.url}, **WITHOUT_LLM}
+    with ServedIndex(index=str(index), settings=settings) as library:
+        assert not library.has_llm()
+        ask(library, "search", question=VAGUE, hyde="always")
+    assert ollama.requests == []
 
 
 def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ollama: ScriptedServer) -> None:
