@@ -62,7 +62,7 @@ class NotTextError(Exception):
 
 
 def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return bytes as text (without byte order mark and NUL; every line end is LF), and what was replaced, as clauses.
+    """Return bytes as text (without byte order marks and NUL; every line end is LF), and what was replaced, as clauses.
 
     They are UTF-8, UTF-16 with a byte order mark, or Windows-1252.
 
@@ -86,7 +86,7 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     if "\0" in text:
         warnings = (*warnings, f"{text.count(chr(0))} NUL replaced")
         text = text.replace("\0", "\ufffd")
-    text = with_lf(text)
+    text = with_lf(text).replace("\n\ufeff", "\n")  # a mark begins each of several files that were joined
     if text.count("\n") > MAX_LINES:
         raise NotTextError(f"more than {MAX_LINES:,} lines")
     return text, warnings

@@ -169,6 +169,7 @@ def test_the_folder_itself(tmp_path: Path) -> None:
     [
         (b"", "", ()),
         (b"\xef\xbb\xbfa\r\nb\rc\n", "a\nb\nc\n", ()),
+        ("\ufeff# A\r\n\ufeff# B\n".encode(), "# A\n# B\n", ()),
         ("\ufeffé\r\n".encode("utf-16-le"), "é\n", ()),
         ("\ufeffé\n".encode("utf-16-be"), "é\n", ()),
         ("\ufeffé".encode("utf-16-le") + b"\x00", "é\ufffd", ("not UTF-16 at byte 4: replaced",)),
