@@ -62,7 +62,7 @@ def read_url(text: str) -> DatabaseUrl | None:
     """
     scheme, found, rest = text.partition("://")
     if not found:
-        if re.search(r"\bpassword\s*=", text):
+        if re.search(r"\bpassword\s*=", text) or text.lower().startswith(("postgresql:", "postgres:")):
             raise UsageError(f"write the address of a database as {FORM}")
         return None
     if scheme.lower() not in ("postgresql", "postgres"):

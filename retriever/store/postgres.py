@@ -38,6 +38,10 @@ CONNECT_S = 10
 TABLES_FORMAT = 10  # rises with INDEX_FORMAT, and when postgres.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
+HOLDERS = (  # any role that may connect can take that lock
+    "SELECT usename, pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted"
+    " AND datname = current_database() AND objid = CAST('documents' AS regclass) AND objsubid = 1"
+)
 # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a disk
 # without a head: by the default costs the planner reads whole tables to join hundreds of rows. A machine that vanishes
 # lets its lock go after a minute; the system's own two hours are for terminals.
@@ -167,8 +171,15 @@ class DatabaseStore(Store):
     def write(self, wait_s: float) -> Iterator[Connection]:
         """Yield the connection of the one writer, after `wait_s` seconds at most."""
         with self.read() as connection:
+            from psycopg.errors import LockNotAvailable
+
             connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
-            connection.execute(f"SELECT {LOCK.format('')}")
+            try:
+                connection.execute(f"SELECT {LOCK.format('')}")
+            except LockNotAvailable as error:
+                holders = ", ".join(f"{user} (process {pid})" for user, pid in connection.execute(HOLDERS))
+                advice = "try again when it has finished; an administrator may end it with pg_terminate_backend"
+                raise IndexLockedError(f"{self.url}: the writer's lock is held by {holders}; {advice}") from error
             connection.execute("SET lock_timeout TO 0")
             yield connection
 

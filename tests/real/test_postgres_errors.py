@@ -124,6 +124,16 @@ def test_a_second_writer(index: str) -> None:
         pass
 
 
+def test_who_holds_the_lock_of_the_writer_is_named(reader: str) -> None:
+    with closing(psycopg.connect(reader)) as connection:
+        connection.execute("SELECT pg_advisory_lock(CAST(CAST('hybrid_retrieve.documents' AS regclass) AS bigint))")
+        with (
+            pytest.raises(IndexLockedError, match=rf"held by reader \(process {connection.info.backend_pid}\)"),
+            open_store(reader.replace("reader@", "writer@")).write(0.1),
+        ):
+            pass
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -132,6 +142,7 @@ def test_a_second_writer(index: str) -> None:
         "postgresql://me:zzq/qzz@127.0.0.1:1/db",
         "postgresql://127.0.0.1:1/db?user=me&password=zzqqzz",
         "postgersql://me:zzqqzz@127.0.0.1:1/db",
+        "postgresql:/me:zzqqzz@127.0.0.1:1/db",
         "host=127.0.0.1 port=1 password=zzqqzz",
         "postgresql://me:zzqqzz@127.0.0.1:port/db",
         "postgresql://me:zzqqzz@127.0.0.1:1/d%ZZb",
