@@ -10,6 +10,7 @@ Neither the current folder nor the environment configures it, and it opens no fo
 """
 
 import math
+import os
 import shutil
 import sqlite3
 import threading
@@ -143,7 +144,12 @@ def import_chromadb() -> "ModuleType":
 
     A folder of documents could otherwise send every text to a host of its choice, or keep the package from loading.
     """
-    with chdir(Path(__file__).parent):
+    with chdir(Path(__file__).parent), ExitStack() as stack:
+        try:
+            Path.home()
+        except RuntimeError:  # its modules ask where it would be, for what is not used here
+            os.environ["HOME"] = os.devnull
+            stack.callback(os.environ.pop, "HOME")
         import chromadb
     return chromadb
 

@@ -32,7 +32,8 @@ def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.Comp
     )
 
 
-def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoder", ["none", "onnx"])
+def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Path, encoder: str) -> None:
     commands = (("index", "docs"), ("fruit",), ("--docs", "docs", "fruit"), ("status",), ("read", "~.md:1"))
     script = (
         "import os, pwd, sys\n"
@@ -45,8 +46,9 @@ def test_a_user_without_home_and_name_indexes_and_asks(docs: Path, tmp_path: Pat
         "    assert main([*words, '--index', 'index']) == 0, words\n"
         "sys.exit(main(['index', 'docs']))\n"
     )
-    ended = run("-c", script, folder=tmp_path)
-    assert b"no home folder; name the index with --index" in ended.stderr
+    ended = run("-c", script, folder=tmp_path, HYBRID_RETRIEVE_ENCODER_KIND=encoder)
+    assert ended.returncode == 2, ended.stderr
+    assert b"error: this user has no home folder; name the index with --index" in ended.stderr
 
 
 def test_a_file_may_be_called_as_a_home_folder(docs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
