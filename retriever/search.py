@@ -14,6 +14,7 @@ from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
+from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
@@ -104,7 +105,7 @@ def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tupl
     if not scope:
         return view, None
     try:
-        view = view.within(scope)
+        view = view.within(find_part(view, scope))
     except ScopeError as error:
         if error.term in expanded.asked:
             error.hint = "if that is no filter, put it in quotation marks"

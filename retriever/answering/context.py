@@ -26,6 +26,7 @@ from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
 from retriever.searching.passage import cut_node
+from retriever.searching.scope import find_part
 from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.types import Answer, CitationState, Cited, Hit, Verdict
@@ -143,7 +144,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
     tree.load_nodes(hits)
     family = complete_families(list(hits), tree)
     if answer.scope is not None:
-        family = tuple(compress(family, view.within(answer.scope.scope).are_allowed(family)))
+        family = tuple(compress(family, find_part(view, answer.scope.scope).holds(tree.keys(family))))
     ids = [*hits, *family]
     files = {node_id.partition("#")[0] for node_id, hit in hits.items() if hit.matched_fields}
     nodes = tree.read([*ids, *files])

@@ -9,140 +9,33 @@ of the whole index.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from retriever.errors import ScopeError
 from retriever.indexing.request import locate_path
-from retriever.lexical.properties import TEXT_FIELDS, find_days
+from retriever.lexical.postings import IntArray
+from retriever.lexical.properties import find_days
 from retriever.lexical.tokens import tokenize
 from retriever.query import Scope
+from retriever.searching.choices import Fields, ScopedDocument, list_document_folders, list_values, parse_day
+from retriever.searching.view import Part, View
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.text import suggest_among
 
-if TYPE_CHECKING:
-    from retriever.lexical.postings import IntArray
-    from retriever.searching.view import View
-
-# Document keys to (key, value) of their front matter and tags.
-Fields: TypeAlias = Mapping[int, Sequence[tuple[str, str]]]
-
-MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
 DAY_FORMS = "2024, 2024-05, 2024-05-01, 1.5.2024, 1 May 2024, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
 
 DAYS_OF = {"d": 1, "w": 7, "m": 30, "y": 365}
 _AGO = re.compile(r"(\d{1,4})([dwmy])")
-_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
-_DAY_IN_NAME = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
 _MARKUP = r"[*_`~=]"  # what stands around words that are emphasised
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a scope leaves of an index."""
-
-    node_keys: "IntArray"
-    """Of the sections that are left, ascending."""
-    documents: int
-    """How many documents have them."""
-    reason: str = ""
-    """Why there are none, as a sentence; empty where there are some."""
-
-    def holds(self, node_keys: Sequence[int]) -> list[bool]:
-        """Return for each node whether it is left."""
-        found: list[bool] = np.isin(node_keys, self.node_keys).tolist()
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What filters can name in an index."""
-
-    folders: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    """Those of the most documents first."""
-    properties: tuple[str, ...] = ()
-    """`status=draft`, likewise."""
-    days: tuple[str, ...] = ()
-    """The first and the last day of a document; none where there is no document."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScopedDocument:
-    """What scopes ask of a document."""
-
-    key: int
-    path: str
-    names: tuple[str, ...]
-    """Paths that mean it: as it is indexed, as its ids have it, below the name of its folder."""
-    dated: int | None
-    """Seconds since 1970: the date in its front matter."""
-    mtime_ns: int
-    """Of its file; 0 when it could not be trusted."""
-
-    @property
-    def day(self) -> str:
-        """`2024-05-01`: the date in its front matter, else the one that its name begins with, else its file's time."""
-        if self.dated is not None:
-            with suppress(ValueError, OverflowError, OSError):
-                return datetime.fromtimestamp(self.dated, UTC).date().isoformat()
-        written = _DAY_IN_NAME.match(PurePosixPath(self.path).name)
-        if written and _parse_day(written[0]):
-            return written[0]
-        # A time that cannot be trusted was too young, or too old, when the file was read.
-        return (date.fromtimestamp(self.mtime_ns / 1e9) if self.mtime_ns else date.today()).isoformat()
-
-
-def read_documents(connection: Connection) -> tuple[ScopedDocument, ...]:
-    """Return all documents of an index, by folder and path."""
-    rows = connection.execute(
-        "SELECT document_key, prefix, folders.path, documents.path, dated, mtime_ns"
-        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
-    )
-    return tuple(
-        ScopedDocument(
-            key,
-            path,
-            (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"),
-            dated,
-            mtime_ns,
-        )
-        for key, prefix, folder, path, dated, mtime_ns in rows
-    )
-
-
-def list_choices(documents: Sequence[ScopedDocument], fields: Fields) -> Choices:
-    """Return what a form offers."""
-    days = sorted(document.day for document in documents)
-    pairs = (f"{key}={value}" for own in fields.values() for key, value in own if key not in TEXT_FIELDS)
-    return Choices(
-        tuple(list_document_folders(documents)[:MAX_CHOICES]),
-        tuple(list_values(fields, "tags")[:MAX_CHOICES]),
-        tuple(name for name, _ in Counter(pairs).most_common(MAX_CHOICES)),
-        tuple(days[:1] + days[-1:]),
-    )
-
-
-def list_document_folders(documents: Iterable[ScopedDocument]) -> list[str]:
-    """Return the folders that hold documents, below those that were indexed; the outermost first."""
-    parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
-    return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
-
-
-def list_values(fields: Fields, key: str) -> list[str]:
-    """Return the values that a field has, those of the most documents first."""
-    counts = Counter(value for own in fields.values() for name, value in own if name == key)
-    return [value for value, _ in counts.most_common()]
-
-
-def find_part(view: "View", scope: Scope) -> Part:
+def find_part(view: View, scope: Scope) -> Part:
     """Return the part of an index that meets every field of a scope.
 
     Raises:
@@ -178,7 +71,7 @@ def leave_nothing(met: str, reason: str) -> Part:
 # Documents: folders, tags, days, fields.
 
 
-def read_filters(view: "View", scope: Scope) -> Iterator[tuple[str, set[int]]]:
+def read_filters(view: View, scope: Scope) -> Iterator[tuple[str, set[int]]]:
     """Yield (a filter as a question writes it, the keys of the documents that meet it) for each filter on documents."""
     connection, documents = view.connection, view.documents
     everything = {document.key for document in documents}
@@ -271,28 +164,15 @@ def read_days(term: str, given: str) -> tuple[str, str]:
         with suppress(OverflowError):
             day = (date.today() - timedelta(days=int(ago[1]) * DAYS_OF[ago[2]])).isoformat()
             return day, day
-    elif days := _parse_day(wanted[:10]) or _parse_day("".join(find_days(wanted)[:1])):
+    elif days := parse_day(wanted[:10]) or parse_day("".join(find_days(wanted)[:1])):
         return days
     raise ScopeError(term, f"{given!r} is no day; write {DAY_FORMS}")
-
-
-def _parse_day(text: str) -> tuple[str, str] | None:
-    """Return the first and the last day of a year, a month or a day; None for any other text."""
-    found = _DAY.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day = int(found[1]), found[2], found[3]
-    with suppress(ValueError):
-        first = date(year, int(month or 1), int(day or 1))
-        after = date(year + 1, 1, 1) if not month else (first.replace(day=28) + timedelta(days=4)).replace(day=1)
-        return first.isoformat(), (first if day else after - timedelta(days=1)).isoformat()
-    return None
 
 
 # Sections: words and phrases.
 
 
-def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
+def find_word(view: View, word: str, keys: IntArray) -> IntArray:
     """Return the sections that hold a word in any of its forms; of several words, those of `keys` with the phrase."""
     terms = tokenize(word)
     if not terms or any(sign.isspace() for sign in word):
@@ -300,7 +180,7 @@ def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
     return view.lexical.find_holding(terms)
 
 
-def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
+def find_phrase(view: View, phrase: str, keys: IntArray) -> IntArray:
     """Return the sections of `keys` that hold a phrase in text, title or front matter, whatever case and markup."""
     words = _normalize(phrase).split()
     if not words:

@@ -14,8 +14,8 @@ from retriever.errors import UsageError
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.derived import Snapshot, has_chroma
 from retriever.lexical.bm25 import Bm25
-from retriever.query import Scope
-from retriever.searching.scope import Fields, Part, ScopedDocument, find_part, read_documents
+from retriever.lexical.postings import IntArray
+from retriever.searching.choices import Fields, ScopedDocument, read_documents
 from retriever.settings.schema import APPROXIMATE, VectorChoice
 from retriever.store import Store, reading, text_vectors
 from retriever.store.database import Connection
@@ -26,6 +26,23 @@ from retriever.types import FloatMatrix, Ranked
 if TYPE_CHECKING:
     from retriever.embedding.vectors import VectorIndex
     from retriever.lexical.spelling import Spellings
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a scope leaves of an index."""
+
+    node_keys: IntArray
+    """Of the sections that are left, ascending."""
+    documents: int
+    """How many documents have them."""
+    reason: str = ""
+    """Why there are none, as a sentence; empty where there are some."""
+
+    def holds(self, node_keys: Sequence[int]) -> list[bool]:
+        """Return for each node whether it is left."""
+        found: list[bool] = np.isin(node_keys, self.node_keys).tolist()
+        return found
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.
@@ -160,13 +177,9 @@ class View:
         """The snapshot in force; 0 before the first."""
         return self.state.number
 
-    def within(self, scope: Scope) -> "View":
-        """Return the part of this state that a scope leaves.
-
-        Raises:
-            ScopeError: it names what is not there.
-        """
-        return replace(self, whole=self, part=find_part(self, scope))
+    def within(self, part: Part) -> "View":
+        """Return a part of this state."""
+        return replace(self, whole=self, part=part)
 
     def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
         """Return (node key, score) of the sections with words of these weighted texts, best first; UsageError here."""

@@ -37,8 +37,8 @@ from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.status import read_overview
 from retriever.retriever import Retriever
+from retriever.searching.choices import Choices
 from retriever.searching.citations import Anchors
-from retriever.searching.scope import Choices
 from retriever.searching.view import View
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES

@@ -17,7 +17,7 @@ from retriever.display.phrases import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import load_tree
 from retriever.query import AskRequest, Scope
-from retriever.searching.scope import Choices, list_choices
+from retriever.searching.choices import Choices, list_choices
 from retriever.searching.view import View
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
