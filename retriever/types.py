@@ -248,7 +248,7 @@ class SimilarSection(Cited):
     summary: str
     """Its first sentences, at most about 200 characters."""
     similarity: float
-    """The cosine of the means of both sections' chunk vectors, -1 to 1."""
+    """The cosine of the means of both sections' chunk vectors: about 0 for unrelated ones, 1 for equal ones."""
     same_file: bool
     """Whether it is in the file of the other one."""
 

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from retriever.protocols import Encoder
 from retriever.types import FloatMatrix
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -38,6 +39,31 @@ class FakeEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         return self.encode_documents(texts)
+
+
+class CrowdedEncoder:
+    """Another encoder with one direction added to all vectors, so that their cosines lie between .7 and 1."""
+
+    COMMON = 0.73  # of the square of a length
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.own, self.fingerprint = encoder, f"c4{encoder.fingerprint[2:]}"
+        self.max_tokens, self.count_tokens = encoder.max_tokens, encoder.count_tokens
+        self.dimension = 2 * encoder.dimension
+        # Uneven, so that rounding to int8 does not lengthen or shorten it for a whole text.
+        direction = np.random.default_rng(1).uniform(-1, 1, encoder.dimension)
+        self.direction = direction / np.linalg.norm(direction)
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        return self._crowd(self.own.encode_documents(texts))
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        return self._crowd(self.own.encode_queries(texts))
+
+    def _crowd(self, vectors: FloatMatrix) -> FloatMatrix:
+        added = np.tile(self.direction * self.COMMON**0.5, (len(vectors), 1))
+        crowded: FloatMatrix = np.hstack([vectors * (1 - self.COMMON) ** 0.5, added]).astype(np.float32)
+        return crowded
 
 
 def _unit_vector(text: str) -> FloatMatrix:

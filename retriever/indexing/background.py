@@ -32,13 +32,14 @@ _made: dict[str, FloatMatrix] = {}
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    best: float  # the median of their best cosines; documents about one of the fields do not move it
-    deviation: float  # the standard deviation of all their cosines, above 0
+    common: float  # the mean of all their cosines, as the encoder gives them: what all texts have in common
+    best: float  # the median of their best, related as by `relate`; documents about one of the fields do not move it
+    deviation: float  # the standard deviation of all of them, likewise, above 0
     fingerprint: str  # of the encoder
     chunks: int  # how many were searched
 
     def z_score(self, cosine: float) -> float:
-        """Return how far a cosine is above `best`, in deviations; an affine change of all cosines leaves it as is."""
+        """Return how far a related cosine is above `best`, in deviations."""
         return (cosine - self.best) / self.deviation
 
 
@@ -126,7 +127,14 @@ def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
         for values in ((part.total for part in parts), (part.squares for part in parts))
     )
     deviation = max(0.0, square - mean**2) ** 0.5
-    best = [max(rows) for rows in zip(*(part.best for part in parts if part.chunks), strict=True)]
+    best = median(max(rows) for rows in zip(*(part.best for part in parts if part.chunks), strict=True))
+    if not round(deviation, 6):
+        return None
     # Six digits: the same on machines that sum in another order.
-    rounded = round(median(best), 6), round(deviation, 6)
-    return Background(*rounded, parts[0].fingerprint, chunks) if rounded[1] else None
+    return Background(
+        common=round(mean, 6),
+        best=round((best - mean) / (1 - mean), 6),
+        deviation=round(deviation / (1 - mean), 6),
+        fingerprint=parts[0].fingerprint,
+        chunks=chunks,
+    )

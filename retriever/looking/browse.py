@@ -24,7 +24,7 @@ from retriever.settings.schema import VectorChoice
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode
-from retriever.store.text_vectors import vectors_of_nodes
+from retriever.store.text_vectors import relate, vectors_of_nodes
 from retriever.text import cut
 from retriever.types import CitationState, Cited, FloatMatrix, SimilarSection, SimilarSections
 
@@ -183,8 +183,9 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
 
 
 # The sections that are nearest in meaning: no question, and no model but that of the index. What a section says is the
-# mean of its chunks' vectors; how similar two are, the cosine of their means. Candidates are the sections of the
-# nearest chunks: a section whose mean is near has a chunk that is about as near.
+# mean of its chunks' vectors; how similar two are, the cosine of their means, as `relate` gives it. Candidates are the
+# sections of the nearest chunks: a section whose mean is near has a chunk that is about as near. What is no nearer than
+# the best that unrelated questions find is not similar.
 
 FIRST_CHUNKS = 200  # of other sections, that are looked at
 SUMMARY_CHARS = 200
@@ -217,7 +218,7 @@ def find_similar(
         yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
         raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
     left_out = own if same_file else own | {section.id for section in tree.sections(key)}
-    scores = score_near(view, average(matrix), left_out, count, how)
+    scores = score_near(view, matrix.mean(axis=0, keepdims=True), left_out, count, how)
 
     tree.load_nodes(scores)
     nodes = tree.read(scores)
@@ -250,28 +251,21 @@ def find_similar(
 
 
 def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int, how: VectorChoice) -> dict[str, float]:
-    """Return the cosine of each near section's mean with this one, -1 to 1."""
+    """Return how near the mean of each near section is to this one, above 0 and at most 1."""
     # The nearest chunks may be those that are left out, but these are not more than they have.
     more = len(vectors_of_nodes(view.connection, view.state.fingerprint, left_out)[1])
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, how)
     candidates = {chunk.node_id for text in nearest for chunk in text.chunks} - left_out
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, candidates)
-    names = np.array(owners)
-    return {
-        near: round(float(np.dot(average(matrix[names == near])[0].astype(np.float64), mean[0])), 6)
-        for near in candidates.intersection(owners)
-    }
+    names, least = np.array(owners), view.background.best if view.background else 0.0
+    near, own = sorted(candidates.intersection(owners)), mean[0].astype(np.float64)
+    means = np.array([matrix[names == name].mean(axis=0, dtype=np.float64) for name in near]).reshape(-1, len(own))
+    cosines = relate(means @ own, float(own @ own), (means**2).sum(axis=1), view.common)
+    scores = zip(near, np.minimum(cosines, 1.0).round(6).tolist(), strict=True)
+    return {name: cosine for name, cosine in scores if cosine > least}
 
 
 def list_below(view: View, node_id: str) -> Iterator[str]:
     for child in view.tree.children(node_id):
         yield child.id
         yield from list_below(view, child.id)
-
-
-def average(matrix: FloatMatrix) -> FloatMatrix:
-    """Return the mean of the rows as (1, d) float32, a unit row."""
-    mean = matrix.mean(axis=0, dtype=np.float64, keepdims=True)
-    length = float(np.linalg.norm(mean))
-    unit: FloatMatrix = (mean / (length or 1.0)).astype(np.float32)
-    return unit

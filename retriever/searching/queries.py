@@ -172,18 +172,17 @@ def normalize_weights(queries: Sequence[Query]) -> tuple[Query, ...]:
 
 
 def average_vectors(vectors: FloatMatrix, weights: Sequence[float]) -> FloatMatrix:
-    """Return the weighted mean of unit vectors, as a unit vector.
+    """Return the weighted mean of unit vectors.
 
     Args:
         vectors: (n, d) float32, the question's first.
-        weights: n of them, at least 0.
+        weights: n of them, at least 0, with the sum 1.
 
     Returns:
         (1, d) float32; the question's own vector when it is alone, or when the others cancel it.
     """
     mean = np.asarray(weights, np.float32) @ vectors
-    length = float(np.linalg.norm(mean))
-    return vectors[:1] if len(vectors) == 1 or length < 1e-6 else (mean / length)[np.newaxis]
+    return vectors[:1] if len(vectors) == 1 or np.linalg.norm(mean) < 1e-6 else mean[np.newaxis]
 
 
 def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, float]:

@@ -71,4 +71,4 @@ class TableView(View):
             " JOIN chunks USING (text_hash) GROUP BY text_hash)"
         )
         rows = self.connection.execute(NEAR_TEXTS % nearest, (self.state.fingerprint, *parameters, limit))
-        return near_texts(rows, vector)
+        return near_texts(rows, vector, self.common)

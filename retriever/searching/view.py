@@ -220,6 +220,11 @@ class View:
         """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
         return self.whole.background if self.whole else read_background(self.connection, self.state.fingerprint)
 
+    @property
+    def common(self) -> float:
+        """What all texts have in common: the mean cosine of unrelated ones; 0 where it is not known."""
+        return self.background.common if self.background else 0.0
+
     @cached_property
     def counts(self) -> reading.Counts:
         """How much there is of everything."""
@@ -247,7 +252,7 @@ class View:
         """Return the texts that are nearest to a question, best first, ties by key.
 
         Args:
-            vector: (1, d) float32.
+            vector: (1, d) float32, a unit vector or a mean of some.
             limit: how many at most.
             how: by a scan of all vectors, or by ChromaDB's graph.
 
@@ -262,7 +267,7 @@ class View:
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
         rows = reading.select(self.connection, query, [key for key, _ in nearest], self.state.fingerprint)
-        return text_vectors.near_texts(rows, vector)
+        return text_vectors.near_texts(rows, vector, self.common)
 
     @cached_property
     def scan(self) -> ExactIndex:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from retriever.store.database import Connection
 from retriever.store.reading import GIVEN, StoredChunk, read_chunk, select
@@ -15,6 +16,7 @@ from retriever.types import FloatMatrix, WholeMatrix
 # by a cosine of less than .0001: a hundredth of what the model's own int8 weights have lost.
 LARGEST = 127
 HASHES_AT_ONCE = 500
+LEAST = 1e-6  # that is left of the square of a length
 
 
 class PackedVector(bytes):
@@ -67,15 +69,36 @@ class NearText:
     key: int
     """Of the first chunk that has it."""
     cosine: float
-    """Of its stored vector, -1 to 1."""
+    """Of its stored vector with the question's, as `relate` gives it."""
     chunks: Sequence[StoredChunk]
     """All that have it, in their order."""
     boilerplate: Mapping[int, float]
     """Chunk keys to how much of a list of links or a log the document of each is, 0 to 1."""
 
 
-def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix) -> list[NearText]:
+def relate(
+    products: npt.NDArray[np.float64], own: float, others: npt.NDArray[np.float64] | float, common: float
+) -> npt.NDArray[np.float64]:
+    """Return cosines on one scale for every encoder: unrelated texts have about 0, equal ones 1.
+
+    Many encoders put all texts into one corner: their cosines lie between .7 and 1, and a share of the best says
+    nothing. This is the cosine without the direction that all texts have in common.
+
+    Args:
+        products: dot products of a vector, or a mean of unit vectors, with others.
+        own: the square of its length.
+        others: the square of theirs.
+        common: the mean cosine of unrelated texts; 0 leaves the cosines as they are.
+    """
+    squares = np.maximum(own - common, LEAST) * np.maximum(others - common, LEAST)
+    related: npt.NDArray[np.float64] = (products - common) / np.sqrt(squares)
+    return related
+
+
+def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix, common: float) -> list[NearText]:
     """Measure the texts that NEAR_TEXTS gives against a vector, (1, d); best first, ties by key.
+
+    The vector may be shorter than 1: a mean of unit vectors. `common` is as in `relate`.
 
     ChromaDB's cosines differ in the seventh digit by when a chunk came in, so that an index made step by step would
     rank some pairs otherwise than one made at once.
@@ -87,15 +110,16 @@ def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix) -> list[Nea
         if stored is not None:
             packed[key] = stored
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
-    cosines = (unpack_vectors(list(packed.values())).astype("float64") * vector).sum(axis=1) if packed else []
+    products = (unpack_vectors(list(packed.values())).astype("float64") * vector).sum(axis=1) if packed else np.empty(0)
+    cosines = relate(products, float((vector.astype("float64") ** 2).sum()), 1.0, common)
     found = [
         NearText(
             key,
-            float(cosine),
+            cosine,
             [read_chunk(row[:-1]) for row in texts[key]],
             {row[0]: row[-1] for row in texts[key]},
         )
-        for key, cosine in zip(packed, cosines, strict=True)
+        for key, cosine in zip(packed, cosines.tolist(), strict=True)
     ]
     return sorted(found, key=lambda text: (-text.cosine, text.key))
 

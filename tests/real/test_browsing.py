@@ -10,6 +10,7 @@ import pytest
 from pageindex.node import Span
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, CommandHint, UnknownReferenceError, UsageError
+from tests.fake_encoder import CrowdedEncoder, FakeEncoder
 from tests.shelf import CountingEncoder, Shelf, read_lines, write_pages
 
 GUIDE = """\
@@ -259,23 +260,22 @@ def test_an_index_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Monk
         assert mode == (0o700 if path.is_dir() else 0o600), path
 
 
+TWO_PAGES_ON_TOMATOES = {
+    "soup.md": "# Soup\n\n## Tomato\n\nTomatoes, salt and patience.\n\n## Leek\n\nLeeks and salt.\n",
+    "garden.md": "# Garden\n\nTomatoes want patience.\n\n# Rain\n\nRain fills the barrel.\n",
+    "post.md": "# Post\n\nA stamp pays for the letter.\n",
+}
+
+
 def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path) -> None:
-    shelf = Shelf(
-        tmp_path,
-        {
-            "soup.md": "# Soup\n\n## Tomato\n\nTomatoes, salt and patience.\n\n## Leek\n\nLeeks and salt.\n",
-            "garden.md": "# Garden\n\nTomatoes want patience.\n\n# Rain\n\nRain fills the barrel.\n",
-            "post.md": "# Post\n\nA stamp pays for the letter.\n",
-            "empty.md": "",
-        },
-    )
+    shelf = Shelf(tmp_path, TWO_PAGES_ON_TOMATOES | {"empty.md": ""})
     shelf.update()
     with shelf.open() as retriever:
         found = retriever.similar("soup.md#soup/tomato", 2)
         assert (found.node_id, found.title, found.file) == ("soup.md#soup/tomato", "Tomato", "soup.md")
         first = found.sections[0]
         assert (first.rank, first.node_id, first.citation) == (1, "garden.md#garden", "garden.md:1-4")
-        assert 1.0 > first.similarity > found.sections[1].similarity
+        assert 1.0 > first.similarity > 0.2
         assert {item.same_file for item in found.sections} == {False}
         with_own = retriever.similar("soup.md#soup/tomato", 9, same_file=True).sections
         assert [item.node_id for item in with_own if item.same_file] == ["soup.md#soup/leek"]
@@ -287,3 +287,21 @@ def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path) -> None:
             retriever.similar("nowhere.md")
     with shelf.open() as retriever, pytest.raises(UsageError, match="has no text that was embedded"):
         retriever.similar("empty.md")
+
+
+def test_what_is_similar_does_not_depend_on_the_scale_of_a_model(tmp_path: Path) -> None:
+    docs = write_pages(tmp_path / "docs", TWO_PAGES_ON_TOMATOES)
+    with (
+        open_retriever([docs], tmp_path / "plain", encoder=FakeEncoder()) as plain,
+        open_retriever([docs], tmp_path / "crowded", encoder=CrowdedEncoder(FakeEncoder())) as crowded,
+    ):
+        expected = {item.node_id: item.similarity for item in plain.similar("soup.md").sections}
+        found = {item.node_id: item.similarity for item in crowded.similar("soup.md").sections}
+    assert found == pytest.approx(expected, abs=0.02)
+    assert list(found) == list(expected)
+
+
+def test_a_section_about_something_else_is_not_similar(tmp_path: Path) -> None:
+    docs = write_pages(tmp_path / "docs", TWO_PAGES_ON_TOMATOES)
+    with open_retriever([docs], tmp_path / "index", encoder=FakeEncoder()) as retriever:
+        assert [item.node_id for item in retriever.similar("soup.md").sections] == ["garden.md#garden"]

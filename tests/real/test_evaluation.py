@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
+from retriever.api import open_retriever
+from retriever.embedding.onnx import OnnxEncoder
 from retriever.evaluation.measures import read_questions
 from retriever.evaluation.results import (
     EvaluationInput,
@@ -16,6 +18,8 @@ from retriever.evaluation.results import (
     read_baseline,
     summarize,
 )
+from retriever.types import Answer
+from tests.fake_encoder import CrowdedEncoder
 from tests.program import Cli
 
 SET = Path(__file__).parents[1] / "eval_corpus"
@@ -44,6 +48,22 @@ def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
     assert balanced.overall["hit@5"].mean >= 0.85
     assert balanced.by_kind["identifier"]["hit@5"].mean == 1.0
     assert balanced.failures == {}
+
+
+def test_vectors_that_all_point_one_way_are_ranked_alike(index: str, tmp_path: Path) -> None:
+    """Of many models all cosines lie between .7 and 1."""
+
+    def describe(answer: Answer) -> tuple[object, ...]:
+        return answer.verdict, [(hit.node_id, hit.passage, hit.sentence) for hit in answer.hits]
+
+    crowded = CrowdedEncoder(OnnxEncoder())
+    with (
+        open_retriever((), index) as plain,
+        open_retriever([DOCS], tmp_path / "index", encoder=crowded) as other,
+    ):
+        asked = [item.question for item in QUESTIONS.questions]
+        changed = [each for each in asked if describe(plain.search(each)) != describe(other.search(each))]
+    assert len(changed) <= len(asked) / 10, changed  # vectors are rounded: equal sections may change places
 
 
 def test_the_command_measures_and_compares_with_what_it_measured_before(index: str, tmp_path: Path, cli: Cli) -> None:
