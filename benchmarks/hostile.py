@@ -18,11 +18,12 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from pageindex.blocks import read_blocks
 from pageindex.corpus import IgnoreRules, read_ignore_file
 from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node
-from pageindex.units import split_text
+from pageindex.units import read_units
 from retriever.display.phrases import find_highlights, sanitize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.indexing.chunk import chunk_nodes
@@ -73,7 +74,7 @@ def ignore(text: str) -> object:
 
 def show(text: str) -> object:
     """Make what is shown of a text: its units, its marks, its signs."""
-    return split_text(text, 1), find_highlights(text, WORDS), sanitize(text)
+    return [*read_units(read_blocks(text))], find_highlights(text, WORDS), sanitize(text)
 
 
 STAGES: dict[str, Callable[[str], object]] = {

@@ -19,8 +19,9 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from pageindex.blocks import read_blocks
 from pageindex.node import Span
-from pageindex.plain_text import plain_text
+from pageindex.units import show_block
 from retriever import Hit, open_retriever
 from retriever.types import ShortAnswer
 
@@ -82,7 +83,7 @@ def overlaps(hit: Hit, span: Span, place: tuple[str, int, int]) -> bool:
 def read_lines(file: Path, start: int, end: int) -> str:
     """Return lines of a file as a page shows them."""
     lines = file.read_text(encoding="utf-8").split("\n")[start - 1 : end]
-    return plain_text(lines) or " ".join(lines)
+    return " ".join(map(show_block, read_blocks("\n".join(lines)))) or " ".join(lines)
 
 
 def says(sentence: str, gold: str) -> bool:

@@ -6,12 +6,23 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from pageindex.blocks import Block, BlockKind, Markdown, count_lines, line_starts, read_markdown
+from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Link, find_links
-from pageindex.markdown import Markdown, count_lines, line_starts, parse_markdown
 from pageindex.node import Node, NodeKind, Span
-from pageindex.outline import Section, divide, outline
+from pageindex.outline import (
+    MAX_SECTION_CHARS,
+    Heading,
+    Section,
+    cut_blocks,
+    divide,
+    drop_hidden,
+    find_headings,
+    outline,
+)
 from pageindex.summary import extractive_summary, prose_sentences
+from pageindex.units import read_properties, read_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +65,32 @@ class Document:
         return (*others, *aliases, *(("tags", tag) for tag in self.tags))
 
 
-def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
-    """Parse `text` (LF line ends, no NUL) into the nodes and links of the document at `path` (relative, with `/`)."""
-    markdown = parse_markdown(text)
-    sections, own_texts = _cut_sections(markdown, text)
+def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COMMONMARK.name) -> Document:
+    """Parse `text` (LF line ends, no NUL) into the nodes and links of the document at `path` (relative, with `/`).
+
+    Args:
+        path: of the file, below the indexed folder.
+        text: of the file.
+        id_prefix: what the ids begin with before the path.
+        dialect: the name of that of its folder.
+    """
+    markdown = read_markdown(text, get_dialect(dialect, path))
+    sections = _cut_sections(markdown, text)
     child_titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]  # of the file, then of each section
     for section in sections:
         child_titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
 
-    file_node = _make_file_node(id_prefix + path, path, own_texts[0], markdown, child_titles[0])
+    starts = line_starts(text)
+    firsts = [1, *(section.span.first for section in sections), len(markdown.lines) + 1]
+    owns = [text[starts[first - 1] : starts[end - 1]] for first, end in pairwise([*firsts[:-1], len(starts)])]
+    cut = cut_blocks(markdown.blocks, firsts)
+    file_node = _make_file_node(id_prefix + path, path, owns[0], markdown, cut[0], child_titles[0])
     placed = [Placed(file_node, None)]
-    for section, own_text, titles in zip(sections, own_texts[1:], child_titles[1:], strict=True):
+    for section, own_text, blocks, titles in zip(sections, owns[1:], cut[1:], child_titles[1:], strict=True):
         parent = file_node if section.parent is None else placed[section.parent + 1].node
-        prose = own_text.split("\n", section.heading.line_count)[section.heading.line_count :]
         # A parent that the title only repeats, such as the file of a top heading, is not named twice.
         is_repeated = parent.title == section.heading.title
+        below = [block for block in blocks if block.kind is not BlockKind.HEADING]
         node = Node(
             id=f"{parent.id}{'#' if parent is file_node else '/'}{section.slug}",
             kind=NodeKind.SECTION,
@@ -79,13 +101,15 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
             span=section.span,
             text=own_text,
             anchor=section.anchor,
-            summary=extractive_summary("".join(prose), titles, markdown.references),
+            summary=extractive_summary(below, titles),
+            shown_text=drop_hidden(own_text, blocks, section.span.first),
+            blocks=tuple(blocks),
+            units=tuple(read_units(below)),
         )
         placed.append(Placed(node, parent.id))
 
-    firsts = [section.span.first for section in sections]
-    found, own_tags = find_links(markdown.texts, markdown.references)
-    links = tuple((placed[bisect_right(firsts, link.line)].node.id, link) for link in found)
+    found, own_tags = find_links(text for block in markdown.blocks for inner in block.walk() for text in inner.texts)
+    links = tuple((placed[bisect_right(firsts, link.line, 1, len(sections) + 1) - 1].node.id, link) for link in found)
     matter = markdown.front_matter
     warnings = (matter.warning,) if matter.warning else ()
     tags: dict[str, str] = {}
@@ -116,19 +140,22 @@ def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
     return holders
 
 
-def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
+def _make_file_node(
+    node_id: str, path: str, text: str, markdown: Markdown, blocks: Sequence[Block], child_titles: Sequence[str]
+) -> Node:
     matter = markdown.front_matter
-    prose = "".join(text.split("\n", matter.lines)[matter.lines :])
     metadata_lines = matter.lines if matter.is_metadata else 0
-    title = matter.title
+    title, headings = matter.title, find_headings(markdown.blocks)
     if not title:
         # The first level-1 heading; else the one that opens the file, if it holds more than half of it: some books
         # leave level 1 to the site around them, and begin their pages at level 2.
-        title = next((heading.title for heading in markdown.headings if heading.level == 1 and heading.title), "")
-    if not title and markdown.headings and not any(prose_sentences(prose, markdown.references)):
-        first, *others = markdown.headings
-        end = next((other.line for other in others if other.level <= first.level), markdown.line_count + 1)
-        title = first.title if 2 * (end - first.line) > markdown.line_count else ""
+        title = next((heading.title for heading in headings if heading.level == 1 and heading.title), "")
+    if not title and headings and not any(prose_sentences(blocks)):
+        first, *others = headings
+        line_count = len(markdown.lines)
+        end = next((other.line for other in others if other.level <= first.level), line_count + 1)
+        title = first.title if 2 * (end - first.line) > line_count else ""
+    properties = read_properties(markdown.lines[1 : metadata_lines - 1], 2) if metadata_lines > 1 else ()
     return Node(
         id=node_id,
         kind=NodeKind.FILE,
@@ -139,20 +166,20 @@ def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, chil
         span=Span(1, count_lines(text)) if text else None,
         text=text,
         front_matter_lines=metadata_lines,
-        summary=extractive_summary(prose, child_titles, markdown.references),
+        summary=extractive_summary(blocks, child_titles),
+        shown_text=drop_hidden(text, blocks, 1),
+        blocks=tuple(blocks),
+        units=(*properties, *read_units(blocks)),
     )
 
 
-def _cut_sections(markdown: Markdown, text: str) -> tuple[tuple[Section, ...], list[str]]:
-    """Return the sections of a document, and the own texts of the file and of each of them; long ones are divided."""
+def _cut_sections(markdown: Markdown, text: str) -> tuple[Section, ...]:
+    """Return the sections of a document; long ones are divided."""
+    headings = find_headings(markdown.blocks)
     starts = line_starts(text)
-
-    def cut_before(*lines: int) -> list[str]:
-        return [text[starts[first - 1] : starts[end - 1]] for first, end in pairwise([*lines, len(starts)])]
-
-    firsts = [markdown.front_matter.lines + 1, *(heading.line for heading in markdown.headings)]
-    owns = zip(firsts, cut_before(*firsts), strict=True)
-    parts = [part for first, own in owns for part in divide(own, first, markdown.references)]
-    headings = sorted((*markdown.headings, *parts), key=lambda heading: heading.line)
-    sections = outline(headings, markdown.line_count)
-    return sections, cut_before(1, *(section.span.first for section in sections))
+    firsts = [markdown.front_matter.lines + 1, *(heading.line for heading in headings), len(markdown.lines) + 1]
+    parts: list[Heading] = []
+    for (first, end), blocks in zip(pairwise(firsts), cut_blocks(markdown.blocks, firsts), strict=True):
+        if starts[end - 1] - starts[min(first, end) - 1] > MAX_SECTION_CHARS:
+            parts += divide(blocks, [starts[line - 1] for line in range(first, end + 1)], first)
+    return outline(sorted((*headings, *parts), key=lambda heading: heading.line), len(markdown.lines))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from urllib.parse import unquote
 
+from pageindex.blocks import Inline
 from pageindex.formats import READERS, drop_ending
-from pageindex.markdown import InlineText, References
 from pageindex.outline import github_slug
 
 
@@ -39,39 +39,36 @@ class Link:
 
 
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-# At the beginning or behind a blank: letters, digits, `_`, `-` and `/` of any script, but no number (`#12`).
-_TAG = re.compile(r"(?<!\S)#([\w/-]+)")
-_ATTRIBUTES = re.compile(r"\{:?\s*[#.][^{}\n]*\}")  # `{ #anchor .wide }`
 MAX_TAG_CHARS = 100
 
 
-def find_links(texts: Iterable[InlineText], references: References) -> tuple[tuple[Link, ...], tuple[str, ...]]:
+def find_links(texts: Iterable[Inline]) -> tuple[tuple[Link, ...], tuple[str, ...]]:
     """Return the links to other documents and to headings of this one, and the tags, in the order of `texts`.
 
     Tags are read as Obsidian does, and returned without `#`; code, links, attributes and blocks of HTML have none.
     """
-    links, tags = [], []
+    links: list[Link] = []
+    tags: list[str] = []
     for text in texts:
-        shown = ""
-        for token in references.read_inline(text.text):
-            line = text.line + (token.map or [0])[0]
-            if token.type == "link_open":
-                target = str(token.attrs["href"])
-                if target and not _EXTERNAL.match(target):
-                    path, _, anchor = target.partition("#")
-                    links.append(Link(line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE))
-            elif token.type == "wikilink":
-                # `note`, `note#heading`, `note#heading#deeper` (the deepest counts); a table writes `note\|label`.
-                name, _, anchors = token.meta["note"].removesuffix("\\").partition("#")
+        for found in text.links:
+            if found.is_wikilink:
+                # `note`, `note#heading`, `note#heading#deeper` (the deepest counts); a table writes `note\\|label`.
+                name, _, anchors = found.target.removesuffix("\\").partition("#")
                 note, anchor = name.strip(), anchors.rpartition("#")[2].strip()
                 if note or anchor:
-                    links.append(Link(line, note, anchor, LinkKind.WIKILINK))
-            is_break = token.type in ("softbreak", "hardbreak")
-            shown += token.content if token.type in ("text", "html_inline") else "\n" if is_break else "*"
-        found = () if text.is_html else _TAG.findall(_ATTRIBUTES.sub("", shown))
-        stripped = (tag.strip("/") for tag in found)
-        tags += [tag for tag in stripped if len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag))]
+                    links.append(Link(found.line, note, anchor, LinkKind.WIKILINK))
+            elif found.target and not _EXTERNAL.match(found.target):
+                path, _, anchor = found.target.partition("#")
+                links.append(Link(found.line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE))
+        tags += filter(None, map(_read_tag, text.tags))
     return tuple(links), tuple(tags)
+
+
+def _read_tag(word: str) -> str:
+    """Return the tag that a word behind `#` begins with: letters, digits, `_`, `-` and `/` of any script, no number."""
+    length = next((place for place, sign in enumerate(word) if not (sign.isalnum() or sign in "_-/")), len(word))
+    tag = word[:length].strip("/")
+    return tag if len(tag) <= MAX_TAG_CHARS and any(map(str.isalpha, tag)) else ""
 
 
 class Broken(Enum):

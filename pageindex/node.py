@@ -1,8 +1,11 @@
 """A node of the PageIndex, its lines, and how its id is made."""
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from pageindex.blocks import Block, BlockKind
+from pageindex.span import Span as Span
+from pageindex.units import Unit, UnitKind
 
 PART_LEVEL = 7  # below every heading: a part contains none
 
@@ -15,33 +18,7 @@ class NodeKind(StrEnum):
     SECTION = "section"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
-    """A run of lines of one file, 1-based and inclusive, counted in the file on disk."""
-
-    first: int
-    """The first line, at least 1."""
-    last: int
-    """The last line, at least `first`."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.first <= self.last:
-            raise ValueError(f"not a span of lines: {self.first}-{self.last}")
-
-    def __len__(self) -> int:
-        return self.last - self.first + 1
-
-    def __str__(self) -> str:
-        """Return `first-last`; of one line, its number."""
-        return f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
-
-    def shift(self, lines: int) -> "Span":
-        """Return as many lines further down."""
-        return Span(self.first + lines, self.last + lines)
-
-    def overlap(self, other: "Span") -> int:
-        """Return the number of lines that both spans hold; 0 when they are apart."""
-        return max(0, min(self.last, other.last) - max(self.first, other.first) + 1)
+_SILENT = (BlockKind.HEADING, BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +57,12 @@ class Node:
     its file (`-1`, `-2` ... appended to repeats). Empty for files and folders."""
     summary: str = ""
     """A short extractive summary; see `summary.py`."""
+    shown_text: str | None = None
+    """`text`, line by line, without comments and the like, which are not searched; None where it has none."""
+    units: tuple[Unit, ...] = ()
+    """What a person would point at; see `units.py`."""
+    blocks: tuple[Block, ...] = field(default=(), compare=False, repr=False)
+    """The outermost blocks of `text`, heading included; empty for a node that an index gives."""
 
     @property
     def is_part(self) -> bool:
@@ -93,9 +76,16 @@ class Node:
         return pieces[-1] if len(pieces) > self.front_matter_lines else ""
 
     @property
+    def searched_body(self) -> str:
+        """Return the body without what no page shows."""
+        if self.shown_text is None:
+            return self.body
+        return self.shown_text.split("\n", self.front_matter_lines)[-1] if self.body else ""
+
+    @property
     def titled_body(self) -> str:
-        """Return the body below all titles above it and its own: a section is read below its headings."""
-        return "\n".join((*self.breadcrumb, self.title, self.body))
+        """Return what a page shows of the body, below all titles above it and its own."""
+        return "\n".join((*self.breadcrumb, self.title, *(unit.in_full for unit in self.units)))
 
     @property
     def body_span(self) -> Span | None:
@@ -106,12 +96,10 @@ class Node:
 
     @property
     def has_text(self) -> bool:
-        """Return whether it says anything beside its heading: comments, rules and the targets of links say nothing."""
-        body = self.body
-        if self.kind is NodeKind.SECTION:
-            heading = _HEADING.match(body)
-            body = body[heading.end() :] if heading else body
-        return bool(_SILENT.sub("", body).strip())
+        """Return whether it says anything beside its heading and front matter."""
+        if self.blocks:
+            return any(block.kind not in _SILENT for block in self.blocks)
+        return any(unit.kind is not UnitKind.FIELD for unit in self.units)
 
     @property
     def id_prefix(self) -> str:
@@ -123,13 +111,6 @@ class Node:
     def citation(self) -> str:
         """`path:first-last`, or `path:line`; the path alone without a line of its own. Not escaped for a terminal."""
         return f"{self.path}:{self.span}" if self.span else self.path
-
-
-# The heading that opens a section: `## Title`, or lines of text above a line of = or -.
-_HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\n]+(?:\n[^\n]+)*?\n {0,3}(?:=+|-+)[ \t]*(?:\n|$))")
-_SILENT = re.compile(
-    r"<!--.*?-->|\{/\*.*?\*/\}|^ {0,3}\[[^\]\n]+\]:[^\n]*$|^[ \t]*(?:[-*_][ \t]*){3,}$", re.DOTALL | re.MULTILINE
-)
 
 
 def folder_id(prefix: str, path: str) -> str:

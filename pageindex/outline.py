@@ -5,18 +5,28 @@ is the unit of ranking, of citation and of what is given to read: without parts 
 of its places is shown.
 """
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-from pageindex.markdown import BlockKind, Heading, References, line_starts, read_blocks
+from pageindex.blocks import Block, BlockKind, Inline, drop_comments
 from pageindex.node import PART_LEVEL, Span
 from pageindex.summary import prose_sentences
+from pageindex.units import show_block
 
 MAX_SLUG_CHARS = 100  # of one heading in an id; anchors are not cut
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of the document itself, or the beginning of a part."""
+
+    level: int  # 1 to 6; PART_LEVEL
+    title: str  # plain text on one line, without `{#id}` and closing `#`; may be empty
+    anchor_id: str | None  # the id that it is given, None without one
+    line: int  # its first line, 1-based, counted in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,49 +88,115 @@ def github_slug(title: str) -> str:
 MAX_SECTION_CHARS = 20_000  # ten pages; a text with headings hardly ever has as much below one
 PART_CHARS = 3_000  # a page and a half, about as much as is asked for in one question
 MAX_TITLE_CHARS = 60
-TITLE_WITHIN_CHARS = 500  # that a title is read from: generated Markdown makes reading more of it slow
-
-_ITEM = re.compile(r"[-*+] |\d{1,9}[.)] ")
 
 
-def divide(text: str, first: int, references: References) -> Iterator[Heading]:
-    """Yield a heading for each further part of the own text of a section or file, from line `first` on; none if short.
+def find_headings(blocks: Iterable[Block]) -> list[Heading]:
+    """Return the headings among the outermost blocks of a document: not those inside a list, a quote or a note."""
+    return [
+        Heading(int(block.info), block.texts[0].line if block.texts else "", block.content or None, block.first)
+        for block in blocks
+        if block.kind is BlockKind.HEADING
+    ]
+
+
+def divide(blocks: Sequence[Block], starts: Sequence[int], first: int) -> Iterator[Heading]:
+    """Yield a heading for each further part of a long own text of a section or file.
 
     The section keeps what comes before the first of them. A part begins with a block; within a paragraph or a list
     that is longer than two parts, with a line or an item.
+
+    Args:
+        blocks: of the text.
+        starts: where its lines begin, in characters, and where it ends.
+        first: the line of the file that it begins with.
     """
-    if len(text) <= MAX_SECTION_CHARS:
-        return
-    starts = line_starts(text)
     # Rather a last part that is up to half as long again than one of a few lines.
-    cuts = [0]
-    for line in _find_beginnings(text, starts):
-        if starts[line] - starts[cuts[-1]] >= PART_CHARS and len(text) - starts[line] >= PART_CHARS / 2:
+    cuts = [first]
+    for line in _find_beginnings(blocks, starts, first):
+        length, left = starts[line - first] - starts[cuts[-1] - first], starts[-1] - starts[line - first]
+        if length >= PART_CHARS and left >= PART_CHARS / 2:
             cuts.append(line)
-    for line, end in pairwise([*cuts[1:], len(starts) - 1]):
-        part = text[starts[line] : starts[end]]
-        yield Heading(PART_LEVEL, _first_words(part, references), None, first + line, 0)
+    parts = cut_blocks(blocks, [*cuts, first + len(starts) - 1])
+    for line, part in zip(cuts[1:], parts[1:], strict=True):
+        yield Heading(PART_LEVEL, _first_words(part), None, line)
 
 
-def _first_words(text: str, references: References) -> str:
+def _first_words(blocks: Sequence[Block]) -> str:
     """Return what a part is called."""
-    text = text.lstrip()[:TITLE_WITHIN_CHARS]
-    words = " ".join(islice(prose_sentences(text, references), 5)) or text.partition("\n")[0]
+    words = " ".join(islice(prose_sentences(blocks), 5))[: 2 * MAX_TITLE_CHARS]
+    words = words or next(filter(None, map(show_block, blocks)), "")
     if len(words) >= MAX_TITLE_CHARS:
         words = words[: MAX_TITLE_CHARS - 1]  # one less for the sign of what follows
         words = words[: words.rfind(" ")] if " " in words else words
     return words.rstrip(" .…") + "…"
 
 
-def _find_beginnings(text: str, starts: Sequence[int]) -> Iterator[int]:
-    """Yield the lines of the text, 0-based and rising, in which a part may begin."""
-    blocks = read_blocks(text, 0)
-    beginnings = [block.line for block in blocks]
-    for block, (line, after) in zip(blocks, pairwise([*beginnings, len(starts) - 1]), strict=True):
-        yield line
-        if starts[after] - starts[line] > 2 * PART_CHARS:
-            inner = range(line + 1, after)
+def _find_beginnings(blocks: Sequence[Block], starts: Sequence[int], first: int) -> Iterator[int]:
+    """Yield the lines, rising, in which a part may begin."""
+    ends = [block.first for block in blocks[1:]] + [first + len(starts) - 1]
+    for block, end in zip(blocks, ends, strict=True):
+        yield block.first
+        if starts[end - first] - starts[block.first - first] > 2 * PART_CHARS:
             if block.kind is BlockKind.LIST:
-                yield from (line for line in inner if _ITEM.match(text, starts[line]))
+                yield from (item.first for item in block.blocks[1:])
             elif block.kind is BlockKind.PARAGRAPH:
-                yield from inner
+                yield from range(block.first + 1, block.last + 1)
+
+
+def cut_blocks(blocks: Sequence[Block], firsts: Sequence[int]) -> list[list[Block]]:
+    """Return the blocks of each part of a document; a list or paragraph that goes on in the next part is cut.
+
+    Args:
+        blocks: the outermost ones, in the order of lines.
+        firsts: the first line of each part, and the line behind the last.
+    """
+    parts: list[list[Block]] = []
+    place = 0
+    for first, end in pairwise(firsts):
+        part: list[Block] = []
+        while place < len(blocks) and blocks[place].first < end:
+            if blocks[place].last >= first:
+                part.append(_clip(blocks[place], first, end))
+            if blocks[place].last >= end:
+                break
+            place += 1
+        parts.append(part)
+    return parts
+
+
+def _clip(block: Block, first: int, end: int) -> Block:
+    """Return what of a block stands in the lines from `first` to before `end`."""
+    if first <= block.first and block.last < end:
+        return block
+    clipped = replace(block, first=max(block.first, first), last=min(block.last, end - 1))
+    clipped.blocks = [inner for inner in block.blocks if first <= inner.first < end]
+    if block.kind is BlockKind.PARAGRAPH and block.texts:
+        lines = block.texts[0].text.split("\n")[clipped.first - block.first : clipped.last - block.first + 1]
+        clipped.texts = (Inline("\n".join(lines)),)
+    return clipped
+
+
+def drop_hidden(text: str, blocks: Sequence[Block], first: int) -> str | None:
+    """Return a text, line by line, without what no page shows; None where it shows everything.
+
+    Args:
+        text: of a section or file.
+        blocks: of the text.
+        first: the line of the file that it begins with.
+    """
+    lines: list[str] | None = None
+    for block in (inner for outer in blocks for inner in outer.walk()):
+        hidden = [written for inline in block.texts for written in inline.hidden]
+        has_comment = block.kind is BlockKind.HTML and "<!--" in block.content
+        if not (hidden or has_comment or block.kind is BlockKind.HIDDEN):
+            continue
+        lines = text.split("\n") if lines is None else lines
+        own = slice(block.first - first, block.last - first + 1)
+        kept = "\n".join(lines[own])
+        for written in hidden:
+            kept = kept.replace(written, "\n" * written.count("\n"), 1)
+        kept = (
+            "\n" * kept.count("\n") if block.kind is BlockKind.HIDDEN else drop_comments(kept) if has_comment else kept
+        )
+        lines[own] = kept.split("\n")
+    return None if lines is None else "\n".join(lines)

@@ -11,43 +11,69 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import log2
 
-from pageindex.markdown import References
+from pageindex.blocks import Block, BlockKind, Inline
 from pageindex.node import Node
-from pageindex.units import read_prose
+from pageindex.text import split_sentences
+from pageindex.units import show_block
 
 MAX_SUMMARY_CHARS = 420
+MAX_PROSE_CHARS = 2000  # of a paragraph that are looked at
 # A title as often in one file as this is of no use at all; once is normal; between, by the logarithm.
 REPEATS_OF_A_LOG = 256
 # Bounded, and without what begins a link inside of one, so that the time is linear in the text whatever it holds.
 _LINK = re.compile(r"\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)|https?://[^\s<>]{1,500}")
 _SPACE = re.compile(r"\s+")
 
-_SENTENCE_END = re.compile(r"""[.!?…]["')\]]*+\s+|(?<=[\u3002\uff01\uff1f])""")  # the last three are CJK
-_ENDINGS = (".", "!", "?", "…", ":", ";", ",", '"', "'", ")", "\u3002", "\uff01", "\uff1f")
+_ENDINGS = (
+    ".",
+    "!",
+    "?",
+    "…",
+    ":",
+    ";",
+    ",",
+    '"',
+    "'",
+    "\u201d",
+    "\u2019",
+    "\u00bb",
+    ")",
+    "\u3002",
+    "\uff01",
+    "\uff1f",
+)
 
 
-def extractive_summary(
-    text: str, child_titles: Sequence[str], references: References, max_chars: int = MAX_SUMMARY_CHARS
-) -> str:
+def extractive_summary(blocks: Sequence[Block], child_titles: Sequence[str], max_chars: int = MAX_SUMMARY_CHARS) -> str:
     """Return the first sentences of a node's own text, at most `max_chars` characters; never cut inside a word.
 
-    `text` comes without the node's heading and front matter. Code, tables, comments, images and the marks of
-    admonitions are no prose. Without prose the children's titles speak for the node; without those it is empty.
+    Code, tables, comments, images and the titles of notes are no prose. Without prose the children's titles speak for
+    the node; without those it is empty.
     """
-    return _join(prose_sentences(text, references), max_chars) or _join(filter(None, child_titles), max_chars)
+    return _join(prose_sentences(blocks), max_chars) or _join(filter(None, child_titles), max_chars)
 
 
-def prose_sentences(text: str, references: References) -> Iterator[str]:
-    """Yield the sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
-    for paragraph in read_prose(text):
-        prose = references.plain_text(paragraph)
-        start = 0
-        for end in _SENTENCE_END.finditer(prose):
-            if end.end() > start:
-                yield prose[start : end.end()].strip()
-                start = end.end()
-        if start < len(prose):
-            yield prose[start:]
+def prose_sentences(blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield the sentences of paragraphs, items and quotes; what is no prose is left out."""
+    for block in blocks:
+        match block.kind:
+            case BlockKind.PARAGRAPH if block.texts:
+                yield from split_sentences(_drop_pictures(block.texts[0]))
+            case BlockKind.ITEM:
+                texts = (inner.texts[0] for inner in block.blocks if inner.texts)
+                yield from split_sentences(" ".join(map(_drop_pictures, texts)))
+                yield from prose_sentences(inner for inner in block.blocks if inner.blocks)
+            case BlockKind.CONTAINER | BlockKind.QUOTE | BlockKind.LIST | BlockKind.FOOTNOTE:
+                yield from prose_sentences(block.blocks)
+            case BlockKind.TERMS | BlockKind.MEANING | BlockKind.TERM | BlockKind.HTML:
+                yield from split_sentences(show_block(block)[:MAX_PROSE_CHARS])
+
+
+def _drop_pictures(text: Inline) -> str:
+    shown = text.text[:MAX_PROSE_CHARS]
+    for picture in text.pictures:
+        shown = shown.replace(picture, "", 1) if picture else shown
+    return " ".join(shown.split()).removeprefix("[ ] ").removeprefix("[x] ")
 
 
 def _join(parts: Iterable[str], max_chars: int) -> str:

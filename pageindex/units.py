@@ -3,7 +3,8 @@
 A unit is a paragraph, an item of a list, a row of a table, a definition, a `Default:`-like line, a block of code with
 the paragraph that introduces it, a quoted block, or a property of the front matter. Each knows its lines, its plain
 text, what it has to be read below (the sentence that introduces a list, the header of a table), and the term that it
-defines or the key that it sets. A list is also one unit as a whole, for questions that ask for all of it.
+defines or the key that it sets. A list is also one unit as a whole, for questions that ask for all of it. What is
+longer than a person reads at a glance is cut at its sentences.
 """
 
 import re
@@ -12,66 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise, zip_longest
-from textwrap import dedent
 
-from pageindex.markdown import (
-    ATTRIBUTES,
-    MAX_INLINE_CHARS,
-    TAB,
-    Block,
-    BlockKind,
-    drop_notation,
-    fence_after,
-    read_blocks,
-)
-from pageindex.node import Node, NodeKind, Span
-from pageindex.plain_text import CELL, as_label, join_cells, plain_text, read_lines, split_row
+from pageindex.blocks import CODE, Block, BlockKind, Inline, read_html, show_html
+from pageindex.span import Span
+from pageindex.text import CELL, as_label, cut_text, join_cells
 
 MAX_TERM_WORDS = 6
+MAX_UNIT_CHARS = 500  # as much as is shown of an answer; most paragraphs have less
+PART_CHARS = 400  # of the parts of a longer one
 LONG_BLOCK = 20  # lines: longer code and items are cut, and of a longer `<details>` its summary is a unit by itself
 JOINT = "; "  # between two items of a whole list
-
-_SIGN = r"(?:[ \t]+[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+(?=[ \t]))?"  # before the words: `- \u2705 Fast`
-_ITEM = re.compile(rf"\A[ \t>]*(?:[-*+]|\d{{1,9}}[.)])(?=[ \t]|$){_SIGN}")
-_CONTENTS = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[[^\[\]\n]{1,300}\]\(#[^()\s]{1,300}\)[ \t]*$")
-_IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
-_EMPTY_LINK = re.compile(r"\[\s*\]\([^()\n]{0,999}\)")  # what is left of a badge
-_INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$|\b(?:following|as follows|folgende\w*)\b", re.IGNORECASE)
-# `**Options**` in a line of its own, as people write a heading that no outline shows.
-_LABEL = re.compile(r"[ \t>]*\*\*(?=\S)(?:[^*\n]{1,80}(?<![\s.!])|[^*\n]{1,200}\?)\*\*[:\uff1a]?[ \t]*$")
-# `**term**: text`, `**term:** text`, `**term**, text`, `[**term**](link): text`, `_term_ is`; without a mark
-# `term - text`, `key: value`.
-# References have a type between both: `**name** `string | null` (optional) - text`, `name {string} text`.
-_MARKED_TERM = re.compile(
-    r"""\[?(\*\*|__|`|\*|_)(?P<term>(?:(?!\1)[^\n]){1,80}?)
-        (?: [:\uff1a]\1(?=\s|$)
-          | \1(?:\]\([^()\s]*\))?
-            (?: (?<=\*\*),(?=\s)
-              | (?:[ ](?:`[^`\n]{1,300}`|\([^()\n]{1,60}\))){0,3}
-                (?: :?[ ]?(?:[:\u2013\u2014=]|-(?=\s)) | (?<=optional\)|required\))(?=\s|$) )
-              | [ ]\{[^{}\n]{1,200}\}(?=\s|$)
-              | \s+(?:is|are|means|ist|sind|bedeutet)\s ) )""",
-    re.VERBOSE,
-)
-_PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\n.!?|,;]{0,60}?)(?::(?=\s|$)|\s[-\u2013\u2014]\s)")
-_DEFINED_BELOW = re.compile(r"^[ ]{0,3}:[ \t]+(?=\S)")
-_FIELD = re.compile(r"(?P<term>[\w][\w .-]{0,60}?)[ \t]*[:=][ \t]*(?P<value>.*)$")
-_INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
-# What another program puts a file in place of: mdBook inside of code.
-_INCLUDE = re.compile(r"[ \t]*\{\{#[^{}\n]{0,300}\}\}[ \t]*$")
-_HTML_ROW = re.compile(r"[ \t]*(?:<table\b[^<>]{0,300}>[ \t]*)?<tr\b", re.IGNORECASE)
-_HTML_CELL = re.compile(r"<t[dh]\b[^<>]{0,300}>", re.IGNORECASE)
-_TAG = re.compile(r"[ \t>]*<[A-Z][\w.]{0,60}[ \t]*$")
-# Data: YAML, JSON, what such a tag of MDX is given in lines of their own, and a part of it by itself.
-_DATA = re.compile(
-    r"""[ \t>]*(?:[`~]{3,}[ \t]*(?i:ya?ml|json) | [{}\[\]][,{}\[\]]*[ \t]*$ | ["']?\w{1,60}["']?:[ \t])""",
-    re.VERBOSE,
-)
-_DATA_ENDS = re.compile(r"[ \t]*[\])}>/`~,;]+[ \t]*$")
-_DATA_COMMENT = re.compile(r"[ \t]*(?:#|//)")
-_FOLD, _FOLD_END = (re.compile(tag, re.IGNORECASE) for tag in (r"\s*<details\b", r".*</details>\s*$"))
-_NO_TEXT = re.compile(r"\s*<(?:!--|script|style)", re.IGNORECASE)
-_MARKER_LINE = re.compile(r"[ \t>]*(?:/{3,}|:{3,}|!{3}|\?{3})[^\n]{0,200}$")
 
 
 class UnitKind(Enum):
@@ -109,216 +60,270 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitBlock:
-    """A block of a section with what it is read below."""
+class _Lead:
+    """What introduces the next block."""
 
-    kind: BlockKind
-    span: Span
-    lines: Sequence[str]
+    line: int
     text: str
-    """As a page shows them, on one line."""
-    begin: int
-    """The first line of the paragraph that introduces it; its own where none does."""
-    lead: str = ""
-    """That paragraph, as plain text; for code, the paragraph before it in any case."""
     term: str = ""
-    """The marked term that this paragraph begins with."""
+    is_label: bool = False
+    """Whether it says nothing by itself: `**Options**`, the title of a tab."""
+    unit: "Block | None" = None
+    """The paragraph that it is."""
 
 
-def split_units(node: Node) -> tuple[Unit, ...]:
-    """Return the units of a node's own text in the order of lines; a whole list stands before its items.
+def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[Unit]:
+    """Yield the units of neighboring blocks in the order of lines; a whole list stands before its items.
 
-    The heading is in none, nor is what a page does not show: comments, definitions of links, the marks of callouts.
+    Headings are in none, nor is what a page does not show. A paragraph that ends with a colon, or with no sign at all,
+    introduces the list, table or code behind it, a label any block. With code it is one unit.
     """
-    if node.span is None:
-        return ()
-    own = split_text(node.body, node.span.first + node.front_matter_lines)
-    return (*read_properties(node), *own)
-
-
-def split_text(text: str, first: int, *, cuts_items: bool = True) -> list[Unit]:
-    """Return the units of Markdown that begins in the line `first` of its file.
-
-    A long item of a list is cut into its blocks if `cuts_items`; those inside of it are not: somebody may nest a
-    thousand.
-    """
-    units: list[Unit] = []
-    lines = text.split("\n")
-    for block in read_unit_blocks(text, first):
-        match block.kind:
-            case BlockKind.PARAGRAPH if _TAG.match(block.lines[0]) and len(block.lines) > 1:
-                units += _read_code(block)
-            case BlockKind.PARAGRAPH:
-                units += _read_paragraph(block)
-            case BlockKind.LIST:
-                units += _read_list(block, cuts_items=cuts_items)
-            case BlockKind.TABLE:
-                units += _read_table(block)
-            case BlockKind.CODE:
-                units += _read_code(block)
-            case BlockKind.OTHER:
-                begin = block.span.first - first
-                block = _unfold(block, lines[begin : begin + LONG_BLOCK])
-                is_quote = block.lines[0].lstrip().startswith(">")
-                kind, span = UnitKind.QUOTE if is_quote else UnitKind.PARAGRAPH, Span(block.begin, block.span.last)
-                units += _make(kind, span, block.text, block.lead)
-    return units
-
-
-def read_unit_blocks(text: str, first: int) -> Iterator[UnitBlock]:
-    """Yield the blocks of a text that a page shows, but for headings, each with what introduces it.
-
-    A paragraph that ends with a colon introduces the list, table or code behind it, a label any block. With code it is
-    one block.
-    """
-    introduction: UnitBlock | None = None
-    above, is_label = "", False
-    for marked, lines in _part_introductions(_cut_blocks(text, first)):
-        shown, span = plain_text(lines), Span(marked.line, marked.line + len(lines) - 1)
-        if not shown and marked.kind is not BlockKind.HEADING:
+    above = ""  # the paragraph before, which code is read below in any case
+    for place, block in enumerate(blocks := [*_part_introductions(blocks)]):
+        is_titled = block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT) and block.content != "text"
+        text = "" if is_titled else show_block(block)
+        if block.kind in _SILENT or not (text or is_titled or block.kind in _REPLACED):
             continue
-        block = UnitBlock(marked.kind, span, lines, shown, marked.line)
-        is_tab = TAB.match(lines[-1]) is not None
-        if introduction and is_tab:
-            block = replace(block, begin=introduction.begin, text=f"{above} {shown}")
-        elif introduction and (block.kind is BlockKind.HEADING or not (is_label or block.kind is BlockKind.CODE)):
-            yield introduction
-        if introduction and (block.kind in _INTRODUCED or is_label):
-            block = replace(block, begin=introduction.begin, lead=above, term=_find_marked_term(introduction.lines[0]))
-        elif block.kind is BlockKind.CODE:
-            block = replace(block, lead=above)
-        introduction = None
-        above = block.text if block.kind is BlockKind.PARAGRAPH else ""
-        is_bold = len(lines) == 1 and _LABEL.match(lines[0]) is not None
-        above = as_label(above).strip() if is_bold else above
-        is_label = is_tab or is_bold  # which answers nothing itself
-        if above and (is_label or _INTRODUCES.search(block.lines[-1])):
-            introduction = block
-        elif block.kind is not BlockKind.HEADING:
-            yield block
-    if introduction:
-        yield introduction
+        if lead and lead.unit and _stands_alone(lead, block, text):
+            yield from _read_paragraph(lead.unit, None)
+            lead = replace(lead, unit=None) if text and block.kind in _INTRODUCED else None
+        if is_titled:
+            lead, above = None if block.content == "closing" else _add_title(lead, block), ""
+            if block.blocks:
+                yield from read_units(block.blocks, lead)
+                lead = None
+            continue
+        if block.kind is BlockKind.HEADING:  # in a note, a quote or a list
+            lead, above = _Lead(block.first, as_label(text).strip(), is_label=True), ""
+            continue
+        own, lead = _find_lead(lead, block, above), None
+        above = text if block.kind is BlockKind.PARAGRAPH else ""
+        if block.kind is BlockKind.PARAGRAPH and (is_label(block.texts[0]) or introduces(text)):
+            begun = is_label(block.texts[0])
+            above = as_label(text).strip() if begun else above
+            lead = _Lead(block.first, above, find_marked_term(block.texts[0]), begun, block)
+        elif text:
+            yield from _read_block(block, own, blocks[place + 1 :])
+    yield from _read_left(lead)
 
 
-def _cut_blocks(text: str, first: int) -> Iterator[tuple[Block, list[str]]]:
-    """Yield the blocks of a text, with their lines, but for comments and the marks of callouts."""
-    lines = drop_notation(text).split("\n")
-    blocks = read_blocks(text, first)
-    starts = [block.line - first for block in blocks]
-    for block, (start, end) in zip(blocks, pairwise([*starts, len(lines)]), strict=True):
-        own = lines[start : _end_of_text(lines, start, end)]
-        row = next((number for number, line in enumerate(own) if _HTML_ROW.match(line)), None)
-        if row is not None and block.kind is BlockKind.OTHER:
-            if row:
-                yield block, own[:row]
-            block, own = Block(BlockKind.TABLE, block.line + row), own[row:]
-        is_mark = len(own) == 1 and _MARKER_LINE.match(own[0])
-        if not (is_mark or _NO_TEXT.match(own[0])):
-            yield block, own
+def _read_left(lead: _Lead | None) -> Iterator[Unit]:
+    """Yield what introduces nothing, for nothing stands behind it."""
+    if lead and lead.unit:
+        yield from _read_paragraph(lead.unit, None)
+    elif lead and lead.text:
+        yield from _make(UnitKind.PARAGRAPH, Span(lead.line, lead.line), lead.text)
 
 
-def _part_introductions(blocks: Iterable[tuple[Block, list[str]]]) -> Iterator[tuple[Block, list[str]]]:
-    """Yield blocks, a list's last item by itself where it introduces what stands behind the list.
+_SILENT = (BlockKind.HIDDEN, BlockKind.DEFINITIONS, BlockKind.RULE)
+_REPLACED = (BlockKind.HEADING, BlockKind.CODE, BlockKind.INCLUDE)  # what they introduce may stand in another file
+
+
+def _stands_alone(lead: _Lead, block: Block, text: str) -> bool:
+    """Return whether a paragraph that introduces something is a unit beside the block behind it."""
+    if block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT):
+        return bool(block.info) and not (lead.is_label or _is_tab(block))
+    is_read_with_it = lead.is_label or block.kind is BlockKind.CODE
+    return block.kind is BlockKind.HEADING or not is_read_with_it or not text
+
+
+def _find_lead(lead: _Lead | None, block: Block, above: str) -> _Lead | None:
+    """Return what a block is read below: what introduces it, or code the paragraph before it."""
+    if lead is not None and (lead.is_label or block.kind in _INTRODUCED):
+        return lead
+    return _Lead(block.first, above) if block.kind is BlockKind.CODE and above else None
+
+
+_INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
+
+
+def _add_title(lead: _Lead | None, block: Block) -> _Lead | None:
+    """Return what introduces the blocks in or behind a container: its title, below what introduces that."""
+    title = as_label(block.info).strip()
+    if not title:
+        return lead
+    return _Lead(lead.line if lead else block.first, f"{lead.text if lead else ''} {title}".strip(), is_label=True)
+
+
+def _is_tab(block: Block) -> bool:
+    return bool(block.info) and (block.kind is BlockKind.COMPONENT or block.content in ("tab", "tab-item"))
+
+
+def _part_introductions(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks, a list's last item as a paragraph where it introduces what stands behind the list.
 
     So many write steps (`1. Install it:`) and properties (`- **Type:**`), whose code or list they do not indent.
     """
-    for (block, lines), (behind, following) in pairwise([*blocks, (Block(BlockKind.OTHER, 0), [""])]):
-        is_introduced = behind.kind in _INTRODUCED or TAB.match(following[0])
-        if block.kind is BlockKind.LIST and is_introduced and _INTRODUCES.search(lines[-1]):
-            start = _cut_items(lines)[-1][0]
-            if start:
-                yield block, lines[: _end_of_text(lines, 0, start)]
-            block, lines = Block(BlockKind.PARAGRAPH, block.line + start), lines[start:]
-        yield block, lines
+    for block, behind in zip_longest(blocks, blocks[1:]):
+        last = block.blocks[-1] if block.kind is BlockKind.LIST and block.blocks else None
+        is_tab = behind is not None and _is_tab(behind)
+        if last and behind and (behind.kind in _INTRODUCED or is_tab) and _is_colon(show_block(last)):
+            paragraph = last.blocks[-1] if last.blocks else None
+            if paragraph is not None and paragraph.kind is BlockKind.PARAGRAPH and len(last.blocks) == 1:
+                if len(block.blocks) > 1:
+                    yield replace(block, blocks=block.blocks[:-1], last=block.blocks[-2].last)
+                yield paragraph
+                continue
+        yield block
 
 
-def _read_paragraph(block: UnitBlock) -> Iterator[Unit]:
+def show_block(block: Block) -> str:
+    """Return what a page shows of a block, on one line."""
+    match block.kind:
+        case BlockKind.PARAGRAPH | BlockKind.HEADING | BlockKind.TERM if block.texts:
+            return block.texts[0].line
+        case BlockKind.ROW:
+            return join_cells([cell.line for cell in block.texts])
+        case BlockKind.CODE | BlockKind.OTHER:
+            return " ".join(block.content.split())
+        case BlockKind.HTML:
+            return show_html(block.content)
+        case BlockKind.HIDDEN | BlockKind.DEFINITIONS | BlockKind.RULE | BlockKind.INCLUDE:
+            return ""
+    between = JOINT if block.kind in (BlockKind.LIST, BlockKind.TABLE) else " "
+    inside = between.join(filter(None, map(show_block, block.blocks)))
+    return f"{as_label(block.info)}{inside}" if inside else block.info
+
+
+def _read_block(block: Block, lead: _Lead | None, following: Sequence[Block]) -> Iterator[Unit]:
+    """Yield the units of a block below what introduces it."""
+    match block.kind:
+        case BlockKind.LIST:
+            yield from _read_list(block, lead)
+        case BlockKind.TABLE:
+            yield from _read_table(block, lead, *_read_rows(block))
+        case BlockKind.CODE:
+            yield from _read_code(block, lead)
+        case BlockKind.HTML:
+            yield from _read_html(block, lead, following)
+        case BlockKind.TERMS:
+            yield from _read_terms(block)
+        case BlockKind.FOOTNOTE:
+            yield from read_units(block.blocks)
+        case BlockKind.QUOTE if block.last - block.first > LONG_BLOCK:
+            yield from read_units(block.blocks, _add_title(lead, block))
+        case BlockKind.PARAGRAPH:
+            yield from _read_paragraph(block, lead)
+        case kind:
+            made = UnitKind.QUOTE if kind is BlockKind.QUOTE else UnitKind.PARAGRAPH
+            yield from _make_parts(made, block, lead)
+
+
+def _read_paragraph(block: Block, lead: _Lead | None) -> Iterator[Unit]:
     """Yield a paragraph; as a definition, if it begins with a marked term or is a term above `: text`.
 
     Where each line begins with one (`**Type:** int`, `**Default:** 80`), they are properties.
     """
-    lines = block.lines
-    if len(lines) > 1 and all(_MARKED_TERM.match(line.strip()) for line in lines):
+    whole, *lines = block.texts
+    begin = lead.line if lead else block.first
+    if lines and all(map(find_marked_term, lines)):
         for number, line in enumerate(lines):
-            span = Span(block.span.first + number if number else block.begin, block.span.first + number)
-            yield from _make(UnitKind.PROPERTY, span, plain_text([line]), block.lead, find_term(line.strip()))
+            span = Span(block.first + number if number else begin, block.first + number)
+            yield from _make(UnitKind.PROPERTY, span, line.line, lead.text if lead else "", find_marked_term(line))
         return
-    term = _find_marked_term(lines[0])
-    if len(lines) > 1 and _DEFINED_BELOW.match(lines[1]):
-        term = plain_text(lines[:1])
-        meaning = plain_text([_DEFINED_BELOW.sub("", line, count=1) for line in lines[1:]])
-        block = replace(block, text=f"{term}{'' if term.endswith(('?', '!', ':')) else ':'} {meaning}")
-    kind, span = UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, Span(block.begin, block.span.last)
-    yield from _make(kind, span, block.text, block.lead, term)
+    term = find_marked_term(whole)
+    first, _, below = whole.text.partition("\n")
+    if below.startswith(": "):
+        term = first.strip()
+        text = f"{term}{'' if term.endswith(('?', '!', ':')) else ':'} {' '.join(below[2:].split())}"
+        yield from _make(UnitKind.DEFINITION, Span(begin, block.last), text, lead.text if lead else "", term)
+        return
+    yield from _make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, lead, term)
 
 
-def _unfold(block: UnitBlock, lines: Sequence[str]) -> UnitBlock:
-    """Return all of a short `<details>` for the block that begins it, of which a blank line ends the HTML.
+def _make_parts(kind: UnitKind, block: Block, lead: _Lead | None, term: str = "") -> Iterator[Unit]:
+    """Yield a block as one unit, or in parts where it is long, each with its own lines."""
+    text = show_block(block)
+    line, above = (lead.line, lead.text) if lead else (block.first, "")
+    if len(text) <= MAX_UNIT_CHARS:
+        yield from _make(kind, Span(line, block.last), text, above, term)
+        return
+    written = [
+        (inner.first, inner.texts[0].text if inner.texts else show_block(inner))
+        for inner in block.walk()
+        if inner.texts or not inner.blocks
+    ]
+    label = as_label(block.info)
+    for place, inside in written:
+        done = 0
+        for start, end in cut_text(inside, PART_CHARS):
+            part = inside[start:end]
+            begin = start + len(part) - len(part.lstrip())
+            place += inside.count("\n", done, begin)
+            done = begin
+            span = Span(place, place + part.strip().count("\n"))
+            yield from _make(kind, span, label + " ".join(part.split()), above, term)
+            label = term = ""
 
-    Args:
-        block: which is returned as it is where it begins none.
-        lines: of the text, LONG_BLOCK from the block's first on.
+
+# Code.
+
+_DATA = ("yaml", "yml", "json")
+
+
+def _read_code(block: Block, lead: _Lead | None) -> Iterator[Unit]:
+    """Yield code with the paragraph that introduces it.
+
+    Of long code, what stands between blank lines is a unit of its own: a setting with its comment, a function. A long
+    line is cut where its clauses end.
     """
-    if not _FOLD.match(lines[0]):
-        return block
-    count = next((number for number, line in enumerate(lines, start=1) if _FOLD_END.match(line)), 0)
-    if count <= len(block.lines):
-        return block
-    span = Span(block.span.first, block.span.first + count - 1)
-    return replace(block, span=span, lines=lines[:count], text=plain_text(lines[:count]))
+    lines = block.content.split("\n")
+    top = block.first + (1 if block.info else 0)
+    is_long = block.last - block.first >= LONG_BLOCK
+    for start, end in _cut_code(lines, block.info) if is_long else [(0, len(lines))]:
+        begin = top + start if start else lead.line if lead else block.first
+        last = top + end - 1 if is_long else block.last
+        text = " ".join(" ".join(lines[start:end]).split())
+        above, term = (lead.text, lead.term) if lead and not start else ("", "")
+        if max(map(len, lines[start:end]), default=0) <= MAX_UNIT_CHARS:
+            yield from _make(UnitKind.CODE, Span(begin, min(last, block.last)), text, above, term)
+            continue
+        for number, line in enumerate(lines[start:end], start=top + start):
+            for left, right in cut_text(line, PART_CHARS):
+                span = Span(number, number)
+                yield from _make(UnitKind.CODE, span, " ".join(line[left:right].split()), above, term)
 
 
-def _read_code(block: UnitBlock) -> Iterator[Unit]:
-    """Yield code with the paragraph that introduces it, without lines that stand for another file.
-
-    Of long code, what stands between blank lines is a unit of its own: a setting with its comment, a function.
-    """
-    is_fenced = fence_after("", block.lines[0]) != ""
-    parts = _cut_code(block.lines) if len(block.lines) > LONG_BLOCK else [(0, len(block.lines))]
-    for start, end in parts:
-        kept = [line for line in block.lines[start:end] if not _INCLUDE.match(line)]
-        begin = block.span.first + start if start else block.begin
-        if start or not is_fenced:
-            kept = [block.lines[0] if is_fenced else "```", *kept]
-        text = plain_text(kept)
-        lead, term = ("", "") if start else (block.lead, block.term)
-        yield from _make(UnitKind.CODE, Span(begin, block.span.first + end - 1), text, lead, term)
-
-
-def _cut_code(lines: Sequence[str]) -> list[tuple[int, int]]:
+def _cut_code(lines: Sequence[str], fence: str) -> list[tuple[int, int]]:
     """Return where the parts of code begin and end: blank lines part them, but within a function, a tag or a list.
 
     There the next line is indented. Data is indented as well: there each blank line counts, and what is still long is
     cut into its entries.
     """
-    is_data = bool(_TAG.match(lines[0]) or _DATA.match(lines[0]))
-    margin = _indentation(lines[0])
+    first = next(filter(None, lines), "").lstrip()
+    is_tag = first[:1] == "<" and first[1:2].isupper()
+    key = first.partition(":")[0].strip("\"'")
+    is_data = (
+        is_tag or fence.lower().endswith(_DATA) or not first.strip("{}[], ") or (key.isidentifier() and ": " in first)
+    )
+    margin = min((_indentation(line) for line in lines if line.strip()), default=0)
     starts = [0]
     for number, (before, line) in enumerate(pairwise(lines), start=1):
         if line.strip() and not before.strip() and (is_data or _indentation(line) <= margin):
             starts.append(number)
     parts = list(pairwise([*starts, len(lines)]))
     if is_data:
-        parts = [entry for start, end in parts for entry in _cut_data(lines, start, end)]
+        parts = [entry for start, end in parts for entry in _cut_data(lines, start, end, is_tag=is_tag)]
     return [(start, _end_of_text(lines, start, end)) for start, end in parts]
 
 
-def _cut_data(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
+def _cut_data(lines: Sequence[str], start: int, end: int, *, is_tag: bool) -> Iterator[tuple[int, int]]:
     """Yield the parts of data: its outermost entries, each with the comment above it; of a long one its inner ones."""
     pending = [(start, end)]
     while pending:
         start, end = pending.pop()
-        places = [n for n in range(start + 1, end) if lines[n].strip() and not _DATA_ENDS.match(lines[n])]
+        # A line of closing signs alone begins nothing.
+        places = [n for n in range(start + 1, end) if lines[n].strip(" \t])}>/`~,;")]
         depths = Counter(_indentation(lines[place]) for place in places)
         depth = min((depth for depth, count in depths.items() if count > 1), default=None)
         entries = [
             place
             for place in places
-            if _indentation(lines[place]) == depth and not _DATA_COMMENT.match(lines[place - 1])
+            if _indentation(lines[place]) == depth and not lines[place - 1].lstrip().startswith(("#", "//"))
         ]
         if end - start > LONG_BLOCK and len(entries) > 1:
             # The first stays with the key that opens the data, and not with a tag, whose name says nothing.
-            first = entries[0] if _TAG.match(lines[start]) else start
+            first = entries[0] if is_tag and not start else start
             pending += reversed([*pairwise([first, *entries[1:], end])])
         else:
             yield start, end
@@ -336,158 +341,270 @@ def _end_of_text(lines: Sequence[str], start: int, end: int) -> int:
     return end
 
 
-def read_prose(text: str) -> Iterator[str]:
-    """Yield each paragraph, item and quote of a text as inline Markdown, without pictures and what no page shows."""
-    for block, lines in _cut_blocks(text, 1):
-        parts = [(0, len(lines))] if block.kind in (BlockKind.PARAGRAPH, BlockKind.OTHER) else []
-        for start, end in _cut_items(lines) if block.kind is BlockKind.LIST else parts:
-            markdown = "\n".join(lines[start:end])[:MAX_INLINE_CHARS]
-            markdown = _EMPTY_LINK.sub("", _IMAGE.sub("", markdown))
-            yield "\n".join(line for line, is_code in read_lines(markdown) if not is_code)
+# Lists.
 
 
-def _cut_items(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where each item of a list begins and ends, inner ones among them."""
-    starts, fence = [0], ""
-    for number, line in enumerate(lines):
-        fence = fence_after(fence, line)
-        if number and not fence and _ITEM.match(line):
-            starts.append(number)
-    return list(pairwise([*starts, len(lines)]))
+def read_item(item: Block) -> str:
+    """Return what a page shows of an item without the lists inside of it, nor its box."""
+    text = " ".join(filter(None, (show_block(inner) for inner in item.blocks if inner.kind is not BlockKind.LIST)))
+    return text[4:] if text[:1] == "[" and text[2:4] == "] " else text
 
 
-def _count_inside(lines: Sequence[str], parts: Sequence[tuple[int, int]], place: int) -> int:
-    """Return how many items behind one stand inside of it; 0 where together they are longer than LONG_BLOCK."""
-    first = parts[place][0]
-    for count, (start, end) in enumerate(parts[place + 1 : place + LONG_BLOCK + 2]):
-        if _indentation(lines[start]) <= _indentation(lines[first]):
-            return count
-        if end - first > LONG_BLOCK:
-            return 0
-    return len(parts) - place - 1
+def list_items(block: Block) -> Iterator[tuple[int, Block]]:
+    """Yield (depth, item) of a list and of those inside of it, in the order of lines."""
+    for item in block.blocks:
+        yield 0, item
+        for inner in item.blocks:
+            if inner.kind is BlockKind.LIST:
+                yield from ((depth + 1, below) for depth, below in list_items(inner))
 
 
-def _read_list(block: UnitBlock, *, cuts_items: bool) -> Iterator[Unit]:
+def _own_end(item: Block) -> int:
+    """Return the last line of an item before the lists inside of it."""
+    inner = next((block for block in item.blocks if block.kind is BlockKind.LIST), None)
+    if inner is None:
+        return item.last
+    before = [block.last for block in item.blocks if block.first < inner.first]
+    return max(before, default=item.first)
+
+
+def _read_list(block: Block, lead: _Lead | None) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
-    lines, top = block.lines, block.span.first
-    parts = _cut_items(lines)
-    if len(parts) > 2 and not block.lead and all(map(_CONTENTS.match, filter(str.strip, lines))):
+    items = [*list_items(block)]
+    texts = [read_item(item) for _, item in items]
+    if len(items) > 2 and not lead and all(_is_contents(item) for _, item in items):
         return
-    texts = [plain_text(lines[start:end]) for start, end in parts]
-    if len(parts) > 1:
-        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), JOINT.join(filter(None, texts)), block.lead)
-    outer: list[tuple[int, str]] = []  # (indentation, text) of the items that an inner one stands in
-    for place, ((start, end), text) in enumerate(zip(parts, texts, strict=True)):
+    begin, introduction = (lead.line, lead.text) if lead else (block.first, "")
+    if len(items) > 1:
+        yield from _make(UnitKind.LIST, Span(begin, block.last), JOINT.join(filter(None, texts)), introduction)
+    outer: list[str] = []  # the texts of the items that an inner one stands in
+    for place, ((depth, item), text) in enumerate(zip(items, texts, strict=True)):
+        del outer[depth:]
+        above = " ".join(filter(None, [introduction, *outer]))
+        outer += [""] * (depth - len(outer)) + [text]
+        first, end = item.first if len(items) > 1 else begin, _own_end(item)
+        if end - item.first >= LONG_BLOCK:
+            own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
+            for number, unit in enumerate(read_units(own)):
+                name = show_block(own[0])
+                inside = unit.lead or (name if number else "")
+                yield replace(unit, lead=f"{above} {inside}".strip())
+            continue
         # `Default:` says nothing without the items inside of it.
-        count = _count_inside(lines, parts, place) if _INTRODUCES.search(text) else 0
-        shown = JOINT.join(filter(None, texts[place + 1 : place + 1 + count]))
-        end = _end_of_text(lines, start, parts[place + count][1])
-        indentation = _indentation(lines[start])
-        while outer and outer[-1][0] >= indentation:
-            outer.pop()
-        item = _ITEM.sub("", lines[start]).strip()
-        term = find_term(item)
-        kind = UnitKind.DEFINITION if _MARKED_TERM.match(item) else UnitKind.PROPERTY
-        lead = " ".join(filter(None, [block.lead, *(above for _, above in outer)]))
-        first = top + start if len(parts) > 1 else block.begin
-        if cuts_items and end - start > LONG_BLOCK:
-            text = plain_text([item])
-            inside = "\n".join([item, dedent("\n".join(lines[start + 1 : end]))])
-            for unit in split_text(inside, top + start, cuts_items=False):
-                above = unit.lead or (text if unit.text != text else "")
-                yield replace(unit, lead=f"{lead} {above}".strip())
+        count = sum(1 for _ in _list_inside(items[place:])) if _is_colon(text) else 0
+        if count and item.last - item.first < LONG_BLOCK:
+            text = f"{text} {JOINT.join(filter(None, texts[place + 1 : place + 1 + count]))}"
+            end = item.last
+        begins = next((inner.texts[0] for inner in item.blocks if inner.texts), Inline(""))
+        term = find_term(begins)
+        kind = UnitKind.DEFINITION if find_marked_term(begins) else UnitKind.PROPERTY if term else UnitKind.ITEM
+        if len(text) <= MAX_UNIT_CHARS or count:
+            yield from _make(kind, Span(first, end), text, above, term)
         else:
-            whole = f"{text} {shown}".rstrip()
-            yield from _make(kind if term else UnitKind.ITEM, Span(first, top + end - 1), whole, lead, term)
-        outer.append((indentation, text))
+            own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
+            part = Block(BlockKind.ITEM, first, end, blocks=own)
+            yield from _make_parts(kind, part, _Lead(first, above), term)
 
 
-def _read_table(block: UnitBlock) -> Iterator[Unit]:
+def _list_inside(items: Sequence[tuple[int, Block]]) -> Iterator[Block]:
+    """Yield the items that stand inside of the first of some."""
+    depth, _ = items[0]
+    for other, item in items[1:]:
+        if other <= depth:
+            return
+        yield item
+
+
+def _is_contents(item: Block) -> bool:
+    """Return whether an item is a link into its own page and nothing else."""
+    texts = [text for inner in item.blocks for text in inner.texts]
+    links = [link for text in texts for link in text.links]
+    linked = sum(text.linked for text in texts) == sum(len(text.text) for text in texts)
+    return bool(links) and linked and all(link.target.startswith("#") and not link.is_wikilink for link in links)
+
+
+def _read_terms(block: Block) -> Iterator[Unit]:
+    """Yield the terms of a list of definitions, each with what it means."""
+    term: Block | None = None
+    for inner in block.blocks:
+        if inner.kind is BlockKind.TERM:
+            term = inner
+        elif term is not None:
+            name, meaning = show_block(term), show_block(inner)
+            text = f"{name}{'' if name.endswith(('?', '!', ':')) else ':'} {meaning}"
+            yield from _make(UnitKind.DEFINITION, Span(term.first, inner.last), text, term=name)
+
+
+# Tables.
+
+_Rows = list[tuple[Span, list[str]]]
+
+
+def _read_rows(block: Block) -> tuple[list[str], _Rows]:
+    """Return the names of a table's columns, and the rows with their lines."""
+    rows = [(row.span, [cell.line for cell in row.texts]) for row in block.blocks]
+    return (rows[0][1], rows[1:]) if rows else ([], [])
+
+
+def _read_table(block: Block, lead: _Lead | None, names: Sequence[str], numbered: _Rows) -> Iterator[Unit]:
     """Yield a table as a whole, then its rows, each below the names of the cells that it has; the first is its term.
 
     The cells of a single row are properties, too, with the columns as keys: `| Default | Type |` above `| 80 | int |`.
     """
-    names, numbered = _read_rows(block)
     rows = [cells for _, cells in numbered]
-    header = join_cells(names)
+    header, begin, above = join_cells(names), lead.line if lead else block.first, lead.text if lead else ""
     if len(rows) > 1:
-        lead = f"{block.lead} {header}".strip()
         whole = JOINT.join(filter(None, map(join_cells, rows))).replace(f":{CELL}", ": ")
-        yield from _make(UnitKind.LIST, Span(block.begin, block.span.last), whole, lead)
+        yield from _make(UnitKind.LIST, Span(begin, block.last), whole, f"{above} {header}".strip())
     for span, cells in numbered:
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
-        lead = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
+        titles = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
         is_term = len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS
+        term = cells[0] if is_term else ""
         text = CELL.join(cell for _, cell in held) if header else join_cells(cells).replace(f":{CELL}", ": ")
         for name, cell in held if len(rows) == 1 < len(held) else ():
-            if name:
-                yield Unit(UnitKind.PROPERTY, span, f"{name}: {cell}", block.lead, name)
-        yield from _make(UnitKind.ROW, span, text, lead, cells[0] if is_term else "")
+            if name and len(cell) <= MAX_UNIT_CHARS:
+                yield Unit(UnitKind.PROPERTY, span, f"{name}: {cell}", above, name)
+        if len(text) <= MAX_UNIT_CHARS or not held:
+            yield from _make(UnitKind.ROW, span, text, titles, term)
+            continue
+        (first_name, first), *others = held
+        for name, cell in others or held:
+            for start, end in cut_text(cell, PART_CHARS):
+                beside = [(first_name, first[:PART_CHARS])] if others else []
+                shown = [*beside, (name, cell[start:end].strip())]
+                yield from _make(
+                    UnitKind.ROW, span, CELL.join(part for _, part in shown), CELL.join(key for key, _ in shown), term
+                )
 
 
-def _read_rows(block: UnitBlock) -> tuple[list[str], list[tuple[Span, list[str]]]]:
-    """Return the names of a table's columns, and the rows with their lines.
+def _read_html(block: Block, lead: _Lead | None, following: Sequence[Block]) -> Iterator[Unit]:
+    """Yield the text of a block of HTML, or the rows of its table; of a short `<details>` all that is in it."""
+    read = read_html(block.content)
+    if any(cells for _, cells, _, _ in read.rows):
+        yield from _make(UnitKind.PARAGRAPH, block.span, " ".join("".join(read.parts[: read.before]).split()))
+        yield from _read_table(block, lead, *_place_rows(block, read.rows))
+        return
+    if "<details" in block.content.lower() and "</details" not in block.content.lower():
+        inside = []
+        for other in following:
+            inside.append(other)
+            if other.kind is BlockKind.HTML and "</details" in other.content.lower():
+                break
+        if inside and inside[-1].last - block.first < LONG_BLOCK and "</details" in inside[-1].content.lower():
+            text = " ".join(filter(None, map(show_block, [block, *inside])))
+            yield from _make(UnitKind.PARAGRAPH, Span(block.first, inside[-1].last), text)
+            return
+    yield from _make_parts(UnitKind.PARAGRAPH, block, lead)
 
-    In HTML the first cell may go over several rows (`rowspan`): a shorter row begins with those of the row above.
+
+def _place_rows(block: Block, found: Sequence[tuple[int, list[str], bool, list[int]]]) -> tuple[list[str], _Rows]:
+    """Return the names of the columns of a table in HTML, and its rows with their lines.
+
+    A cell may go over several rows (`rowspan`): it stands in each of them.
     """
-    lines, top = block.lines, block.span.first
-    starts = [number for number, line in enumerate(lines) if _HTML_ROW.match(line)]
-    if not starts:
-        numbered = enumerate(lines[2:], start=top + 2)
-        return split_row(lines[0]), [(Span(number, number), split_row(line)) for number, line in numbered]
-    rows: list[tuple[Span, list[str]]] = []
-    for start, end in pairwise([*starts, len(lines)]):
-        cells = [plain_text(cell.split("\n")) for cell in _HTML_CELL.split("\n".join(lines[start:end]))[1:]]
-        above = rows[-1][1][: max(0, len(rows[0][1]) - len(cells))] if rows else []
-        rows.append((Span(top + start, top + end - 1), [*above, *cells]))
-    has_names = any("<th" in line.lower() for line in lines[: len(rows[0][0])])
-    return (rows[0][1], rows[1:]) if has_names else ([], rows)
+    rows: _Rows = []
+    hanging: list[tuple[str, int]] = []  # of the first columns: a cell, and how many more rows it goes over
+    ends = [line for line, *_ in found[1:]] + [block.last - block.first + 1]
+    for (line, cells, _, spans), end in zip(found, ends, strict=True):
+        above = [cell for cell, left in hanging if left > 0]
+        hanging = [(cell, left - 1) for cell, left in hanging if left > 1]
+        if not above:
+            hanging = [(cell, count - 1) for cell, count in zip(cells, spans, strict=True) if count > 1]
+        shown = [" ".join(cell.split()) for cell in (*above, *cells)]
+        rows.append((Span(block.first + line, max(block.first + line, block.first + end - 1)), shown))
+    return (rows[0][1], rows[1:]) if found[0][2] else ([], rows)
 
 
-def find_term(text: str) -> str:
-    """Return the term that a line of Markdown begins with and then explains, as plain text; empty where it has none.
+# Terms, labels, introductions.
 
-    >>> find_term("**snapshot**: the files of one run")
-    'snapshot'
-    >>> find_term("Default: on")
+# What follows a marked term that is explained: `**term**: text`, `**term**, text`, `_term_ is`; references have a type
+# between both: `**name** `string | null` (optional) - text`, `name {string} text`.
+_EXPLAINS = re.compile(
+    rf"""(?:[ ](?:{CODE}|\([^()\n]{{1,60}}\))){{0,3}}
+        (?: :?[ ]?(?:[:\uff1a\u2013\u2014=]|-(?=\s)) | (?<=optional\)|required\))(?=\s|$) )
+      | [ ]\{{[^{{}}\n]{{1,200}}\}}(?=\s|$)
+      | \s+(?:is|are|means|ist|sind|bedeutet)\s""",
+    re.VERBOSE,
+)
+# Without a mark: `term - text`, `key: value`.
+_PLAIN_TERM = re.compile(r"(?P<term>[^\W_][^:\uff1a\n.!?|,;]{0,60}?)(?::(?=\s|$)|\uff1a|\s[-\u2013\u2014]\s)")
+_COLONS = (":", "\uff1a")
+
+
+def find_term(inline: Inline) -> str:
+    """Return the term that a text begins with and then explains; empty where it has none.
+
+    >>> find_term(Inline("Default: on"))
     'Default'
     """
-    found = _MARKED_TERM.match(text) or _PLAIN_TERM.match(text)
-    term = plain_text([found["term"]]).strip(" :*_`") if found else ""
+    if marked := find_marked_term(inline):
+        return marked
+    text = inline.line
+    first, _, rest = text.partition(" ")
+    found = _PLAIN_TERM.match(text if any(map(str.isalnum, first)) else rest)  # `\u2705 Fast: ...`
+    term = found["term"].strip() if found else ""
     return term if len(term.split()) <= MAX_TERM_WORDS else ""
 
 
-def _find_marked_term(line: str) -> str:
-    text = _ITEM.sub("", line).strip()
-    return find_term(text) if _MARKED_TERM.match(text) else ""
+def find_marked_term(inline: Inline) -> str:
+    """Return the bold, emphasized or code term that a text begins with and then explains; empty without one."""
+    if not inline.term or len(inline.term) > MAX_TERM_CHARS:
+        return ""
+    has_colon = inline.term.endswith(_COLONS)
+    is_explained = (has_colon and inline.rest[:1] in ("", " ", "\n")) or _EXPLAINS.match(inline.rest) is not None
+    is_explained = is_explained or (inline.is_bold and inline.rest[:2] in (", ", ",\n"))
+    term = inline.term.strip(" :\uff1a*_`")
+    return term if is_explained and len(term.split()) <= MAX_TERM_WORDS else ""
 
 
-def find_term_of_line(line: str) -> str:
-    """Do as `find_term` for a line that may be an item of a list or a row of a table, whose first cell it is."""
-    if line.lstrip().startswith("|"):
-        first = split_row(line)[0]
-        return first if len(first.split()) <= MAX_TERM_WORDS else ""
-    return find_term(_ITEM.sub("", line).strip())
+MAX_TERM_CHARS = 80
 
 
-def read_properties(node: Node) -> Iterator[Unit]:
-    """Yield the properties of the front matter, each with the lines of its value; no titles, which stand above all."""
-    if node.kind is not NodeKind.FILE or node.front_matter_lines < 2 or node.span is None:
-        return
-    lines = node.text.split("\n", node.front_matter_lines)[1 : node.front_matter_lines - 1]
-    starts = [number for number, line in enumerate(lines) if _FIELD.match(line)]
+def is_label(inline: Inline) -> bool:
+    """Return whether a paragraph is bold as a whole, as people write a heading that no outline shows."""
+    is_short = len(inline.term) <= MAX_TERM_CHARS and not inline.term.endswith((".", "!"))
+    return inline.is_bold and inline.rest.strip() in ("", *_COLONS) and (is_short or inline.term.endswith("?"))
+
+
+def introduces(text: str) -> bool:
+    """Return whether a paragraph introduces what stands behind it: it ends with a colon, or as no sentence does."""
+    return _is_colon(text) or (len(text.split()) <= 12 and text[-1:].isalnum())
+
+
+def _is_colon(text: str) -> bool:
+    return text.rstrip("*_ ").endswith(_COLONS)
+
+
+def read_properties(lines: Sequence[str], first: int) -> Iterator[Unit]:
+    """Yield the properties of front matter, each with the lines of its value; no titles, which stand above all.
+
+    Args:
+        lines: between its fences.
+        first: the line of the file that the first of them is.
+    """
+    starts = [number for number, line in enumerate(lines) if _split_field(line)]
     for start, end in pairwise([*starts, len(lines)]):
-        found = _FIELD.match(lines[start])
-        if found is None:
-            continue
+        name, value = _split_field(lines[start]) or ("", "")
         inner = (line.strip().removeprefix("- ") for line in lines[start + 1 : end])
-        value = ", ".join(filter(None, [found["value"].strip().strip("\"'"), *inner]))
-        span = Span(node.span.first + 1 + start, node.span.first + end)
-        if value.strip("[]{}") and not found["term"].lower().endswith("title"):
-            yield Unit(UnitKind.FIELD, span, f"{found['term']}: {value}", term=found["term"])
+        value = ", ".join(filter(None, [value.strip().strip("\"'"), *inner]))
+        if value.strip("[]{}") and not name.lower().endswith("title"):
+            yield Unit(UnitKind.FIELD, Span(first + start, first + end - 1), f"{name}: {value}", term=name)
+
+
+def _split_field(line: str) -> tuple[str, str] | None:
+    sign = min((sign for sign in ":=" if sign in line), key=line.index, default="")
+    name, _, value = line.partition(sign or ":")
+    is_name = name.strip().replace(" ", "").replace("-", "").replace(".", "").replace("_", "").isalnum()
+    return (name.strip(), value) if sign and is_name and not name[:1].isspace() else None
 
 
 def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "") -> Iterator[Unit]:
     """Yield the unit if a page shows anything of it."""
     if text:
         yield Unit(kind, span, text, lead if lead != text else "", term)
+
+
+def find_within(units: Iterable[Unit], span: Span) -> Iterator[Unit]:
+    """Yield the units whose lines are all among some."""
+    return (unit for unit in units if span.overlap(unit.span) == len(unit.span))

@@ -222,6 +222,8 @@ class Hit(Cited):
     """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
     sentence: str = ""
     """What of the passage answers, as plain text; empty where nothing is shown."""
+    verbatim: tuple[str, ...] = ()
+    """The lines of a passage with code or a table, as they are written; empty for prose."""
     reading_score: float | None = None
     """How well that answers as it was read, beside the other hits of one answer: a logit; None where it was not."""
     index: str = ""

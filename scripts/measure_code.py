@@ -146,7 +146,7 @@ def list_imports(module: Module) -> set[Import]:
 def find_circles(modules: list[Module]) -> list[list[str]]:
     """Return the groups of modules that import one another, for types alone included."""
     known = {module.name for module in modules}
-    graph: "networkx.DiGraph[str]" = networkx.DiGraph()
+    graph: networkx.DiGraph[str] = networkx.DiGraph()
     for module in modules:
         imports = find_imports(list_imports(module) - module.late_imports, known)
         graph.add_edges_from((module.name, other) for other in imports - {module.name})

@@ -31,8 +31,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pageindex.node import Node, NodeKind, Span
-from pageindex.units import Unit, UnitKind, split_units
+from pageindex.blocks import read_blocks
+from pageindex.node import Span
+from pageindex.units import Unit, UnitKind, read_units
 from retriever import Hit, open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import READ_OF_EACH
@@ -117,12 +118,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 def cut(section: Row) -> list[Unit]:
     """Return the units of a section's text; their lines are counted from its first."""
-    text = section["text"]
-    lines = Span(1, text.count("\n") + 1)
-    node = Node(
-        id=section["id"], kind=NodeKind.SECTION, path="a.md", title="", level=1, breadcrumb=(), span=lines, text=text
-    )
-    return list(split_units(node))
+    return [*read_units(read_blocks(section["text"]))]
 
 
 def name(section: Row, unit: Unit) -> str:

@@ -17,6 +17,7 @@ HIT = Hit(
         Evidence(Source.KEYWORD, 3, 12.41, "bm25", 0.0148),
     ),
     words=("send an email", "after the response"), reasons=("nearest in meaning",),
+    verbatim=("Send an email:", "    tasks.add_task(send, address)"),
 )  # fmt: skip
 
 STATE = IndexState(path="/index", folders=("/docs",), snapshot=7, documents=155, sections=1203, chunks=3204)

@@ -19,13 +19,13 @@ from operator import attrgetter
 
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
+from pageindex.units import UnitKind
 from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sanitize
 from retriever.embedding.encoder import bundled_tokens
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
-from retriever.searching.passage import cut_node
 from retriever.searching.scope import find_part
 from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
@@ -57,6 +57,7 @@ class ContextSection(Cited):
     rank: int | None  # of the hit, from 1; None for a section that only completes its family
     # The lines of its chunks: the one that matched, then the others, the nearest to it first.
     chunk_spans: tuple[Span, ...] = ()
+    unit_spans: tuple[Span, ...] = ()  # the lines of its paragraphs, items, rows
     is_property: bool = False  # whether these are lines of the front matter, that the question names
 
     @property
@@ -111,6 +112,7 @@ class Piece:
     # As the first of its sections that is not `exact`; what the file holds and what it does not are never in one.
     citation_state: CitationState = "exact"
     cited_as: str = ""  # as in `Hit`
+    unit_spans: tuple[Span, ...] = ()  # the lines of the paragraphs, items and rows of its sections
 
     @property
     def citation(self) -> str:
@@ -177,6 +179,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
                 text=node.body,
                 rank=hit.rank if hit else None,
                 chunk_spans=tuple(span.shift(down) for span in dict.fromkeys(spans)),
+                unit_spans=tuple(unit.span.shift(down) for unit in node.units if unit.kind is not UnitKind.LIST),
                 citation_state=anchor.state,
                 cited_as=anchors.documents[key].name,
             )
@@ -187,7 +190,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
 def list_properties(hit: Hit, file: Node, anchors: Anchors, document_key: int) -> Iterator[ContextSection]:
     """Yield the lines of the front matter that are shown beside a hit, each property as a section of its own."""
     for unit in find_properties(file, hit.matched_fields):
-        text = cut_node(file, unit.span).text
+        text = "\n".join(file.text.split("\n")[unit.span.first - 1 : unit.span.last])
         anchor = anchors.anchor(document_key, unit.span, text)
         yield ContextSection(
             node_id=hit.node_id,
@@ -358,6 +361,7 @@ def _join_touching(quotations: Iterable[Quotation]) -> Iterator[Piece]:
             cut_from=tuple(section.span for section in sections if section.span.overlap(span) < len(section.span)),
             citation_state=next((item.citation_state for item in sections if item.citation_state != "exact"), "exact"),
             cited_as=sections[0].cited_as,
+            unit_spans=tuple(own for section in sections for own in section.unit_spans),
         )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pageindex.formats import READERS
 from pageindex.node import Span
-from pageindex.units import UnitKind, split_text
 from retriever.answering.claims import PRONOUN, find_conflict
 from retriever.answering.context import Piece
 from retriever.lexical.tokens import tokenize
@@ -135,9 +134,10 @@ def find_cited_lines(block: Piece, start: int, end: int) -> tuple[Span, str]:
     lines = block.text.split("\n")
     first = block.span.first + block.text.count("\n", 0, start)
     last = block.span.first + block.text.count("\n", 0, end)
-    for part in split_text(block.text, block.span.first):
-        if part.kind is not UnitKind.LIST and part.span.first <= last and first <= part.span.last:
-            first, last = min(first, part.span.first), max(last, part.span.last)
+    for own in block.unit_spans:
+        if own.first <= last and first <= own.last:
+            first, last = min(first, own.first), max(last, own.last)
+    first, last = max(first, block.span.first), min(last, block.span.last)
     top = begin = first - block.span.first
     while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
         top -= 1

@@ -1,16 +1,12 @@
 """An answer for people: each hit with its citation, what it says, and why it was found; and how it was made."""
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from pageindex.markdown import BlockKind, fence_after
-from pageindex.plain_text import plain_lines
-from pageindex.units import read_unit_blocks
 from retriever.command_line.console import shorten_citation, terminal_columns
 from retriever.display.phrases import (
     CLOSEST_PASSAGES,
@@ -36,7 +32,6 @@ MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
 MAX_ROWS = 8  # of a table, code or a drawing
 FIRST_RANKS = 5  # of a source, that are shown
-TABLE_RULE = re.compile(r"[|:\s-]+")
 INDENT = 4
 
 CRUMB = " \u203a "  # between two titles of a breadcrumb
@@ -150,37 +145,10 @@ def show_rows(page: Page, rows: list[str], stems: frozenset[str], indent: int) -
 
 
 def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
-    """Return lines of a passage that holds a table, code or a drawing, unchanged; none of one that is prose.
-
-    They are those around the most words of the question; of a table its header as well.
-    """
-    text, first = hit.text.expandtabs(4), hit.span.first
-    is_code = fence_after("", text.split("\n", 1)[0]) and hit.passage.last >= first + len(text.split("\n"))
-    if hit.text_cut and (text.startswith("…\n") or is_code):  # it begins in the line above the passage
-        first = hit.passage.first - 1
-    rows: list[str] = []
-    has_block = False
-    for block in read_unit_blocks(text, first):
-        own = range(max(hit.passage.first, block.span.first), min(hit.passage.last, block.span.last) + 1)
-        # What introduces code is no block of its own, as that of a table is.
-        has_lead = hit.passage.first <= block.begin < min(block.span.first, hit.passage.last + 1)
-        if has_lead and block.kind is BlockKind.CODE:
-            rows.append(block.lead)
-        if block.kind is BlockKind.TABLE and own:
-            lines = [block.lines[number - block.span.first].rstrip() for number in own]
-            lines = [line for line in lines if not TABLE_RULE.fullmatch(line)]
-            rows += lines if own[0] == block.span.first else [block.lines[0], *lines]
-            has_block = True
-            continue
-        fence = ""
-        for number, line in enumerate(block.lines, start=block.span.first):
-            before, fence = fence, fence_after(fence, line)
-            if number in own and line.strip() and bool(before) == bool(fence):  # no line of the fence itself
-                is_code = bool(fence) or block.kind is BlockKind.CODE
-                rows += [line.rstrip()] if is_code else plain_lines(line)
-                has_block = has_block or is_code
-    if not has_block or len(rows) <= MAX_ROWS:
-        return rows if has_block else []
+    """Return the lines of a passage that holds a table or code: those around the most words of the question."""
+    rows = [row.expandtabs(4).rstrip() for row in hit.verbatim]
+    if len(rows) <= MAX_ROWS:
+        return rows
     matches = [len(find_highlights(row, stems)) for row in rows]
     best = min(matches.index(max(matches)), len(rows) - MAX_ROWS + 1)
     head = rows[:1] if rows[0].lstrip().startswith("|") and best else []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
-from pageindex.markdown import BlockKind, line_starts, read_blocks
+from pageindex.blocks import Block, BlockKind, line_starts
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
 from retriever.settings.schema import ChunkSettings
@@ -62,7 +62,7 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
     Raises EncoderError when a single character is too long, or the breadcrumb cannot be made short enough.
     """
     tokens = TokenCounter(count, settings.max_tokens, count([""])[0])
-    plans = plan_chunks([node for node in nodes if node.body.strip()], tokens)
+    plans = plan_chunks([node for node in nodes if node.searched_body.strip()], tokens)
     made: dict[str, tuple[Chunk, ...]] = {}
     while plans:
         chunks: list[tuple[Chunk, ...]] = []
@@ -96,25 +96,36 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         is_whole = length <= (tokens.limit - tokens.special) // 2
         if not is_whole:
             text, length = shorten_titles((*node.breadcrumb, node.title), tokens)
-        body = node.body
-        first = body_line(node)
-        starts = line_starts(body)
-        blocks = read_blocks(body, first)
-        places = [starts[block.line - first] for block in blocks] + [len(body)]  # a comment alone has no block
-        pieces = [
-            ChunkPiece(*bounds, block.kind)
-            for number, (block, bounds) in enumerate(zip(blocks, pairwise(places), strict=True))
-            # Forty names of links in a row resemble any question that holds one of them. BM25 reads those.
-            if block.kind is not BlockKind.DEFINITIONS
-            # The title says the heading, unless it had to be cut.
-            and not (number == 0 and is_whole and block.kind is BlockKind.HEADING and node.kind is NodeKind.SECTION)
-        ]
+        body = node.searched_body
+        pieces = cut_pieces(node, body, with_heading=not is_whole)
         room = tokens.limit - tokens.special - length
         plans.append(ChunkPlan(node, body, text, pieces, room))
     lengths = iter(tokens.lengths([plan.body[piece.start : piece.end] for plan in plans for piece in plan.pieces]))
     for piece in chain.from_iterable(plan.pieces for plan in plans):
         piece.tokens = next(lengths)
     return plans
+
+
+def cut_pieces(node: Node, body: str, *, with_heading: bool) -> list[ChunkPiece]:
+    """Return the blocks of a node that are embedded; the title says its heading, unless that had to be cut."""
+    starts, first = line_starts(body), body_line(node)
+    blocks = [block for block in flatten(node.blocks) if block.kind is not BlockKind.HIDDEN]  # whose lines are blank
+    ends = [starts[block.first - first] for block in blocks[1:]] + [len(body)]
+    return [
+        ChunkPiece(starts[block.first - first], end, block.kind)
+        for block, end in zip(blocks, ends, strict=False)
+        # Forty names of links in a row resemble any question that holds one of them. BM25 reads those.
+        if block.kind is not BlockKind.DEFINITIONS
+        and (with_heading or block.kind is not BlockKind.HEADING or node.kind is not NodeKind.SECTION)
+    ]
+
+
+def flatten(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks, those in a note or a tab by themselves, in the order of lines; of several in a line the first."""
+    for block in blocks:
+        yield block
+        if block.kind is BlockKind.CONTAINER:
+            yield from (inner for inner in flatten(block.blocks) if inner.first > block.first)
 
 
 def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, int]:
@@ -208,12 +219,10 @@ _ITEM = re.compile(r"^([ \t]*)(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)", re.MULTILINE)
 _PLACES = {
     BlockKind.HEADING: (),
     BlockKind.PARAGRAPH: (_SENTENCE_END,),
-    BlockKind.LIST: (_BLANK_LINES, _LINE_END, _SENTENCE_END),
     BlockKind.CODE: (_BLANK_LINES, _LINE_END),
     BlockKind.TABLE: (_SENTENCE_END,),
-    BlockKind.DEFINITIONS: (_LINE_END,),
-    BlockKind.OTHER: (_BLANK_LINES, _LINE_END, _SENTENCE_END),
 }
+_OTHER_PLACES = (_BLANK_LINES, _LINE_END, _SENTENCE_END)
 
 
 def split(text: str, piece: ChunkPiece) -> list[ChunkPiece]:
@@ -234,7 +243,7 @@ def split(text: str, piece: ChunkPiece) -> list[ChunkPiece]:
             if match.start():
                 items.setdefault(len(match[1].expandtabs(4)), []).append(match.start())
         places = items[min(items)] if items else []
-    for pattern in _PLACES[piece.kind]:
+    for pattern in _PLACES.get(piece.kind, _OTHER_PLACES):
         places = places or _matches_end(pattern, inside)
     if not places:  # behind the space that is nearest to the middle; the middle itself where there is no space
         middle = len(inside) // 2

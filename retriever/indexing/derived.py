@@ -159,14 +159,20 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
     for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
         document = list(group)
         language = detect_language(
-            "\n".join(f"{stored.node.title}\n{stored.node.body[:READ]}" for stored in document[:READ])
+            "\n".join(f"{stored.node.title}\n{stored.node.searched_body[:READ]}" for stored in document[:READ])
         )
         properties = fields.get(document_key, ())
         names = [value for key, value in properties if key in SEARCHED_FIELDS]
         reader = find_reader(document)
         for stored in document:
             node = stored.node
-            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if stored is reader else ()))
+            read = (
+                node.title,
+                *node.breadcrumb,
+                node.summary,
+                node.searched_body,
+                *(names if stored is reader else ()),
+            )
             texts[stored.key] = SearchedText("\n".join(read), language, properties if stored is reader else ())
     return texts
 

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from pageindex.units import UnitKind, split_units
+from pageindex.units import UnitKind
 from retriever.lexical.tokens import stems
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def spell_term(term: str) -> str:
 
 def find_terms(node: "Node") -> set[str]:
     """Return the terms that a section defines, and the keys that it sets, as names: those of its first units."""
-    terms = (unit.term for unit in split_units(node) if unit.kind in DEFINING)
+    terms = (unit.term for unit in node.units if unit.kind in DEFINING)
     first = islice(filter(None, terms), MAX_TERMS)
     return {spell_term(name) for term in first for name in (term, *list_abbreviated(term))}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pageindex.markdown import count_lines
+from pageindex.blocks import count_lines
 from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import CommandHint, UsageError

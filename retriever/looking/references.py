@@ -15,9 +15,9 @@ from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from pageindex.formats import drop_ending
-from pageindex.markdown import WIKILINK
 from pageindex.node import Node, Span
 from pageindex.outline import github_slug
+from pageindex.rules import WIKILINK
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names

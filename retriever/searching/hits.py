@@ -11,9 +11,8 @@ from itertools import islice
 from math import log
 from typing import TypeAlias
 
-from pageindex.markdown import find_opening
 from pageindex.node import Node, NodeKind, Span
-from pageindex.units import Unit, read_properties
+from pageindex.units import Unit, UnitKind
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.indexing.request import FolderAccess
@@ -21,14 +20,14 @@ from retriever.lexical.properties import is_status, mark_property, tokenize_prop
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
-from retriever.searching.passage import BY_RANK, Asked, ScoredUnits, as_sentence, find_passage, score_node
+from retriever.searching.passage import BY_RANK, Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredChunk
-from retriever.text import SNIPPET_CHARS, cut
+from retriever.text import SNIPPET_CHARS, cut, cut_around
 from retriever.types import Candidate, Evidence, Hit, Reading, Source
 
 MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the question's words
@@ -77,7 +76,7 @@ def build_hits(
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = rows.anchors.anchor(key, node.body_span, node.body or node.text)
         passage = find_passage(node, asked, scored[node.id], find_matched(candidate))
-        text = cut_to_passage(node, passage.span, profile.final_text_chars)
+        text = cut_to_passage(node, passage, profile.final_text_chars)
         hits.append(
             Hit(
                 rank=rank,
@@ -100,6 +99,7 @@ def build_hits(
                 reasons=list_reasons(candidate.evidence, rows.titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
+                verbatim=tuple(list_verbatim(node, passage.span)),
                 reading_score=score_reading(scored[node.id], candidate, rows.candidates[0]),
                 cited_as=rows.anchors.documents[key].name,
             )
@@ -167,7 +167,7 @@ def score_sections(
 def find_properties(file: Node, matched: Sequence[tuple[str, str]]) -> list[Unit]:
     """Return the units of a file's front matter that a hit's matched fields name, but for those searched as text."""
     named = {key for key, _ in matched if key not in SEARCHED_FIELDS}
-    return [unit for unit in read_properties(file) if unit.term.lower() in named] if named else []
+    return [unit for unit in file.units if unit.kind is UnitKind.FIELD and unit.term.lower() in named]
 
 
 def find_matched(candidate: Candidate) -> Span | None:
@@ -227,18 +227,82 @@ def is_usual(view: View, value: str) -> bool:
     return bool(terms) and 2 * len(view.lexical.find_holding(terms)) > documents > 1
 
 
-def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
-    """Cut a section's text to `max_chars`: from its beginning, or from the passage where that would be cut off."""
+def cut_to_passage(node: Node, passage: Passage, max_chars: int) -> str:
+    """Cut a section's text to `max_chars`: from its beginning, or from the passage where that would be cut off.
+
+    Of a line that is longer itself, what stands around the sentence that answers is kept.
+    """
     if len(node.body) <= max_chars or node.span is None:
         return cut(node.body, max_chars)
     # What matched has to be in what is shown, and front matter is no text of the section.
-    begin, lines = node.front_matter_lines, node.text.split("\n")
-    place = passage.first - node.span.first
-    if place <= begin or len("\n".join(lines[begin : passage.last - node.span.first + 1])) < max_chars:
+    lines = node.body.split("\n")
+    place = max(0, passage.span.first - node.span.first - node.front_matter_lines)
+    above = sum(len(line) + 1 for line in lines[:place])
+    start = above + find_place(node.body[above:], passage.sentence)
+    if max(start + len(passage.sentence), above) <= max_chars:
         return cut(node.body, max_chars)
+    if start - node.body.rfind("\n", 0, start) > max_chars // 4:  # far in a long line
+        return cut_around(node.body, start, start + len(passage.sentence), max_chars)
     # Without what opens it, code would be read as text, and a row without the names of its columns.
-    opening = find_opening(lines[begin:], place - begin) or ["…"]
+    opening = find_opening(lines, place) or ["…"]
     return cut("\n".join([*opening, *lines[place:]]), max_chars)
+
+
+def list_verbatim(node: Node, span: Span) -> list[str]:
+    """Return the lines of code and tables in a passage as they are written, with what else is in it; none of prose."""
+    lines, first = node.text.split("\n"), node.span.first if node.span else 1
+    rows: list[str] = []
+    is_verbatim = False
+    for unit in node.units:
+        own = lines[unit.span.first - first : unit.span.last - first + 1]
+        if unit.kind in (UnitKind.LIST, UnitKind.FIELD) or span.overlap(unit.span) < len(unit.span):
+            continue
+        if unit.kind is UnitKind.CODE:
+            code = cut_fence(own)
+            rows += [unit.lead] if unit.lead and len(code) + 2 < len(own) else []
+            rows += code
+        elif unit.kind is UnitKind.ROW and own[0].lstrip(" >").startswith("|"):
+            header = find_opening(lines, unit.span.first - first)[:1]
+            rows += [*(() if header and header[0] in rows else header), *own]
+        else:
+            rows.append(unit.text)
+            continue
+        is_verbatim = True
+    return [row for row in rows if row.strip()] if is_verbatim else []
+
+
+def cut_fence(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines between two fences; all lines where there is none."""
+    marks = [number for number, line in enumerate(lines) if line.lstrip(" \t>").startswith(("```", "~~~"))]
+    return lines[marks[0] + 1 : marks[-1] if len(marks) > 1 else None] if marks else lines
+
+
+def find_place(text: str, sentence: str) -> int:
+    """Return where a sentence begins in the Markdown that it was read from: where most of its first words stand."""
+    words = sentence.split()
+    for length in (6, 3, 2, 1):
+        for first in range(max(1, min(len(words), 12) - length + 1)):
+            place = text.find(" ".join(words[first : first + length]))
+            if place >= 0 and words:
+                return place
+    return max(0, text.find(sentence[:8]))
+
+
+def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
+    """Return what opens the block that a line goes on with: a fence, a table's header; or nothing."""
+    fence = opened = ""
+    for line in lines[:place]:
+        mark = line.lstrip(" \t>")
+        if not fence and mark.startswith(("```", "~~~")):
+            opened, fence = line, mark[:1] * (len(mark) - len(mark.lstrip(mark[0])))
+        elif fence and mark.startswith(fence) and not mark.strip(f"{fence[0]} \t"):
+            fence = ""
+    if fence:
+        return [opened]
+    top = place
+    while top and lines[top].lstrip().startswith("|") and lines[top - 1].lstrip().startswith("|"):
+        top -= 1
+    return lines[top : min(top + 2, place)]
 
 
 def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

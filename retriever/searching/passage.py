@@ -16,18 +16,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pageindex.markdown import find_opening
-from pageindex.node import Node, NodeKind, Span
-from pageindex.plain_text import CELL, as_label
-from pageindex.units import MAX_TERM_WORDS, Unit, UnitKind, find_term_of_line, split_units
+from pageindex.node import Node, Span
+from pageindex.text import CELL, as_label, split_sentences
+from pageindex.units import MAX_TERM_WORDS, MAX_UNIT_CHARS, Unit, UnitKind
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize
 from retriever.searching.question_kind import QuestionKind
 from retriever.text import cut
 from retriever.types import Reading
 
-MAX_SENTENCE_CHARS = 500  # of what is shown as the answer: most paragraphs are whole
-MAX_READ_CHARS = 20_000  # of a section: of a longer one, the lines around the one that has most of the question
+MAX_SENTENCE_CHARS = MAX_UNIT_CHARS  # of what is shown as the answer
+MAX_READ_CHARS = 20_000  # of a section: of a longer one, the units with words of the question
+MAX_UNITS = 400  # of such a section
 SHORT_LIST_CHARS = 250  # with what introduces it: it is shown whole
 MAX_LEAD_CHARS = 150  # of what an item is shown below
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
@@ -74,7 +74,6 @@ _SUBJECT = re.compile(
     r"|provides?|helps?|stands|describes|represents|defines|controls|specifies|determines|converts?|ist|sind|bedeutet)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?![a-z])")  # none behind `e.g.`
 _TWO_SIGNS = re.compile(r"(?<!\.)[.;](?=; )|(?<=:);(?= )")  # between two items of a list, which may be sentences
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
@@ -194,7 +193,7 @@ def score_node(node: Node, asked: Asked, matched: Span | None = None, properties
         matched: the lines of the chunk that matched.
         properties: of its file, that the question names: they may answer as well.
     """
-    own = split_units(cut_long_node(node, asked, matched) if is_long(node) else node)
+    own = choose_units(node.units, asked, matched) if is_long(node) else node.units
     # `id: workspaces` answers nothing: of front matter what the question names may, or a sentence if that is all.
     texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
     sentences = [unit for unit in own if len(unit.text.split()) > MAX_TERM_WORDS]
@@ -223,13 +222,15 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     span = join([units[place].span for place in beside])
     if not is_long(node) and all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
         span = whole  # it has nothing else
-    shown, last = [show_unit(units[best], asked)], units[best].span.last
+    shown, last = [show_unit(units[best])], units[best].span.last
     for unit in units[best + 1 :]:
         if unit.kind is UnitKind.CODE and len(unit.text) > SHORT_CODE:  # on one line, nobody can read it
             break
         # A list has its items, and other properties say nothing of this one; a `summary` may be the first paragraph.
         is_new = unit.kind is not UnitKind.FIELD and unit.text.rstrip(".") not in shown[0]
-        if unit.span.first > last and is_new and len(shown) <= MOST_FOLLOWING:
+        # A long line has several units.
+        is_behind = unit.span.first > last or (unit.span == units[best].span and unit.kind is units[best].kind)
+        if is_behind and is_new and len(shown) <= MOST_FOLLOWING:
             shown.append(unit.text)
             last = unit.span.last
     sentence = show_together(units, best, beside, asked)
@@ -238,36 +239,17 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     return Passage(span, sentence, " ".join(shown))
 
 
-def cut_node(node: Node, lines: Span, opening: Sequence[str] = ()) -> Node:
-    """Return a node with some lines of its text, below others that open their block, as one without front matter."""
-    assert node.span is not None
-    own = node.text.split("\n")[lines.first - node.span.first : lines.last - node.span.first + 1]
-    span, text = Span(lines.first - len(opening), lines.last), "\n".join([*opening, *own])
-    return Node(node.id, NodeKind.SECTION, node.path, node.title, node.level, node.breadcrumb, span, text)
-
-
 def is_long(node: Node) -> bool:
     """Return whether a section is too long for all of it to be read."""
     return len(node.text) > MAX_READ_CHARS
 
 
-def cut_long_node(node: Node, asked: Asked, matched: Span | None) -> Node:
-    """Return a section with the lines around the one that has most of the question; first of all, around its term.
-
-    Where no line has a word of it, they are those around what matched.
-    """
-    assert node.span is not None
-    lines = node.text.split("\n")
-    words = [measure_words(line, asked) for line in lines]
-    terms = [bool(own) and asks_for(find_term_of_line(line), asked) for line, own in zip(lines, words, strict=True)]
-    best = max(range(len(lines)), key=lambda place: (terms[place], words[place], -place))
-    if matched and not words[best]:
-        best = matched.first - node.span.first
-    middle = len("\n".join(lines[:best]))
-    first = node.text.count("\n", 0, max(0, middle - MAX_READ_CHARS // 2))
-    last = node.text.count("\n", 0, middle + MAX_READ_CHARS // 2)
-    read = Span(node.span.first + first, node.span.first + last)
-    return cut_node(node, read, find_opening(lines, first))
+def choose_units(units: Sequence[Unit], asked: Asked, matched: Span | None) -> list[Unit]:
+    """Return the units of a very long section that may answer: those with a word of the question, or what matched."""
+    stems = tuple(asked.rarity)
+    near = [unit for unit in units if any(stem in unit.in_full.lower() for stem in stems)]
+    chosen = near or [unit for unit in units if matched and matched.overlap(unit.span)] or list(units)
+    return sorted(chosen[:MAX_UNITS], key=lambda unit: unit.span)
 
 
 def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
@@ -299,7 +281,7 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
 
 def sends_elsewhere(text: str) -> bool:
     """Return whether a text is one sentence that says where to read, and nothing besides."""
-    return _SENDS_ELSEWHERE.match(text) is not None and len(_SENTENCE_END.split(text)) == 1
+    return _SENDS_ELSEWHERE.match(text) is not None and len(split_sentences(text)) == 1
 
 
 def asks_for(term: str, asked: Asked) -> bool:
@@ -323,7 +305,7 @@ def standardize(values: Sequence[float]) -> list[float]:
 def measure_subject(text: str, asked: Asked) -> float:
     """Return how well the subject of one of a text's sentences is what the question asks about, 0 to 1."""
     best = 0.0
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in split_sentences(text):
         if found := _SUBJECT.match(sentence):
             subject = set(tokenize(found[1], asked.languages))
             held = asked.rarity.keys() & subject
@@ -434,12 +416,12 @@ def find_near(units: Sequence[Unit], scores: Sequence[float], best: int) -> int 
 
 def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked: Asked) -> str:
     """Return what is shown of the best unit and what is cited with it, in the order of lines, if both fit."""
-    shown = show_unit(units[best], asked)
+    shown = show_unit(units[best])
     if introduces(units, best):
         return cut(f"{shown} {units[best + 1].text}", MAX_SENTENCE_CHARS)
-    texts = {place: show_unit(units[place], asked) for place in beside} | {best: shown}
+    texts = {place: show_unit(units[place]) for place in beside} | {best: shown}
     if points_back(units, best) and best - 1 in texts:
-        texts[best - 1] = _SENTENCE_END.split(texts[best - 1])[-1]
+        texts[best - 1] = split_sentences(texts[best - 1])[-1]
     elif asked.kind is QuestionKind.DIFFERENCE:
         texts = {place: cut(text, MAX_SENTENCE_CHARS // len(texts)) for place, text in texts.items()}
     for place in set(texts) & {place + 1 for place in texts}:
@@ -471,42 +453,22 @@ def read_cells(unit: Unit) -> list[tuple[str, str]]:
 def show_lead(unit: Unit) -> str:
     """Return what a unit is shown below: its lead, or the last sentences of a longer one that fit."""
     most = MAX_INTRODUCTION_CHARS if unit.kind is UnitKind.CODE else MAX_LEAD_CHARS
-    sentences = _SENTENCE_END.split(unit.lead)
+    sentences = split_sentences(unit.lead)
     while sentences and len(" ".join(sentences)) > most:
         del sentences[0]
     return " ".join(sentences)
 
 
-def find_best_part(parts: Sequence[str], unit: Unit, asked: Asked) -> int:
-    """Return the place of the part of a unit that answers best, as units are chosen; the first of several."""
-    return score_units([replace(unit, text=part, lead="", term="") for part in parts], asked).best(1)[0]
-
-
-def show_unit(unit: Unit, asked: Asked) -> str:
+def show_unit(unit: Unit) -> str:
     """Return a unit as plain text on one line, of at most MAX_SENTENCE_CHARS characters.
 
-    Text comes with what introduces it, a row's cells with the names of their columns. Of a long paragraph the
-    sentences are shown from the one that answers best, of a long row its first cell and the one that does.
+    Text comes with what introduces it, a row's cells with the names of their columns.
     """
     is_list = unit.kind is UnitKind.LIST
     text = _TWO_SIGNS.sub("", unit.text) if is_list else unit.text
     if unit.kind is UnitKind.ROW:
         cells = [f"{name}: {cell}" if name else cell for name, cell in read_cells(unit)]
         text = CELL.join(cells) or text
-        if cells and len(text) > MAX_SENTENCE_CHARS:
-            best = find_best_part(cells, unit, asked)
-            return cut(CELL.join((cells[0], cells[best]) if best else cells[:1]), MAX_SENTENCE_CHARS)
     elif unit.lead:
         text = f"{show_lead(unit)} {text}".lstrip()
-        if unit.kind is UnitKind.CODE:
-            return cut(text, MAX_SENTENCE_CHARS)  # what introduces it says what it does
-    if len(text) <= MAX_SENTENCE_CHARS or is_list:
-        return cut(text, MAX_SENTENCE_CHARS)
-    sentences = _SENTENCE_END.split(text)
-    first = find_best_part(sentences, unit, asked)
-    while first and (
-        _POINTS_BACK.match(sentences[first])
-        or sum(map(len, sentences[first - 1 :])) + len(sentences) < MAX_SENTENCE_CHARS
-    ):
-        first -= 1
-    return cut(" ".join(sentences[first:]), MAX_SENTENCE_CHARS)
+    return cut(text, MAX_SENTENCE_CHARS)

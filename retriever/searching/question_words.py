@@ -5,12 +5,12 @@ there. What they lack is company. In a question that the documents answer, words
 stand side by side in some section as well; random words do not.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
+from pageindex.units import UnitKind
 from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.types import QuestionForm
 
@@ -25,7 +25,7 @@ TypedWord = tuple[str, Word]
 
 MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a typo of costs 0.1 ms
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key are in many folders
-MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
+MOST_READ = 400  # units of a section: one with more is a table or a log
 
 PUNCTUATION = "?!.,:;()\"'¿«»„“”"
 # One telling word among at least three function words, as in `to the was be can is using`.
@@ -43,8 +43,6 @@ OPENINGS = frozenset(
     hoe wat welk welke wanneer waar waarom wie kan kunnen moet zijn heeft
     """.split()  # noqa: SIM905  # a list of 120 literals would fill the page
 )
-
-_BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
@@ -134,7 +132,8 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
     apart = set(pairs)
     for section in sections if apart else ():
         titles = "\n".join((*section.breadcrumb, section.title))
-        for passage in _BLANK_LINE.split(f"{titles}\n\n{section.body[:MOST_READ]}"):
+        texts = (unit.in_full for unit in section.units if unit.kind is not UnitKind.LIST)
+        for passage in islice(chain([titles], texts), MOST_READ):
             apart -= _find_together(apart, tokenize(passage, languages))
     return sum(pair not in apart for pair in pairs) / len(pairs)
 

@@ -194,6 +194,9 @@ class DocumentSettings:
 
     ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
     max_file_bytes: Count = setting(MAX_FILE_BYTES, "Larger files are named and skipped.")
+    dialect: Literal[
+        "auto", "commonmark", "obsidian", "mkdocs", "mdbook", "myst", "hugo", "jekyll", "docusaurus", "vitepress", "mdx"
+    ] = setting("auto", "Of Markdown; auto: by the files that only one program has, such as mkdocs.yml or .obsidian.")
 
 
 @dataclass(frozen=True, slots=True)

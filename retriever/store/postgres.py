@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 CONNECT_S = 10
-TABLES_FORMAT = 10  # rises with INDEX_FORMAT, and when postgres.sql or the rights change
+TABLES_FORMAT = 11  # rises with INDEX_FORMAT, and when postgres.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 HOLDERS = (  # any role that may connect can take that lock

@@ -1,12 +1,14 @@
 """What is in index.sqlite, as values. Call inside one `read_transaction` what must belong together."""
 
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pageindex.node import Node, NodeKind, Span
+from pageindex.units import Unit, UnitKind
 from retriever.store.database import Connection, Rows
 
 
@@ -15,6 +17,7 @@ class StoredFolder:
     key: int
     path: str  # absolute
     prefix: str  # before the path in the ids of its nodes; empty for the first folder of an index
+    dialect: str  # of Markdown, in which its documents are read
     # Documents that are not to be indexed again, relative to the folder; `drafts/` stands for all below it.
     forgotten: tuple[str, ...] = ()
 
@@ -84,7 +87,7 @@ GIVEN = "IN (SELECT value FROM json_each(?))"
 _DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
-    " last_line, text, front_matter_lines, anchor, summary, holder_id, boilerplate FROM nodes"
+    " last_line, text, front_matter_lines, anchor, summary, shown_text, units, holder_id, boilerplate FROM nodes"
     " JOIN documents USING (document_key)"
 )
 _FIELDS = "SELECT document_key, key, value FROM fields WHERE %s ORDER BY document_key, position"
@@ -175,10 +178,10 @@ def index_settings(connection: Connection) -> dict[str, object]:
 def folders(connection: Connection) -> tuple[StoredFolder, ...]:
     """Return the indexed folders, in the order in which they were added."""
     rows = connection.execute(
-        "SELECT folder_key, folders.path, prefix, forgotten.path FROM folders LEFT JOIN forgotten USING (folder_key)"
-        " ORDER BY folder_key, forgotten.path"
+        "SELECT folder_key, folders.path, prefix, dialect, forgotten.path FROM folders"
+        " LEFT JOIN forgotten USING (folder_key) ORDER BY folder_key, forgotten.path"
     )
-    forgotten: dict[tuple[int, str, str], list[str]] = {}
+    forgotten: dict[tuple[int, str, str, str], list[str]] = {}
     for *folder, path in rows:
         forgotten.setdefault(tuple(folder), []).extend([path] if path is not None else [])
     return tuple(StoredFolder(*folder, tuple(paths)) for folder, paths in forgotten.items())
@@ -256,12 +259,11 @@ def nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[Node]:
     return (stored.node for stored in map(_read_node, select(connection, f"{_NODES} WHERE node_id {GIVEN}", node_ids)))
 
 
-def bodies(connection: Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, str]]:
-    """Yield (node key, document key, title, text without front matter) of these nodes, by key, as a scan needs."""
-    query = f"SELECT node_key, document_key, title, text, front_matter_lines FROM nodes WHERE node_key {GIVEN}"
-    for node_key, document_key, title, text, lines in select(connection, f"{query} ORDER BY node_key", node_keys):
-        pieces = text.split("\n", lines)
-        yield node_key, document_key, title, pieces[-1] if len(pieces) > lines else ""
+def shown_texts(connection: Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, tuple[Unit, ...]]]:
+    """Yield (node key, document key, title, units) of these nodes, by key, as a scan needs."""
+    query = f"SELECT node_key, document_key, title, units FROM nodes WHERE node_key {GIVEN}"
+    for node_key, document_key, title, packed in select(connection, f"{query} ORDER BY node_key", node_keys):
+        yield node_key, document_key, title, unpack_units(packed)
 
 
 def rankable_keys(connection: Connection, document_keys: Iterable[int]) -> list[int]:
@@ -332,10 +334,18 @@ def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
-    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder, prior = row
+    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest = row
+    *texts, packed, holder, prior = rest
     span = None if first is None else Span(first, last)
-    node = Node(node_id, NodeKind(kind), path, title, level, read_titles(breadcrumb), span, *rest)
+    texts.append(unpack_units(packed))
+    node = Node(node_id, NodeKind(kind), path, title, level, read_titles(breadcrumb), span, *texts)
     return StoredNode(key, document_key, parent_id, node, holder, prior)
+
+
+def unpack_units(packed: bytes) -> tuple[Unit, ...]:
+    """Return the units that `pack_units` has written."""
+    rows = json.loads(zlib.decompress(packed))
+    return tuple(Unit(UnitKind(kind), Span(first, last), *texts) for kind, first, last, *texts in rows)
 
 
 def _read_outline(row: tuple[Any, ...]) -> OutlineNode:

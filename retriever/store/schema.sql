@@ -12,7 +12,8 @@ CREATE TABLE meta (
 CREATE TABLE folders (
     folder_key INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL UNIQUE,   -- absolute
-    prefix TEXT NOT NULL UNIQUE  -- before the path in every node id; empty for one alone
+    prefix TEXT NOT NULL UNIQUE, -- before the path in every node id; empty for one alone
+    dialect TEXT NOT NULL        -- of Markdown, in which its documents were read
 ) STRICT;
 
 CREATE TABLE documents (
@@ -47,6 +48,8 @@ CREATE TABLE nodes (
     front_matter_lines INTEGER NOT NULL,
     anchor TEXT NOT NULL,
     summary TEXT NOT NULL,
+    shown_text TEXT,             -- `text` without comments, which are not searched; null where it has none
+    units BLOB NOT NULL,         -- what a person would point at, as `pack_units` in writing.py writes them
     holder_id TEXT               -- of a node without text of its own: the one that is shown in its place
 ) STRICT;
 CREATE INDEX nodes_of_document ON nodes (document_key, node_key, first_line);  -- which counts them without their texts

@@ -78,7 +78,7 @@ def make_tsvector(url: DatabaseUrl, language: str) -> None:
     with open_owner(url) as connection:
         connection.execute("ALTER TABLE nodes DROP COLUMN IF EXISTS lexemes")
         # A tsvector holds a megabyte of words, and positions of the first 16,383: what is cut off has none.
-        text = "left(title || ' ' || breadcrumb || ' ' || summary || ' ' || text, 250000)"
+        text = "left(title || ' ' || breadcrumb || ' ' || summary || ' ' || coalesce(shown_text, text), 250000)"
         statement = (
             "ALTER TABLE nodes ADD COLUMN lexemes tsvector"
             f" GENERATED ALWAYS AS (to_tsvector(CAST({{}} AS regconfig), {text})) STORED"

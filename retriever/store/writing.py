@@ -1,6 +1,7 @@
 """Changes to index.sqlite. Every function belongs inside a `transaction` of the one writer."""
 
 import json
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from retriever.types import Chunk, FloatMatrix
 if TYPE_CHECKING:
     from pageindex.document import Document
     from pageindex.node import Node
+    from pageindex.units import Unit
 
 # A document's rows stand together, and the document of a row is known from its key: a node's is (document_key << 20)
 # plus its place in the document, a chunk's (node_key << 16) plus its place in the node.
@@ -38,15 +40,15 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
 
 
 def add_folder(connection: Connection, folder: StoredFolder) -> StoredFolder:
-    query = "INSERT INTO folders (path, prefix) VALUES (?, ?) RETURNING folder_key"
-    return replace(folder, key=connection.execute(query, (folder.path, folder.prefix)).fetchone()[0])
+    query = "INSERT INTO folders (path, prefix, dialect) VALUES (?, ?, ?) RETURNING folder_key"
+    return replace(folder, key=connection.execute(query, (folder.path, folder.prefix, folder.dialect)).fetchone()[0])
 
 
 def set_place(connection: Connection, folder: StoredFolder) -> None:
-    """Set where a folder is, and its prefix: where that is another one, the ids of its nodes are changed too."""
+    """Set where a folder is, its dialect and its prefix: where that is another one, the ids of its nodes change too."""
     (old,) = connection.execute("SELECT prefix FROM folders WHERE folder_key = ?", (folder.key,)).fetchone()
-    row = (folder.path, folder.prefix, folder.key)
-    connection.execute("UPDATE folders SET path = ?, prefix = ? WHERE folder_key = ?", row)
+    row = (folder.path, folder.prefix, folder.dialect, folder.key)
+    connection.execute("UPDATE folders SET path = ?, prefix = ?, dialect = ? WHERE folder_key = ?", row)
     if old == folder.prefix:
         return
     within = "nodes WHERE document_key IN (SELECT document_key FROM documents WHERE folder_key = ?)"
@@ -109,7 +111,8 @@ def put_document(
 
 
 NODE_COLUMNS = (
-    "node_id, kind, level, title, breadcrumb, first_line, last_line, text, front_matter_lines, anchor, summary"
+    "node_id, kind, level, title, breadcrumb, first_line, last_line, text, front_matter_lines, anchor, summary,"
+    " shown_text, units"
 )
 
 
@@ -118,7 +121,14 @@ def describe_node(node: "Node") -> tuple[object, ...]:
     first, last = (node.span.first, node.span.last) if node.span else (None, None)
     breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
     place = (node.id, node.kind.value, node.level, node.title, breadcrumb, first, last)
-    return (*place, node.text, node.front_matter_lines, node.anchor, node.summary)
+    texts = (node.text, node.front_matter_lines, node.anchor, node.summary, node.shown_text)
+    return (*place, *texts, pack_units(node.units))
+
+
+def pack_units(units: "Sequence[Unit]") -> bytes:
+    """Return units as bytes: a third of their texts, which are in `text` as well."""
+    rows = [(unit.kind.value, unit.span.first, unit.span.last, unit.text, unit.lead, unit.term) for unit in units]
+    return zlib.compress(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:

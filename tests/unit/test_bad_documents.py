@@ -6,7 +6,6 @@ The timeout is the limit of time: each takes less than a second, and anything qu
 import pytest
 
 from pageindex.document import parse_document
-from pageindex.markdown import parse_markdown
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
 
@@ -35,7 +34,7 @@ BAD = {
     "5,000 definitions": ("".join(f"[a{n}]: b\n" for n in range(5_000)), 1),
     "a definition whose title does not end": ('[a]: b "\n' * 5_000, 1),
     "spaces": ("# a" + " " * 200_000 + "b {.c}\n\nc." + " " * 200_000 + "d", 3),
-    "dashes and stars": ("- - - - " * 2000 + "x\n" + "* * " * 2000 + "x", 2),
+    "dashes and stars": ("- - - - " * 2000 + "x\n" + "* * " * 2000 + "x", 1),
 }
 
 
@@ -63,4 +62,3 @@ def test_what_is_kept_of_long_headings_and_lists_is_short() -> None:
     document = parse_document("a.md", f"# {'x' * 200_000}\n# {'x' * 200_000}\n")
     assert [len(placed.node.id) for placed in document.nodes] == [4, 105, 107]
     assert len(document.nodes[1].node.title) == 200_000
-    assert parse_markdown("- a\n" * 10_000).texts == ()

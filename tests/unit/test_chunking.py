@@ -6,21 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.markdown import BlockKind, read_blocks
+from pageindex.blocks import BlockKind, read_blocks
+from pageindex.document import parse_document
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
 from retriever.indexing.chunk import CountTokens, chunk_nodes
 from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
 from tests.fake_encoder import FakeEncoder
+from tests.sections import make_node
 
 SMALL = ChunkSettings(target_tokens=8, max_tokens=24)
 count = FakeEncoder().count_tokens
 
 
 def section(text: str, *, title: str = "Title", breadcrumb: tuple[str, ...] = ("Guide",), first: int = 1) -> Node:
-    span = Span(first, first + text.rstrip("\n").count("\n"))
-    return Node("guide.md#title", NodeKind.SECTION, "guide.md", title, 2, breadcrumb, span, text)
+    return make_node(text, "guide.md#title", title, breadcrumb, first=first)
 
 
 def chunk_node(node: Node, counter: CountTokens, settings: ChunkSettings) -> tuple[Chunk, ...]:
@@ -90,8 +91,8 @@ def test_small_blocks_are_put_together_and_the_title_is_said_once() -> None:
 def test_headings_alone_and_front_matter() -> None:
     heading = section("Title\n=====\n\n", first=3)
     empty = Node("a.md", NodeKind.FILE, "a.md", "A", 0, (), None, "")
-    only_front_matter = Node("b.md", NodeKind.FILE, "b.md", "B", 0, (), Span(1, 3), "---\nx: 1\n---\n", 3)
-    below_it = Node("c.md", NodeKind.FILE, "c.md", "C", 0, (), Span(1, 5), "---\nx: 1\n---\n\nText.\n", 3)
+    only_front_matter = parse_document("b.md", "---\nx: 1\n---\n").nodes[0].node
+    below_it = parse_document("c.md", "---\ntitle: C\n---\n\nText.\n").nodes[0].node
     assert chunk_nodes([heading, empty, only_front_matter, below_it], count, SMALL) == [
         (Chunk(heading.id, Span(3, 4), "Title\n=====", "Guide > Title"),), (), (),
         (Chunk("c.md", Span(5, 5), "Text.", "C\nText."),),
@@ -148,7 +149,7 @@ def test_what_cannot_be_cut_is_an_error() -> None:
 def without_definitions(page: str) -> str:
     """The page with blanks where the definitions of its links are."""
     blocks, lines = read_blocks(page), page.split("\n")
-    starts = [len("\n".join([*lines[: block.line - 1], ""])) for block in blocks]
+    starts = [len("\n".join([*lines[: block.first - 1], ""])) for block in blocks]
     kept = page[: starts[0] if starts else len(page)]
     for (start, end), block in zip(pairwise([*starts, len(page)]), blocks, strict=True):
         is_blank = block.kind is BlockKind.DEFINITIONS
@@ -179,6 +180,7 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
     page: str, counter: CountTokens, target: int, most: int, first: int
 ) -> None:
     node = section(page, first=first)
+    page = node.searched_body
     chunks = chunk_node(node, counter, ChunkSettings(target, most))
     assert all(length <= most for length in counter([chunk.embedded_text for chunk in chunks]))
     lines, shown = page.split("\n"), without_definitions(page)
@@ -197,8 +199,5 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
 
 @given(st.lists(PAGES, max_size=4))
 def test_many_nodes_give_what_each_gives_alone(pages: list[str]) -> None:
-    nodes = [
-        Node(f"{number}.md", NodeKind.FILE, "a.md", f"Page {number}", 0, (), Span(1, page.count("\n") + 1), page)
-        for number, page in enumerate(pages)
-    ]
+    nodes = [make_node(page, f"{number}.md", f"Page {number}", level=0) for number, page in enumerate(pages)]
     assert chunk_nodes(nodes, count, SMALL) == [chunk_node(node, count, SMALL) for node in nodes]

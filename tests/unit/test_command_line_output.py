@@ -38,6 +38,7 @@ SECOND = hit(
     breadcrumb=(),
     text="Sending mails. You e-mail.",
     snippet="Sending mails. \u202eYou e-mail\u2026",
+    verbatim=(),
     evidence=(
         Evidence(
             Source.NEIGHBORS, 2, 0.0163, "decayed rrf", 0.001, via=Relation(RelationKind.PARENT, "guide/mail.md#mail")
@@ -262,7 +263,7 @@ def test_a_citation_is_a_link_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatc
 
 def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     sentence = "Send an email after \u202ethe response\x1b[2J."
-    library.answers = [answer(hit(sentence=sentence, text="After the response."))]
+    library.answers = [answer(hit(sentence=sentence, verbatim=()))]
     dropped = (DroppedSentence("It\x1b lies.", "it says other things"),)
     written = Retriever.answer
     monkeypatch.setattr(Retriever, "answer", lambda *given, **named: replace(written(*given, **named), dropped=dropped))
@@ -283,7 +284,8 @@ def test_code_that_answers_keeps_its_lines_and_no_other_block_is_announced(libra
     text = "Send an email:\n\n    send(\n      address\n    )\n\nOr a letter:\n\n    post(address)\n"
     span = Span(12, 16)
     sentence = "Send an email: send( address )"
-    library.answers = [answer(hit(text=text, span=Span(12, 20), passage=span, sentence=sentence))]
+    rows = ("Send an email:", "    send(", "      address", "    )")
+    library.answers = [answer(hit(text=text, span=Span(12, 20), passage=span, sentence=sentence, verbatim=rows))]
     shown = ["\u2502 Send an email:", "\u2502     send(", "\u2502       address", "\u2502     )"]
     said, found = cli("answer", "how to send an email?").out.split("\n\n")
     assert said.split("\n") == [*shown, "/docs/guide/mail.md:12-16"]

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pageindex.blocks import BlockKind, count_lines
+from pageindex.dialects import NAMES
 from pageindex.document import find_holders, parse_document
 from pageindex.formats import decode
-from pageindex.markdown import BlockKind, count_lines, read_blocks
 from pageindex.node import Node
 from pageindex.summary import boilerplate
 from pageindex.tree import DocumentTree
-from pageindex.units import split_units
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.names import names_of_nodes
 from retriever.settings.schema import ChunkSettings
@@ -39,9 +39,10 @@ DOCUMENTS = st.lists(st.tuples(PIECES, LINE_ENDS), max_size=12).map(
 count = FakeEncoder().count_tokens
 
 
-def check(raw: bytes) -> None:
+def check(raw: bytes, dialect: str) -> None:
     text, _ = decode(raw)
-    document = parse_document("a/page.md", text)
+    document = parse_document("a/page.md", text, dialect=dialect)
+    assert "".join(placed.node.text for placed in document.nodes) == text
     nodes = [placed.node for placed in document.nodes]
     lines = [line for node in nodes if node.span for line in range(node.span.first, node.span.last + 1)]
     assert lines == list(range(1, count_lines(text) + 1))
@@ -52,30 +53,31 @@ def check(raw: bytes) -> None:
     for node, chunks in zip(nodes, chunk_nodes(nodes, count, ChunkSettings(16, 32)), strict=True):
         held = {line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)}
         assert lines_with_text(node) <= held
-        assert all(node.span and unit.span.first >= node.span.first for unit in split_units(node))
-        assert all(node.span and unit.span.last <= node.span.last for unit in split_units(node))
+        assert all(node.span and unit.span.first >= node.span.first for unit in node.units)
+        assert all(node.span and unit.span.last <= node.span.last for unit in node.units)
+        assert all(unit.text and "\n" not in unit.in_full for unit in node.units)
 
 
 def lines_with_text(node: Node) -> set[int]:
-    """Those that chunks hold: all but front matter, blank lines, and the definitions of links."""
+    """Those that chunks hold: all but front matter, what no page shows, and the definitions of links."""
     if node.span is None:
         return set()
-    first, body = node.span.first + node.front_matter_lines, node.body.split("\n")
+    first, body = node.span.first + node.front_matter_lines, node.searched_body.split("\n")
     kinds = dict.fromkeys(range(first, first + len(body)), BlockKind.OTHER)
-    for block in read_blocks(node.body, first):
-        kinds |= dict.fromkeys(range(block.line, first + len(body)), block.kind)
+    for block in node.blocks:
+        kinds |= dict.fromkeys(range(block.first, first + len(body)), block.kind)
     return {line for line, kind in kinds.items() if kind is not BlockKind.DEFINITIONS and body[line - first].strip()}
 
 
 @settings(max_examples=500)
-@given(DOCUMENTS)
-def test_a_document_of_any_dialects_is_read_whole(raw: bytes) -> None:
-    check(raw)
+@given(DOCUMENTS, st.sampled_from(NAMES))
+def test_a_document_of_any_dialects_is_read_whole(raw: bytes, dialect: str) -> None:
+    check(raw, dialect)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @settings(max_examples=20_000)
-@given(DOCUMENTS)
-def test_twenty_thousand_documents_are(raw: bytes) -> None:
-    check(raw)
+@given(DOCUMENTS, st.sampled_from(NAMES))
+def test_twenty_thousand_documents_are(raw: bytes, dialect: str) -> None:
+    check(raw, dialect)

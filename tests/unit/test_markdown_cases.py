@@ -1,4 +1,4 @@
-"""Pages of Markdown with the outline that they must have; `tests/markdown_cases/README.md` explains the pages."""
+"""Pages of Markdown with the outline or units that they must have; see `tests/markdown_cases/README.md`."""
 
 import re
 from collections.abc import Iterator
@@ -11,25 +11,31 @@ from pageindex.document import Document, parse_document
 from pageindex.formats import decode
 from pageindex.links import LinkKind
 from pageindex.node import Node
+from pageindex.units import Unit
 
 CASES = Path(__file__).parents[1] / "markdown_cases"
-CASE = re.compile(r"^## (.+?)\n.*?^`{9} markdown\n(.*?)^`{9}\n+`{9} outline\n(.*?)^`{9}$", re.DOTALL | re.MULTILINE)
+CASE = re.compile(
+    r"^## (.+?)\n.*?^`{9} markdown ?(\w*)\n(.*?)^`{9}\n"
+    r"(?:\n+`{9} outline\n(.*?)^`{9}\n)?(?:\n+`{9} units\n(.*?)^`{9}$)?",
+    re.DOTALL | re.MULTILINE,
+)
 INVISIBLE = {"→": "\t", "␍": "\r", "ⓑ": "\ufeff", "␊": "\u2028", "␌": "\f", "⎵": " ", "∎\n": ""}
 
 
 def cases() -> Iterator[ParameterSet]:
     for page in sorted(CASES.glob("*.md")):
-        for name, markdown, outline in CASE.findall(page.read_text("utf-8")):
-            yield pytest.param(markdown, outline, id=f"{page.stem}: {name}")
+        for name, dialect, markdown, outline, units in CASE.findall(page.read_text("utf-8")):
+            yield pytest.param(dialect or "commonmark", markdown, outline, units, id=f"{page.stem}: {name}")
 
 
-@pytest.mark.parametrize(("markdown", "outline"), list(cases()))
-def test_outline(markdown: str, outline: str) -> None:
+@pytest.mark.parametrize(("dialect", "markdown", "outline", "units"), list(cases()))
+def test_page(dialect: str, markdown: str, outline: str, units: str) -> None:
     for shown, meant in INVISIBLE.items():
         markdown = markdown.replace(shown, meant)
     text = decode(markdown.encode())[0]
-    document = parse_document("page.md", text)
-    assert drawn(document) == outline
+    document = parse_document("page.md", text, dialect=dialect)
+    assert outline in ("", drawn(document))
+    assert units in ("", listed(document))
     assert "".join(placed.node.text for placed in document.nodes) == text
 
 
@@ -45,6 +51,15 @@ def drawn(document: Document) -> str:
         lines.append(f"link {link.line} in {source} {arrow} {link.target_path}{anchor}")
     lines += [f"warning: {warning}" for warning in document.warnings]
     return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def listed(document: Document) -> str:
+    return "".join(f"{describe(unit)}\n" for placed in document.nodes for unit in placed.node.units)
+
+
+def describe(unit: Unit) -> str:
+    """`item 3 term| lead / text`"""
+    return f"{unit.kind.value} {unit.span} {unit.term}| {unit.lead}{' / ' if unit.lead else ''}{unit.text}"
 
 
 def described(node: Node) -> str:

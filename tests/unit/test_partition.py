@@ -6,12 +6,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from pageindex.blocks import count_lines, read_blocks, read_markdown
 from pageindex.document import parse_document
 from pageindex.formats import NotTextError, decode, with_lf
 from pageindex.front_matter import read_front_matter
-from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
-from pageindex.outline import outline
-from pageindex.units import split_text
+from pageindex.outline import Heading, find_headings, outline
+from pageindex.units import read_units
 from retriever.display.phrases import sanitize, sanitize_line
 
 # fmt: off
@@ -44,7 +44,7 @@ def test_headings_are_those_of_the_full_parser(text: str) -> None:
 
 
 def our_headings(text: str) -> list[tuple[int, int]]:
-    return [(heading.level, heading.line) for heading in parse_markdown(text).headings]
+    return [(heading.level, heading.line) for heading in find_headings(read_markdown(text).blocks)]
 
 
 def full_headings(text: str) -> list[tuple[int, int]]:
@@ -97,7 +97,7 @@ def test_any_bytes_are_a_tree_or_no_text(raw: bytes) -> None:
 @given(HEADINGS, st.integers(0, 3))
 def test_any_headings_are_an_outline(titles: list[tuple[int, str]], gap: int) -> None:
     headings = [
-        Heading(level, title, None, 1 + gap + number * (gap + 1), 1) for number, (level, title) in enumerate(titles)
+        Heading(level, title, None, 1 + gap + number * (gap + 1)) for number, (level, title) in enumerate(titles)
     ]
     sections = outline(headings, gap + len(headings) * (gap + 1))
     spans = [(section.span.first, section.span.last) for section in sections]
@@ -113,16 +113,18 @@ def test_any_headings_are_an_outline(titles: list[tuple[int, str]], gap: int) ->
 @given(RAW)
 def test_what_is_shown_is_inert_and_on_one_line(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
-    for unit in split_text(text, 1):
+    for unit in read_units(read_blocks(text)):
         assert "\n" not in unit.in_full
     for safe in sanitize(text), sanitize_line(text):
         assert safe.encode("utf-8").decode("utf-8") == safe
 
 
 def test_a_list_is_one_block_until_another_sign_begins_another() -> None:
-    assert read_blocks("text\n\n- a\n- b\n- c\nlazy\n\nafter\n") == (
-        Block(BlockKind.PARAGRAPH, 1),
-        Block(BlockKind.LIST, 3),
-        Block(BlockKind.PARAGRAPH, 8),
-    )
-    assert [block.line for block in read_blocks("- a\n- b\n* c\n* d\n")] == [1, 3]
+    blocks = read_blocks("text\n\n- a\n- b\n- c\nlazy\n\nafter\n- d\n* e\n")
+    assert [(block.kind.value, block.first, block.last) for block in blocks] == [
+        ("paragraph", 1, 1),
+        ("list", 3, 6),
+        ("paragraph", 8, 8),
+        ("list", 9, 9),
+        ("list", 10, 10),
+    ]

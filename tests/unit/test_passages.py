@@ -3,11 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.document import parse_document
-from pageindex.node import Node, NodeKind, Span
+from pageindex.node import Span
 from retriever.searching.citations import Anchor, find_anchor
 from retriever.searching.passage import Asked, ScoredUnits, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.text import cut
+from tests.sections import make_node
 
 
 def test_cut_at_a_word() -> None:
@@ -92,7 +93,7 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (ITEMS, "Pack", "can I row", "3-7", ALL),
         (ITEMS, "Pack", "where is the lamp", "7", "Before you row: Pack a lamp."),
         (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
-        (WIDE, "skiff", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
+        (WIDE, "skiff \u00b7 As", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
         (LONG, "Pack", "can I row", "7", "Before you row: Pack a lamp."),
         (f"{CALL}:\n\n```py\nrow(still=True)\n```\n", "row(", "turn it", "3-7", f"{CALL}: row(still=True)"),
     ],
@@ -105,22 +106,12 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
 )  # fmt: skip
 def test_what_is_cited_together(text: str, best: str, question: str, cited: str, shown: str | None) -> None:
     whole = f"## Boats\n\n{text}\nMore.\n"
-    lines = Span(1, whole.count("\n"))
-    node = Node("a.md#boats", NodeKind.SECTION, "a.md", "Boats", 2, (), lines, whole)
+    node = make_node(whole, "a.md#boats", "Boats")
     asked = Asked(read_kind(question), dict.fromkeys(("canoe", "kayak"), 1.0), ())
     units = score_node(node, asked).units
     found = find_passage(node, asked, ScoredUnits(units, [9.0 * unit.text.startswith(best) for unit in units]))
     assert str(found.span) == cited
     assert found.sentence == (shown or "A canoe has one paddle.")
-
-
-def test_a_long_paragraph_is_shown_from_a_sentence_that_stands_alone() -> None:
-    before = "A boat is kept in the house (e.g. on two trestles) when it is cold."
-    text = f"{'Boats are old. ' * 20}{before} On the other hand, a kayak is turned over. {'It is dry. ' * 60}"
-    node = Node("a.md#boats", NodeKind.SECTION, "a.md", "Boats", 2, (), Span(1, 3), f"## Boats\n\n{text}")
-    asked = Asked(read_kind("kayak"), {"kayak": 1.0}, ())
-    found = find_passage(node, asked, score_node(node, asked))
-    assert found.sentence.startswith(f"{before} On the other hand, a kayak")
 
 
 def test_of_front_matter_alone_a_sentence_may_answer() -> None:

@@ -4,21 +4,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pageindex.blocks import read_blocks
+from pageindex.dialects import NAMES, get_dialect
 from pageindex.document import parse_document
-from pageindex.markdown import References
 from pageindex.node import Node
 from pageindex.summary import boilerplate, extractive_summary, link_density
 
 
 def summary(text: str, *titles: str, max_chars: int = 420) -> str:
-    return extractive_summary(text, titles, References(), max_chars)
+    """`mkdocs: text` is read in that dialect."""
+    name, colon, rest = text.partition(": ")
+    dialect, text = (name, rest) if colon and name in NAMES else ("commonmark", text)
+    return extractive_summary(read_blocks(text, 1, get_dialect(dialect)), titles, max_chars)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("![Logo](a.svg){ align=right }\n\n:material-check:{ .green } One [two](b.md){ .md-button }.", "One two."),
-        ("One *two* `x_y`.\nThree [four](a.md){.internal}.\n\nFive.", "One two x_y. Three four. Five."),
+        (
+            "mkdocs: ![Logo](a.svg){ align=right }\n\n:material-check:{ .green } One [two](b.md){ .md-button }.",
+            "One two.",
+        ),
+        ("mkdocs: One *two* `x_y`.\nThree [four](a.md){.internal}.\n\nFive.", "One two x_y. Three four. Five."),
         ("```py\ncode\n```\nText.\n~~~\nmore", "Text."),
         ("````\n```\nstill code\n````\nText.", "Text."),
         ("Before.\n\n    code\n\nAfter.", "Before. After."),
@@ -26,13 +33,13 @@ def summary(text: str, *titles: str, max_chars: int = 420) -> str:
         ("a | b\n--- | ---\n1 | 2\n\nText.", "Text."),
         ("<!-- a\n\nb -->\nText. <!-- c -->", "Text."),
         ("![alt](x.png)\n\n[![badge](b.svg)](c)\n\nText.", "Text."),
-        ("/// note | Title\n\nText.\n\n///\n\n{* ../docs_src/a.py *}", "Text."),
-        (":::tip\nText.\n:::", "Tip: Text."),
-        ("> [!NOTE] Title\n> Quoted.", "Title: Quoted."),
+        ("mkdocs: /// note | Title\n\nText.\n\n///\n\n{* ../docs_src/a.py *}", "Text."),
+        ("vitepress: :::tip\nText.\n:::", "Text."),
+        ("> [!NOTE] Title\n> Quoted.", "Quoted."),
         ("> ```console\n> $ cargo run\n> ```\n>\n> The compiler complains.\n", "The compiler complains."),
-        ("!!! tip\n\n    Indented.", "Indented."),
-        ("{{#include a.rs}}\n\n[r]: a.md\n\n***\n\nText.", "Text."),
-        ("import A from './a'\nexport const x = 1\n\nText.", "Text."),
+        ("mkdocs: !!! tip\n\n    Indented.", "Indented."),
+        ("mdbook: {{#include a.rs}}\n\n[r]: a.md\n\n***\n\nText.", "Text."),
+        ("mdx: import A from './a'\nexport const x = 1\n\nText.", "Text."),
         ("import what you need from it.", "import what you need from it."),
         ("For example:\n\n- one\n- [ ] two\n\n  more of two\n1. three", "For example: one; two more of two; three"),
         ("<details>\n<summary>Open</summary>\n\nText.", "Open; Text."),

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
+from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
 from retriever.display import phrases
@@ -423,7 +424,10 @@ def _render_text(
     # `[text][label]` leads where the end of the file says, which may be another section.
     texts = (stored.node.text for stored in reading.nodes_of_documents(view.connection, [key]))
     definitions = "\n".join(line for text in texts for line in _DEFINITION.findall(text))
-    return render_markdown(text, replace(options, resolve=resolve, picture=picture, definitions=definitions))
+    dialects = {folder.path: folder.dialect for folder in reading.folders(view.connection)}
+    dialect = get_dialect(dialects.get(folder, COMMONMARK.name), node.path)
+    options = replace(options, resolve=resolve, picture=picture, definitions=definitions, dialect=dialect)
+    return render_markdown(text, options)
 
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\[\]\n^][^\[\]\n]{0,999}\]:[^\n]*$", re.MULTILINE)

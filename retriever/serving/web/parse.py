@@ -1,35 +1,20 @@
 """A document's Markdown as the tokens that a page shows: CommonMark and what notes add to it.
 
 markdown-it and its plugins read tables, task lists, footnotes, definitions, formulas, admonitions and containers;
-wikilinks and embedded pictures are read as the index reads them. The rules here add `==marks==`, make callouts of every
-notation, and leave out lines that belong to another page.
+wikilinks and embedded pictures are read as the index reads them. The rules here make callouts of every notation,
+and leave out lines that belong to another page.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cache
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
-from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
-from mdit_py_plugins.admon import admon_plugin
-from mdit_py_plugins.container import container_plugin
-from mdit_py_plugins.deflist import deflist_plugin
-from mdit_py_plugins.dollarmath import dollarmath_plugin
-from mdit_py_plugins.footnote import footnote_plugin
 
-from pageindex.markdown import (
-    ATTRIBUTES,
-    MAX_NESTING,
-    TAB,
-    drop_icons,
-    drop_notation,
-    fence_after,
-    parse_wikilink,
-    split_attributes,
-)
+from pageindex.blocks import read_callout, split_attributes
+from pageindex.dialects import COMMONMARK, MAX_NESTING, Dialect, add_rules
 
 WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own lines alone
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
@@ -43,14 +28,11 @@ _STYLES = {
     **dict.fromkeys(("quote", "cite", "example"), "quote"),
     "tab": "tab",
 }
-_CALLOUT = re.compile(r"\[!([A-Za-z][A-Za-z0-9_ -]{0,30})\]([+-]?)(?:[ \t]+(.*))?$")
-# `tip`, `tip Title` and `tip[Title]` behind `:::`; `tip | Title` behind `///`.
-_CONTAINER = re.compile(r"\s*\{?([A-Za-z][\w-]{0,30})\}?\s*[|\[]?\s*([^\]\n]*)")
-_MARK = re.compile(r"==(?![\s=])[^=\n]{1,1000}(?<!\s)==")
-_ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
 
-def parse_text(markdown: str, first: int = 0, end: int | None = None, definitions: str = "") -> list[Token]:
+def parse_text(
+    markdown: str, first: int = 0, end: int | None = None, definitions: str = "", dialect: Dialect = COMMONMARK
+) -> list[Token]:
     """Return the tokens of a text (LF line ends, without front matter), whose `map` counts its lines from 0.
 
     Args:
@@ -60,26 +42,13 @@ def parse_text(markdown: str, first: int = 0, end: int | None = None, definition
         end: the line behind the last that is shown; a block that begins above it is shown whole, but for such code.
             None: all lines.
         definitions: lines `[label]: target` from elsewhere in the file.
+        dialect: of the file.
     """
     references: EnvType = {"lines": (0, None)}
-    markdown = name_tabs(markdown)
-    open_parser().parse(definitions, references)
+    parser = open_page_parser(dialect)
+    parser.parse(definitions, references)
     known = references.get("references", {})
-    tokens = open_parser().parse(markdown, {"lines": (first, end), "references": known})
-    for place, token in enumerate(tokens):
-        if token.type == "inline" and token.children:
-            _drop_notation(token.children, in_heading=tokens[place - 1].type == "heading_open")
-    return tokens
-
-
-def name_tabs(markdown: str) -> str:
-    """Return a text whose `=== "Tab"` and tags of MDX are written as notes of the kind `tab`: one rule reads all."""
-    lines, fence = [], ""
-    markdown = drop_notation(markdown)
-    for line in markdown.split("\n") if "===" in markdown else ():
-        before, fence = fence, fence_after(fence, line)
-        lines.append(line if before or fence else TAB.sub(r"\1!!! tab ", line))
-    return "\n".join(lines) or markdown
+    return parser.parse(markdown, {"lines": (first, end), "references": known, "dialect": dialect})
 
 
 def find_end(token: Token, lines: Sequence[str]) -> int:
@@ -91,26 +60,14 @@ def find_end(token: Token, lines: Sequence[str]) -> int:
 
 
 @cache
-def open_parser() -> MarkdownIt:
-    """Return the parser, made once."""
+def open_page_parser(dialect: Dialect) -> MarkdownIt:
+    """Return the parser of a dialect's pages, made once."""
     # HTML is recognized so that it can be shown as what it is; the renderer never sends any.
-    parser = MarkdownIt("commonmark", {"html": True, "tasklists": True, "xhtmlOut": False}).enable(
-        ["table", "strikethrough"]
-    )
-    # The notes stay where they are written: their lines may be cited, and nothing may refer to them.
-    parser.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin).use(admon_plugin)
-    for name, marker in (("colons", ":"), ("slashes", "/")):
-        parser.use(container_plugin, name, marker, lambda title, _: _CONTAINER.match(title) is not None)
-    parser.use(
-        dollarmath_plugin,
-        allow_labels=False, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True,
-    )  # fmt: skip
-    parser.options["maxNesting"] = MAX_NESTING
+    parser = MarkdownIt("commonmark", {"html": True, "tasklists": True, "xhtmlOut": False, "maxNesting": MAX_NESTING})
+    add_rules(parser, dialect)
     parser.core.ruler.before("inline", "callouts", _mark_callouts)
     parser.core.ruler.before("inline", "keep", _keep_lines)
     parser.core.ruler.at("inline", _parse_inline)
-    parser.inline.ruler.before("link", "wikilink", parse_wikilink)
-    parser.inline.ruler.before("link", "mark", _parse_mark)
     return parser
 
 
@@ -152,7 +109,7 @@ def _mark_callouts(state: StateCore) -> None:
         kept.append(token)
         if token.type in _OPENINGS:
             opened.append(token)
-            if found := _read_callout(token, state.tokens[place + 1 : place + 3]):
+            if found := _read_callout(token, state.tokens[place + 1 : place + 3], state.env["dialect"]):
                 kind, title, fold, left_out = found
                 kept += _make_callout(token, kind, title, fold)
                 for _ in range(left_out):
@@ -162,26 +119,22 @@ def _mark_callouts(state: StateCore) -> None:
     state.tokens = kept
 
 
-def _read_callout(token: Token, begins: list[Token]) -> tuple[str, str, str, int] | None:
+def _read_callout(token: Token, begins: list[Token], dialect: Dialect) -> tuple[str, str, str, int] | None:
     """Return its kind, its title, how it folds, and how many tokens its title takes; None for a quote that is none."""
-    if token.type == "admonition_open":
-        fold = "" if token.markup == "!!!" else token.markup.removeprefix("???") or "-"
-        return token.meta["tag"], token.content, fold, 3 if token.content else 0
-    if token.type != "blockquote_open":
-        found = _CONTAINER.match(token.info)
-        assert found is not None, "the parser has checked it"
-        return found[1], found[2], "-" if found[1] == "details" else "", 0
+    if token.type == "container_open":
+        kind = token.meta["kind"]
+        return kind, token.meta["title"], token.meta["fold"] or ("-" if kind == "details" else ""), 0
     if [item.type for item in begins] != ["paragraph_open", "inline"]:
         return None
     first, _, rest = begins[1].content.partition("\n")
-    found = _CALLOUT.match(first)
+    found = read_callout(first, dialect)
     if found is None:
         return None
     begins[1].content = rest
-    return found[1].strip(), found[3] or "", found[2], 0 if rest.strip() else 3  # the paragraph held the title alone
+    return *found, 0 if rest.strip() else 3  # the paragraph held the title alone
 
 
-_OPENINGS = frozenset({"blockquote_open", "container_colons_open", "container_slashes_open", "admonition_open"})
+_OPENINGS = frozenset({"blockquote_open", "container_open"})
 _CLOSINGS = frozenset(name.replace("_open", "_close") for name in _OPENINGS)
 
 
@@ -200,40 +153,15 @@ def _make_callout(token: Token, kind: str, title: str, fold: str) -> list[Token]
 
 def _parse_inline(state: StateCore) -> None:
     """Do what markdown-it's rule does, but let paragraphs that are too long stay text."""
-    for token in state.tokens:
+    for before, token in zip((None, *state.tokens), state.tokens, strict=False):
         if token.type == "inline":
             token.children = token.children or []
+            if before is not None and before.type == "heading_open":
+                token.content = split_attributes(token.content)[0]
             if len(token.content) <= MAX_INLINE_CHARS:
                 state.md.inline.parse(token.content, state.md, state.env, token.children)
             else:
                 token.children.append(Token("text", "", 0, content=token.content))
-
-
-def _parse_mark(state: StateInline, silent: bool) -> bool:
-    """Read `==text==` as marked text."""
-    found = _MARK.match(state.src, state.pos, state.posMax)
-    if found is None:
-        return False
-    if not silent:
-        end, state.pos, state.posMax = state.posMax, found.start() + 2, found.end() - 2
-        state.push("mark_open", "mark", 1).attrs = {"class": "written"}
-        state.md.inline.tokenize(state)
-        state.push("mark_close", "mark", -1)
-        state.posMax = end
-    state.pos = found.end()
-    return True
-
-
-def _drop_notation(children: Sequence[Token], *, in_heading: bool) -> None:
-    """Remove icons of MkDocs, and attributes: of a heading at its end, else behind a picture or a link."""
-    for before, child in zip((None, *children), children, strict=False):
-        if child.type == "text":
-            child.content = drop_icons(child.content)
-            if before is not None and before.type in ("image", "link_close"):
-                child.content = _ATTRIBUTES.sub("", child.content)
-    last = children[-1]
-    if in_heading and last.type == "text":
-        last.content = split_attributes(last.content)[0]
 
 
 def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end: int) -> None:

@@ -27,14 +27,16 @@ from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, String
 
+from pageindex.blocks import show_role
 from pageindex.corpus import UnreadableDocumentError, find_document, open_regular
+from pageindex.dialects import COMMONMARK, Dialect
 from pageindex.links import LinkKind, join_path
-from pageindex.markdown import COMPONENT, PICTURE_TYPES, show_component
 from pageindex.node import Span
+from pageindex.rules import COMPONENT, PICTURE_TYPES, show_component
 from retriever.display.phrases import find_highlights, sanitize
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
-from retriever.serving.web.parse import mark_passage, open_parser, parse_text
+from retriever.serving.web.parse import mark_passage, open_page_parser, parse_text
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
 LONG_CODE_LINE = 30  # characters; longer lines may have to be scrolled, so the keyboard must reach them
@@ -100,6 +102,7 @@ class RenderOptions:
     passage: Span | None = None  # lines that are marked, with an id; None marks none
     first_line: int = 1  # the line of its file that the text begins with
     shown: tuple[int, int | None] = (0, None)  # the first line that is shown, and the one behind the last; from 0
+    dialect: Dialect = COMMONMARK  # of the file
     definitions: str = ""  # lines `[label]: target` of the file that the text comes from
     unfolded: bool = False  # what folds is open: an answer in it is to be seen
     name: str = ""  # of the text among those of its page, for the ids of its footnotes
@@ -107,7 +110,7 @@ class RenderOptions:
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     """Return the text (LF line ends, without front matter) as HTML."""
-    tokens = parse_text(markdown, *options.shown, definitions=options.definitions)
+    tokens = parse_text(markdown, *options.shown, definitions=options.definitions, dialect=options.dialect)
     # A first heading that repeats the title is left out: the page shows the title above the text.
     if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
@@ -130,7 +133,8 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
             token.attrs |= {"class": aligned} if aligned else {}
         elif token.tag == "details" and token.nesting == 1 and options.unfolded:
             token.attrs["open"] = ""
-    return Markup(_Renderer(options, tokens).render(tokens, open_parser().options, {}))  # its texts are escaped below
+    parser = open_page_parser(options.dialect)
+    return Markup(_Renderer(options, tokens).render(tokens, parser.options, {}))  # its texts are escaped below
 
 
 def highlight(value: str, words: frozenset[str]) -> Markup:
@@ -250,12 +254,25 @@ class _Renderer(RendererHTML):
             return self._show_picture(known.get("src", ""), known.get("alt", ""))
         if not name or name in LAYOUT:
             return "<br>" if name == "br" else ""
-        if tag and COMPONENT.fullmatch(content):
+        if tag and self._options.dialect.components and COMPONENT.fullmatch(content):
             title = show_component(content)
-            is_closed = content.endswith("/>") or any(one.content == f"</{tag[1]}>" for one in tokens)
-            if title or is_closed:  # unlike `<T>` of `Vec<T>`
-                return f"<strong>{self._highlight(title)}</strong> " if title else ""
+            return f"<strong>{self._highlight(title)}</strong> " if title else ""
         return f'<span class="tag">{_text(content)}</span>'
+
+    def hidden(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        return ""
+
+    hidden_block = myst_line_comment = myst_target = myst_block_break = hidden
+
+    def include(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        return self.fence(tokens, place, options, env)
+
+    def component(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        title = tokens[place].meta["title"]
+        return f'<p class="title">{self._highlight(title)}</p>\n' if title else ""
+
+    def myst_role(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        return f"<code>{self._highlight(show_role(tokens[place].content))}</code>"
 
     def image(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         alt = self.renderInlineAsText(tokens[place].children, options, env)

@@ -1,0 +1,621 @@
+"""A document's Markdown, read once: its blocks, each with the text that a page shows of it and the lines it stands in.
+
+markdown-it-py's rules do the work, with those of the document's dialect. Of its tokens only those are kept that open a
+block or hold text: an item of a list takes two. Everything that the index wants to know is read from the blocks:
+sections, summaries, units, chunks, names, links.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from html.parser import HTMLParser
+from itertools import chain
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import EnvType
+
+from pageindex.dialects import COMMONMARK, Dialect, open_parser
+from pageindex.front_matter import FrontMatter, read_front_matter
+from pageindex.rules import is_option, show_component, split_words
+from pageindex.span import Span
+
+# Longer text is read in pieces: the time of markdown-it's inline rules on hostile text may grow with its square.
+MAX_INLINE_CHARS = 2000
+MAX_HTML_CHARS = 2000  # likewise of one piece of HTML
+
+
+class BlockKind(Enum):
+    """What a block is."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST = "list"
+    ITEM = "item"
+    CODE = "code"
+    TABLE = "table"
+    ROW = "row"
+    QUOTE = "quote"
+    CONTAINER = "container"  # a note, a tab; what is in it are blocks of its own
+    COMPONENT = "component"  # tags of MDX in lines of their own
+    TERMS = "terms"  # a list of terms, each with what it means
+    TERM = "term"
+    MEANING = "meaning"
+    FOOTNOTE = "footnote"
+    HTML = "html"
+    RULE = "rule"
+    DEFINITIONS = "definitions"  # where the links of the text lead (`[label]: target`): no page shows them
+    HIDDEN = "hidden"  # what no page shows: a comment, a template
+    INCLUDE = "include"  # what a program puts another text in the place of
+    OTHER = "other"  # what markdown-it left out: text nested too deep
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLink:
+    """A link as inline Markdown writes it."""
+
+    line: int
+    """The line of the file in which it begins, 1-based."""
+    target: str
+    """Its address, or what a wikilink names."""
+    is_wikilink: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """A paragraph, a heading or a cell, read once."""
+
+    text: str
+    """What a page shows of it, with a line end where a line of the file ends."""
+    term: str = ""
+    """The bold, emphasized or code text that it begins with; empty without."""
+    rest: str = ""
+    """What follows the term, with `CODE` in the place of code."""
+    is_bold: bool = False
+    """Whether the term is bold."""
+    pictures: tuple[str, ...] = ()
+    """The texts of its pictures, which are in `text` as well."""
+    links: tuple[FoundLink, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Texts behind a `#` at the beginning or behind a blank, unchecked."""
+    hidden: tuple[str, ...] = ()
+    """Comments in it, as they are written."""
+    linked: int = 0
+    """How many of its characters are the texts of links."""
+
+    @property
+    def line(self) -> str:
+        """Return the text on one line."""
+        return " ".join(self.text.split())
+
+
+CODE = "\ue000"
+
+
+@dataclass(slots=True)  # not frozen, which takes three times as long to make: a list may have a million
+class Block:
+    """A block of a document, with the blocks inside of it."""
+
+    kind: BlockKind
+    first: int
+    """Its first line, 1-based, counted in the file."""
+    last: int
+    """Its last line that is not blank."""
+    texts: Sequence[Inline] = ()
+    """Of a paragraph, a heading or a term one; of a row, its cells."""
+    blocks: "list[Block]" = field(default_factory=list)
+    content: str = ""
+    """Of code, its lines; of HTML and what is hidden, what is written; of a heading, the id that it is given; of a
+    container its kind; of a component `text` if it holds nothing."""
+    info: str = ""
+    """Of a container, a callout and a component its title, of a heading its level; of code its fence with the language,
+    empty where it is indented."""
+
+    @property
+    def span(self) -> Span:
+        """Its lines."""
+        return Span(self.first, self.last)
+
+    def walk(self) -> "Iterator[Block]":
+        """Yield it and the blocks inside of it, in their order."""
+        pending = [self]
+        while pending:
+            block = pending.pop()
+            yield block
+            pending.extend(reversed(block.blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class Markdown:
+    """A document, read."""
+
+    front_matter: FrontMatter
+    """Empty without one."""
+    lines: Sequence[str]
+    """Of the file; a last one that is empty is none."""
+    blocks: Sequence[Block]
+    """The outermost ones, in the order of lines."""
+
+
+def read_markdown(text: str, dialect: Dialect = COMMONMARK) -> Markdown:
+    """Read a text (LF line ends, no NUL) with its front matter; never raise."""
+    front_matter = read_front_matter(text)
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    above = front_matter.lines
+    body = text.split("\n", above)[above] if text.count("\n") >= above else ""
+    return Markdown(front_matter, lines, read_blocks(body, above + 1, dialect))
+
+
+def count_lines(text: str) -> int:
+    """Count the lines of a text with LF line ends as an editor does: a final line end opens no new line."""
+    return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+
+
+def line_starts(text: str) -> Sequence[int]:
+    """Return where each line starts, in characters, and at last where the text ends."""
+    starts, place = array("q", [0]), text.find("\n")  # a list has 40 bytes for each
+    while place >= 0:
+        starts.append(place + 1)
+        place = text.find("\n", place + 1)
+    starts.append(len(text))
+    return starts
+
+
+# Blocks.
+
+_KINDS = {
+    "heading_open": BlockKind.HEADING,
+    "inline": BlockKind.PARAGRAPH,
+    "bullet_list_open": BlockKind.LIST,
+    "ordered_list_open": BlockKind.LIST,
+    "list_item_open": BlockKind.ITEM,
+    "fence": BlockKind.CODE,
+    "code_block": BlockKind.CODE,
+    "table_open": BlockKind.TABLE,
+    "tr_open": BlockKind.ROW,
+    "blockquote_open": BlockKind.QUOTE,
+    "container_open": BlockKind.CONTAINER,
+    "component": BlockKind.COMPONENT,
+    "dl_open": BlockKind.TERMS,
+    "dt_open": BlockKind.TERM,
+    "dd_open": BlockKind.MEANING,
+    "footnote_reference_open": BlockKind.FOOTNOTE,
+    "html_block": BlockKind.HTML,
+    "math_block": BlockKind.CODE,
+    "hr": BlockKind.RULE,
+    "hidden_block": BlockKind.HIDDEN,
+    "include": BlockKind.INCLUDE,
+    "myst_line_comment": BlockKind.HIDDEN,
+    "myst_target": BlockKind.HIDDEN,
+    "myst_block_break": BlockKind.HIDDEN,
+}
+
+
+_TITLED = (BlockKind.HEADING, BlockKind.TERM)
+
+
+class _Reader(StateBlock):
+    """A block parser's state that keeps the tokens that open a block or hold text."""
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        """Give the rule a token to fill in; of those that nobody reads, only the level counts."""
+        if nesting < 0:
+            self.level -= 1
+        token = Token(ttype, tag, nesting, level=self.level)
+        if ttype in _KINDS:
+            self.tokens.append(token)
+        if nesting > 0:
+            self.level += 1
+        return token
+
+
+def read_blocks(text: str, first: int = 1, dialect: Dialect = COMMONMARK) -> list[Block]:
+    """Return the outermost blocks of a text that begins in the line `first` of its file; lines in none are blank."""
+    parser = open_parser(dialect)
+    reader = _Reader(text, parser, {}, [])
+    parser.block.tokenize(reader, 0, reader.lineMax)
+    inline = InlineParser(parser, reader.env, dialect)
+    outermost: list[Block] = []
+    above: list[tuple[int, Block]] = []  # (level, block) of the blocks around the next one
+    for token in (token for token in reader.tokens if token.type in _KINDS):  # a plugin adds its own, too
+        is_text = token.type == "inline"
+        level = token.level - is_text  # what opens a paragraph is not kept: its text stands for it
+        titled = above[-1][1] if above and is_text and above[-1][1].kind in _TITLED else None
+        if titled and not titled.texts:
+            _read_title(titled, token.content, inline)
+            continue
+        while above and above[-1][0] >= level:
+            above.pop()
+        around = above[-1][1] if above else None
+        if around is not None and around.kind is BlockKind.ROW:
+            around.texts = (*around.texts, inline.read(token.content, around.first))
+            continue
+        begin, end = token.map or (around.first - first if around else 0, 0)
+        while end > begin + 1 and reader.isEmpty(end - 1):
+            end -= 1
+        block = Block(_KINDS[token.type], first + begin, first + max(begin, end - 1))
+        _fill(block, token, dialect, inline)
+        if around is not None and around.kind is BlockKind.QUOTE and not around.blocks and is_text:
+            _read_callout(around, block, dialect)
+        (outermost if around is None else around.blocks).append(block)
+        above.append((level, block))
+    return list(_add_left_out(outermost, reader, first))
+
+
+def _read_title(block: Block, content: str, inline: "InlineParser") -> None:
+    """Give a heading or a term its text, and the id that a heading names."""
+    title, name = split_attributes(content)
+    read = inline.read(title, block.first)
+    block.texts = (read if read.line else Inline(title),)  # a picture of a sign alone is shown as it is written
+    if block.kind is BlockKind.HEADING:
+        block.content = name or _find_hidden_id(read)
+
+
+def _find_hidden_id(heading: Inline) -> str:
+    """Return the id that a heading is given by `<!-- #id -->`; empty without one."""
+    names = (hidden.removeprefix("<!--").removesuffix("-->").strip() for hidden in heading.hidden)
+    return next((name[1:] for name in names if name.startswith("#")), "")
+
+
+def split_attributes(content: str) -> tuple[str, str]:
+    """Return a heading's Markdown without a closing `{#id .class key=value}` or `{/* #id */}`, and the id in it.
+
+    Behind `{:` any words are attributes. The `##` that closes a heading may stand before them.
+    """
+    start = content.rfind("{")
+    inside = content[start + 1 : -1]
+    if start < 0 or not content.endswith("}"):
+        return content, ""
+    if inside.startswith("/*") and inside.endswith("*/"):
+        return content[:start].rstrip(), inside[2:-2].strip().removeprefix("#")
+    attributes = inside.removeprefix(":").split()
+    are_plain = inside.startswith(":") or all(item[0] in "#." or "=" in item for item in attributes)
+    if not attributes or not are_plain:
+        return content, ""
+    title = content[:start].rstrip()
+    bare = title.rstrip("#")
+    ids = [item[1:] for item in attributes if item.startswith("#") and len(item) > 1]
+    return bare.rstrip() if bare[-1:].isspace() else title, ids[0] if ids else ""
+
+
+_ALERTS = ("note", "tip", "important", "warning", "caution")  # of GitHub; Obsidian reads any name
+
+
+def read_callout(line: str, dialect: Dialect) -> tuple[str, str, str] | None:
+    """Return the kind, the title and the fold (`+`, `-` or none) of `[!note]- Title`; None where it is no callout."""
+    kind, bracket, rest = line.strip().removeprefix("[!").partition("]")
+    is_kind = line.startswith("[!") and bool(bracket) and kind.replace("-", "").replace(" ", "").isalnum()
+    if not is_kind or not (dialect.name == "obsidian" or kind.lower() in _ALERTS):
+        return None
+    title = rest.lstrip("+-")
+    return kind, title.strip(), rest[: len(rest) - len(title)]
+
+
+def _read_callout(quote: Block, paragraph: Block, dialect: Dialect) -> None:
+    """Make the first line of a quote its title, where it is `[!note] Title`."""
+    first, _, rest = paragraph.texts[0].text.partition("\n")
+    if found := read_callout(first, dialect):
+        kind, title, _ = found
+        quote.info = title or kind.capitalize()
+        paragraph.texts = (replace(paragraph.texts[0], text=rest),) if rest else ()
+        paragraph.first += 1 if rest else 0
+
+
+def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") -> None:
+    """Give a block what its token says of it besides its lines."""
+    match block.kind:
+        case BlockKind.PARAGRAPH:
+            block.texts = (inline.read(token.content, block.first), *inline.read_lines(token.content, block.first))
+        case BlockKind.HEADING:
+            block.info = token.tag[1:]
+        case BlockKind.CODE if token.type == "math_block":
+            block.kind, block.texts = BlockKind.PARAGRAPH, (Inline(f"$${token.content}$$"),)
+        case BlockKind.CODE:
+            block.content, block.info = _read_code(token, dialect), f"{token.markup}{token.info}".strip()
+        case BlockKind.CONTAINER | BlockKind.COMPONENT:
+            title, kind = inline.read(token.meta["title"], block.first).line, token.meta["kind"]
+            # A version says nothing without what was done in it: `{deprecated} 2.1`.
+            block.info = title if not title or any(map(str.isalpha, title)) else f"{kind.capitalize()} {title}"
+            block.content = kind
+        case BlockKind.HTML:
+            block.content = token.content
+            if not _shows_anything(token.content):
+                block.kind = BlockKind.HIDDEN
+        case _:
+            block.content = token.content
+
+
+def _read_code(token: Token, dialect: Dialect) -> str:
+    """Return the lines of code, blank where they are options of a directive, or stand for another file."""
+    lines = token.content.rstrip("\n").split("\n")
+    if token.info.startswith("{"):
+        count = next((place for place, line in enumerate(lines) if not is_option(line)), len(lines))
+        lines[:count] = [""] * count
+    if dialect.hides_in_code:
+        lines = ["" if line.strip().startswith(dialect.hides_in_code) else line for line in lines]
+    return "\n".join(lines)
+
+
+def _add_left_out(blocks: Sequence[Block], reader: StateBlock, first: int) -> Iterator[Block]:
+    """Yield the outermost blocks, and one for lines in none: definitions of links, what is nested too deep."""
+    done = 0
+    for inner in (inner for block in blocks for inner in block.walk()):
+        if inner.kind in (BlockKind.ITEM, BlockKind.QUOTE) and not inner.blocks:
+            written = reader.getLines(inner.first - first, inner.last - first + 1, 0, False).strip(" \t\n>-*+")
+            if written:
+                inner.blocks.append(Block(BlockKind.OTHER, inner.first, inner.last, content=written))
+    for block in (*blocks, None):
+        begin = block.first - first if block else reader.lineMax
+        left = [line for line in range(done, begin) if not reader.isEmpty(line)]
+        if left:
+            lines = [reader.src[reader.bMarks[line] : reader.eMarks[line]] for line in left]
+            are_definitions = all(line.lstrip().startswith("[") for line in lines)
+            kind = BlockKind.DEFINITIONS if are_definitions else BlockKind.OTHER
+            if are_definitions and all(line.lstrip().startswith("[//]:") for line in lines):  # people's way to comment
+                kind = BlockKind.HIDDEN
+            yield Block(kind, first + left[0], first + left[-1], content="\n".join(lines))
+        if block:
+            yield block
+            done = max(done, block.last - first + 1)
+
+
+# Text.
+
+
+class _InlineReader(StateInline):
+    """An inline parser's state that notes in which line a token stands: markdown-it gives the lines of blocks alone."""
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        token = super().push(ttype, tag, nesting)
+        token.map = [self.src.count("\n", 0, self.pos)]
+        return token
+
+    def pushPending(self) -> Token:
+        token = super().pushPending()
+        token.map = [self.src.count("\n", 0, self.pos)]  # a line end is a token of its own, so none is in it
+        return token
+
+
+class InlineParser:
+    """Reads paragraphs, headings and cells by the link definitions and footnotes of one document."""
+
+    def __init__(self, parser: MarkdownIt, env: EnvType, dialect: Dialect) -> None:
+        self._parser, self._env, self._dialect = parser, env, dialect
+        # What has none of these is text as it stands.
+        signs = chain("\\`*_[<&~$#", *(opening[0] for opening, _ in dialect.hides))
+        self._signs = frozenset(chain(signs, "" if dialect is COMMONMARK else "^={:"))
+
+    def read(self, content: str, line: int) -> Inline:
+        """Return what a page shows of inline Markdown that begins in that line of its file."""
+        if self._signs.isdisjoint(content):
+            return Inline(content)
+        tokens: list[Token] = []
+        above = 0
+        for piece in _split_inline(content):
+            state = _InlineReader(piece, self._parser, self._env, [])
+            self._parser.inline.tokenize(state)
+            for rule in self._parser.inline.ruler2.getRules(""):
+                rule(state)
+            for token in state.tokens:
+                token.map = [token.map[0] + above] if token.map else token.map
+            tokens += state.tokens
+            above += piece.count("\n")
+        return _Inlines(tokens, line, self._dialect).read()
+
+    def read_lines(self, content: str, line: int) -> Iterator[Inline]:
+        """Yield the lines of a paragraph each by itself, if all begin with marked text: they may be properties."""
+        lines = content.split("\n")
+        if len(lines) > 1 and all(text.lstrip().startswith(_MARKS) for text in lines):
+            yield from (self.read(text, line + number) for number, text in enumerate(lines))
+
+
+_MARKS = ("*", "_", "`", "[")
+
+
+def _split_inline(content: str) -> Iterator[str]:
+    """Yield a text in pieces that are short enough, cut between lines, before a bracket, or between words."""
+    start = 0
+    while len(content) - start > MAX_INLINE_CHARS:
+        end = start + MAX_INLINE_CHARS
+        cut = max(content.rfind("\n", start, end), content.rfind(" [", start, end)) + 1
+        cut = cut or content.rfind(" ", start, end) + 1 or end
+        yield content[start:cut]
+        start = cut
+    yield content[start:]
+
+
+_BREAKS = split_words("""br p td th tr li ul ol dl dd dt div summary hr h1 h2 h3 h4 h5 h6""")
+
+
+class _Inlines:
+    """Puts the text of inline tokens together."""
+
+    def __init__(self, tokens: Sequence[Token], line: int, dialect: Dialect) -> None:
+        self._tokens, self._line, self._dialect = tokens, line, dialect
+        self._links: list[FoundLink] = []
+        self._pictures: list[str] = []
+        self._hidden: list[str] = []
+        self._linked = 0
+
+    def read(self) -> Inline:
+        parts: list[str] = []
+        plain: list[str] = []  # what may hold a tag, which code and links do not
+        line, inside_link = 0, 0
+        for place, token in enumerate(self._tokens):
+            at = token.map[0] if token.map else line
+            if at > line:  # code or a tag goes over lines: of code each became a blank
+                before = parts.pop() if parts and parts[-1].count(" ") >= at - line else "\n" * (at - line)
+                parts.append("\n".join(before.rsplit(" ", at - line)))
+            shown = self._show(token, place)
+            is_break = token.type in ("softbreak", "hardbreak")
+            line = max(line, at) + is_break
+            parts.append(shown)
+            inside_link += (token.type == "link_open") - (token.type == "link_close")
+            self._linked += len(shown) if inside_link or token.type == "wikilink" else 0
+            plain.append(shown if is_break or (token.type == "text" and not inside_link) else "*")
+        term, rest, is_bold = self._find_term()
+        tags = [word for word in "".join(plain).split() if word.startswith("#")]
+        return Inline(
+            "".join(parts),
+            term,
+            rest,
+            is_bold,
+            tuple(self._pictures),
+            tuple(self._links),
+            tuple(word[1:] for word in tags),
+            tuple(self._hidden),
+            self._linked,
+        )
+
+    def _show(self, token: Token, place: int) -> str:
+        """Return what a page shows of a token; note links, pictures and comments."""
+        match token.type:
+            case "softbreak" | "hardbreak":
+                return "\n"
+            case "image":
+                alt = "".join(self._show_inside(child) for child in token.children or ())
+                self._pictures.append(alt)
+                return alt
+            case "wikilink":
+                line = self._line + (token.map or [0])[0]
+                self._links.append(FoundLink(line, token.meta["note"], is_wikilink=True))
+                return token.content
+            case "link_open":
+                target = str(token.attrs.get("href", ""))
+                self._links.append(FoundLink(self._line + (token.map or [0])[0], target, is_wikilink=False))
+                is_bare = self._tokens[place + 1].type == "link_close"
+                return target.rpartition("#")[2].removesuffix(".md") if is_bare else ""
+            case "html_inline" | "hidden":
+                return self._show_tag(token.content)
+            case "math_inline":
+                return f"${token.content}$"
+            case "math_inline_double":
+                return f"$${token.content}$$"
+            case "footnote_ref":
+                return ""
+            case "myst_role":
+                return show_role(token.content)
+        return token.content
+
+    def _show_inside(self, token: Token) -> str:
+        if token.type == "image":
+            return "".join(self._show_inside(child) for child in token.children or ())
+        return " " if token.type in ("softbreak", "hardbreak") else "" if token.type == "html_inline" else token.content
+
+    def _show_tag(self, written: str) -> str:
+        name = written.strip("</> ").partition(" ")[0].lower()
+        if name in _BREAKS:
+            return " "
+        if self._dialect.components and written[1:2].isupper():
+            return show_component(written)
+        if not (written[1:2].isalpha() or written.startswith("</")):
+            self._hidden.append(written)
+        return ""
+
+    def _find_term(self) -> tuple[str, str, bool]:
+        """Return the marked text that the tokens begin with, what follows it, and whether it is bold."""
+        tokens = [token for token in self._tokens if token.type != "text" or token.content]
+        if tokens and tokens[0].type == "text" and not any(map(str.isalnum, tokens[0].content)):
+            tokens = tokens[1:]  # a sign before it, as a picture of a bullet
+        if tokens and tokens[0].type == "link_open":
+            tokens = tokens[1:]
+        kind = tokens[0].type if tokens else ""
+        closing = kind.replace("open", "close")
+        end = next((at for at, token in enumerate(tokens) if token.type == closing), None)
+        if kind not in ("strong_open", "em_open", "code_inline") or end is None:
+            return "", "", False
+        term = "".join(map(self._show_inside, tokens[: end + 1]))
+        behind = tokens[end + 1 :]
+        if behind and behind[0].type == "link_close":
+            behind = behind[1:]
+        rest = "".join(
+            CODE if token.type == "code_inline" else "\n" if token.type.endswith("break") else token.content
+            for token in behind
+        )
+        return ("", "", False) if "\n" in term else (term, rest, kind == "strong_open")
+
+
+def show_role(written: str) -> str:
+    """Return what a page shows of a role of MyST: a text without its target, of `~a.b` the last part."""
+    text = written.rpartition(" <")[0] if written.endswith(">") and " <" in written else written
+    return text.rpartition(".")[2] if text.startswith("~") else text
+
+
+# HTML.
+
+
+class _HtmlReader(HTMLParser):
+    """Collects the text of HTML, and the rows of its tables."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.rows: list[tuple[int, list[str], bool, list[int]]] = []  # (line, cells, whether it names columns, spans)
+        self.before = 0  # how many of the parts stand before the first row
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "style"):
+            self._silent += 1
+        if tag == "tr":
+            self.before = self.before if self.rows else len(self.parts)
+            self.rows.append((self.getpos()[0] - 1, [], False, []))
+        elif tag in ("td", "th"):
+            if not self.rows:
+                self.rows.append((self.getpos()[0] - 1, [], False, []))
+            line, cells, is_header, spans = self.rows[-1]
+            cells.append("")
+            rows = dict(attrs).get("rowspan") or ""
+            spans.append(int(rows) if rows.isdecimal() else 1)
+            self.rows[-1] = line, cells, is_header or tag == "th", spans
+        if tag in _BREAKS:
+            self._add(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style"):
+            self._silent = max(0, self._silent - 1)
+        if tag in _BREAKS:
+            self._add(" ")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self._add(data)
+
+    def _add(self, text: str) -> None:
+        self.parts.append(text)
+        if self.rows and self.rows[-1][1]:
+            self.rows[-1][1][-1] += text
+
+
+def read_html(written: str) -> _HtmlReader:
+    """Return a reader that has read a block of HTML."""
+    reader = _HtmlReader()
+    without = drop_comments(written).replace("<!--", "&lt;!--")  # what does not end is searched for its end each time
+    for start in range(0, len(without), MAX_HTML_CHARS):
+        reader.feed(without[start : start + MAX_HTML_CHARS])
+    reader.close()
+    return reader
+
+
+def show_html(written: str) -> str:
+    """Return the text of a block of HTML on one line."""
+    return " ".join("".join(read_html(written).parts).split())
+
+
+def drop_comments(written: str) -> str:
+    """Return HTML without its comments, whose line ends stay; what begins like one and does not end is none."""
+    kept, done = [], 0
+    while (begin := written.find("<!--", done)) >= 0 and (end := written.find("-->", begin)) >= 0:
+        kept += [written[done:begin], "\n" * written.count("\n", begin, end)]
+        done = end + 3
+    return "".join([*kept, written[done:]])
+
+
+def _shows_anything(written: str) -> bool:
+    return bool(drop_comments(written).strip()) and not written.lstrip().lower().startswith(("<script", "<style", "<?"))

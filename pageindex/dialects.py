@@ -1,0 +1,210 @@
+"""The dialects of Markdown: what each is known by, and what it reads beside CommonMark.
+
+Everything is read as CommonMark with what GitHub adds (tables, footnotes, strikethrough, math) and with wikilinks. What
+the programs that make sites add is read only in the folders of such a site: elsewhere `^k`, `{{ x }}` and `%%` are
+words of somebody's text. A dialect is one entry of `DIALECTS`; its rules are markdown-it's, so that what none of them
+understands stays as it is written.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.html_block import html_block
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.html_inline import html_inline
+from mdit_py_plugins.attrs import attrs_plugin
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.myst_blocks import myst_block_plugin
+from mdit_py_plugins.myst_role import myst_role_plugin
+
+from pageindex import rules
+
+MAX_NESTING = 50  # levels that are opened: a quote is one, a list two; what is deeper is left out of the blocks
+LEVELS_ABOVE = 3  # folders above an indexed one in which a marker counts: `site/docs` below `site/mkdocs.yml`
+
+Plugin = Callable[[MarkdownIt], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What the documents of one program hold beside CommonMark."""
+
+    name: str
+    markers: tuple[str, ...] = ()
+    """Files and folders that only its program has, as patterns of `Path.glob`; `a & b` are both needed."""
+    plugins: tuple[Plugin, ...] = ()
+    """Rules of markdown-it."""
+    hides: tuple[tuple[str, str], ...] = ()
+    """What begins and what ends a text that no page shows."""
+    components: bool = False
+    """Whether `<Tab title="npm">` is a component: elsewhere it is text, as `Vec<T>` is."""
+    hides_in_code: str = ""
+    """What a line of code begins with that a program puts a file in the place of; empty where none does."""
+
+
+COMMONMARK = Dialect("commonmark")
+_MDX = Dialect(
+    "mdx",
+    plugins=(
+        rules.read_components,
+        rules.indent_freely,
+        rules.containers(":"),
+        rules.hide_blocks("import ", "export "),
+    ),
+    hides=(("{/*", "*/}"),),
+    components=True,
+)
+
+# The first whose marker is there counts: a book of Jupyter has a `_config.yml`, as a site of Jekyll has.
+DIALECTS = (
+    COMMONMARK,
+    Dialect(
+        "obsidian",
+        markers=(".obsidian",),
+        plugins=(rules.read_marks, rules.hide_block_ids),
+        hides=(("%%", "%%"),),
+    ),
+    Dialect(
+        "mkdocs",
+        markers=("mkdocs.y*ml", "zensical.toml"),
+        plugins=(
+            rules.read_indented_containers,
+            rules.containers("/"),
+            rules.read_marks,
+            rules.hide_icons,
+            rules.hide_lines("{:", "{.", "{#", "[TOC]"),
+            rules.hide_lines("{*", "{!", "--8<--", "::: ", kind="include"),
+            attrs_plugin,
+            deflist_plugin,
+        ),
+        hides=(("{%", "%}"),),
+    ),
+    Dialect(
+        "mdbook",
+        markers=("book.toml",),
+        plugins=(rules.read_components,),  # preprocessors read tags
+        hides=(("{{#", "}}"),),
+        hides_in_code="{{#",
+    ),
+    Dialect(
+        "myst",
+        markers=("conf.py", "_config.yml & _toc.yml", "myst.yml"),
+        plugins=(
+            rules.containers(":", "`", "~"),
+            myst_block_plugin,
+            myst_role_plugin,
+            rules.hide_lines("{.", "{#"),
+            attrs_plugin,
+            deflist_plugin,
+        ),
+    ),
+    Dialect(
+        "hugo",
+        markers=("hugo.toml", "hugo.y*ml", "hugo.json", "config.toml & content"),
+        plugins=(rules.read_code_tags, rules.hide_lines("{.", "{#"), deflist_plugin),
+        hides=(("{{<", ">}}"), ("{{%", "%}}")),
+    ),
+    Dialect(
+        "jekyll",
+        markers=("_config.y*ml",),
+        plugins=(rules.read_code_tags, rules.hide_lines("{:"), deflist_plugin),
+        hides=(("{%", "%}"), ("{{", "}}")),
+    ),
+    replace(_MDX, name="docusaurus", markers=("docusaurus.config.*", "astro.config.*", "docs.json", "mint.json")),
+    Dialect(
+        "vitepress",
+        markers=(".vitepress",),
+        plugins=(
+            rules.containers(":"),
+            rules.read_components,
+            rules.indent_freely,
+            rules.read_marks,
+            rules.hide_lines("[[toc]]", "<<<"),
+        ),
+        hides=(("{{", "}}"),),
+        components=True,
+    ),
+    _MDX,
+)
+NAMES = tuple(dialect.name for dialect in DIALECTS)
+
+
+def find_dialect(folder: Path) -> str:
+    """Return the name of the dialect of an indexed folder: that of the nearest marker, in it or above it."""
+    for place in _list_places(folder):
+        for dialect in DIALECTS:
+            if any(all(_has(place, part) for part in marker.split(" & ")) for marker in dialect.markers):
+                return dialect.name
+    return COMMONMARK.name
+
+
+def _list_places(folder: Path) -> Iterator[Path]:
+    """Yield the folder and those above it in which a marker counts: none above a repository or the user's own."""
+    for place in (folder, *folder.parents[:LEVELS_ABOVE]):
+        if place == Path.home():
+            return
+        yield place
+        if (place / ".git").exists():
+            return
+
+
+def _has(folder: Path, pattern: str) -> bool:
+    found = next(folder.glob(pattern), None)
+    if found is None or found.name != "conf.py":
+        return found is not None
+    return "myst" in found.read_text("utf-8", "replace")  # Sphinx reads Markdown by this extension alone
+
+
+def get_dialect(name: str, path: str = "") -> Dialect:
+    """Return the dialect of that name; MDX for a file whose ending says so in a folder without a dialect.
+
+    Raises:
+        KeyError: there is no such dialect.
+    """
+    dialect = {dialect.name: dialect for dialect in DIALECTS}[name]
+    return _MDX if dialect is COMMONMARK and path.lower().endswith(".mdx") else dialect
+
+
+@cache
+def open_parser(dialect: Dialect) -> MarkdownIt:
+    """Return markdown-it as an index reads documents of a dialect, made once."""
+    return add_rules(rules.PlainAddresses("commonmark", {"maxNesting": MAX_NESTING}), dialect)
+
+
+def add_rules(parser: MarkdownIt, dialect: Dialect) -> MarkdownIt:
+    """Return a parser of CommonMark with what all dialects have, and what this one has."""
+    parser.enable(["table", "strikethrough"])
+    parser.use(footnote_plugin, inline=False, move_to_end=False)
+    parser.use(
+        dollarmath_plugin,
+        allow_labels=False, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True,
+    )  # fmt: skip
+    parser.inline.ruler.before("link", "wikilink", rules.parse_wikilink)
+    if not dialect.components:
+        parser.block.ruler.at("html_block", _only_known(html_block), {"alt": ["paragraph", "reference", "blockquote"]})
+        parser.inline.ruler.at("html_inline", _only_known(html_inline))
+    for plugin in dialect.plugins:
+        parser.use(plugin)
+    for opening, closing in dialect.hides:
+        parser.use(rules.hide_between(opening, closing))
+    return parser
+
+
+def _only_known(rule: Callable[..., bool]) -> Callable[..., bool]:
+    """Return a rule of HTML that leaves `Vec<Option<T>>` and `<name>` alone: no browser knows such tags."""
+
+    def read(state: StateBlock | StateInline, *place: int) -> bool:
+        if isinstance(state, StateInline):
+            begin, end = state.pos, state.posMax
+        else:
+            begin, end = state.bMarks[place[0]] + state.tShift[place[0]], state.eMarks[place[0]]
+        is_block = isinstance(state, StateBlock)
+        return rules.is_html(state.src, begin, end, closes_later=is_block) and rule(state, *place)
+
+    return read

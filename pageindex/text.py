@@ -1,0 +1,98 @@
+"""Plain text: labels, the cells of a row, and where sentences end, in every script."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+CELL, NO_CELL = " \u00b7 ", "\u2013"  # between two cells of a table; an empty one
+
+# What ends a sentence with a blank behind it, and what does so alone: of Chinese and Japanese, Hindi, Urdu, Arabic,
+# Burmese, Khmer and Amharic.
+_ENDS = re.compile(
+    r"""[.!?\u2026]["')\]\u00bb\u201d\u2019*_]*(?=\s)"""
+    "|[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u061f\u104b\u17d4\u1362][\"'\u300d\u300f\u201d\u2019)]*"
+)
+# Where a text without sentences is cut.
+_CLAUSES = re.compile("[,;:\u2013\u2014](?=\\s)|[\u3001\uff0c\uff1b\uff1a\u060c\u061b]|[,;}](?=[^\\s\\d])")
+
+
+def as_label(text: str) -> str:
+    """Return a title as it stands before what it is the title of."""
+    return f"{text}: " if text and text[-1].isalnum() else f"{text} " if text else ""
+
+
+def join_cells(cells: Sequence[str]) -> str:
+    """Return cells on one line, a dash for an empty one, so that each stands in its column; none behind the last.
+
+    >>> join_cells(["cmd", "", "yes", ""])
+    'cmd \u00b7 \u2013 \u00b7 yes'
+    """
+    last = max((number for number, cell in enumerate(cells, start=1) if cell), default=0)
+    return CELL.join(cell or NO_CELL for cell in cells[:last])
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text, without the blanks between them.
+
+    >>> split_sentences("See e.g. that J. Smith of 3. May. Then go! \u884c\u304f\u3002\u6765\u308b\u3002")
+    ['See e.g. that J. Smith of 3. May.', 'Then go!', '\u884c\u304f\u3002', '\u6765\u308b\u3002']
+    """
+    return [text[start:end].strip() for start, end in find_sentences(text)]
+
+
+def find_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each sentence of a text; together they are all of it that is not blank."""
+    start = 0
+    for found in _ENDS.finditer(text):
+        if found[0][0] == "." and _is_within(text, found.start(), found.end()):
+            continue
+        if text[start : found.end()].strip():
+            yield start, found.end()
+        start = found.end()
+    if text[start:].strip():
+        yield start, len(text)
+
+
+def _is_within(text: str, dot: int, end: int) -> bool:
+    """Return whether a full stop ends no sentence: behind an initial, a day or `Dr`, or before a small letter."""
+    if text[end : end + 4].lstrip()[:1].islower():
+        return True
+    start = max(text.rfind(" ", 0, dot), text.rfind("\n", 0, dot)) + 1
+    word = text[start:dot].strip("([\"'")
+    if word.isdecimal():
+        return len(word) <= 2 and start > 0
+    has_vowel = any(letter in "aeiouy" for letter in word.lower())
+    is_short = len(word) == 1 or (len(word) <= 4 and not has_vowel and not word.isupper())
+    return is_short and word.isascii() and word.isalpha()
+
+
+def cut_text(text: str, most: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of the parts of a text, each of at most `most` characters: whole sentences where possible.
+
+    A longer sentence is cut between clauses, else between words, else anywhere.
+    """
+    parts = [*find_sentences(text)]
+    begin = None
+    for place, (start, end) in enumerate(parts):
+        if end - start > most:
+            if begin is not None:
+                yield begin, parts[place - 1][1]
+                begin = None
+            yield from _cut_sentence(text, start, end, most)
+            continue
+        if begin is not None and end - begin > most:
+            yield begin, parts[place - 1][1]
+            begin = None
+        begin = start if begin is None else begin
+    if begin is not None:
+        yield begin, parts[-1][1]
+
+
+def _cut_sentence(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
+    while end - start > most:
+        found = [place.end() for place in _CLAUSES.finditer(text, start + most // 2, start + most)]
+        blank = max(text.rfind(" ", start + most // 2, start + most), text.rfind("\n", start + most // 2, start + most))
+        cut = found[-1] if found else blank if blank > 0 else start + most
+        yield start, cut
+        start = cut
+    if text[start:end].strip():
+        yield start, end
