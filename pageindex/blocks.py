@@ -458,7 +458,9 @@ class _Inlines:
             parts.append(shown)
             inside_link += (token.type == "link_open") - (token.type == "link_close")
             self._linked += len(shown) if inside_link or token.type == "wikilink" else 0
-            plain.append(shown if is_break or (token.type == "text" and not inside_link) else "*")
+            is_plain = is_break or (token.type == "text" and not inside_link)
+            # A reader of another kind of document may leave tags in a comment.
+            plain.append(token.content if token.type == "html_inline" else shown if is_plain else "*")
         term, rest, is_bold = self._find_term()
         tags = [word for word in "".join(plain).split() if word.startswith("#")]
         return Inline(

@@ -243,6 +243,8 @@ def cut_to_passage(node: Node, passage: Passage, max_chars: int) -> str:
         return cut(node.body, max_chars)
     if start - node.body.rfind("\n", 0, start) > max_chars // 4:  # far in a long line
         return cut_around(node.body, start, start + len(passage.sentence), max_chars)
+    if not place:
+        return cut(node.body, max_chars)
     # Without what opens it, code would be read as text, and a row without the names of its columns.
     opening = find_opening(lines, place) or ["…"]
     return cut("\n".join([*opening, *lines[place:]]), max_chars)

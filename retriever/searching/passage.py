@@ -245,11 +245,12 @@ def is_long(node: Node) -> bool:
 
 
 def choose_units(units: Sequence[Unit], asked: Asked, matched: Span | None) -> list[Unit]:
-    """Return the units of a very long section that may answer: those with a word of the question, or what matched."""
-    stems = tuple(asked.rarity)
-    near = [unit for unit in units if any(stem in unit.in_full.lower() for stem in stems)]
-    chosen = near or [unit for unit in units if matched and matched.overlap(unit.span)] or list(units)
-    return sorted(chosen[:MAX_UNITS], key=lambda unit: unit.span)
+    """Return the units of a very long section that may answer: those with most of the question, or what matched."""
+    texts = [unit.in_full.lower() for unit in units]
+    held = [sum(rarity for stem, rarity in asked.rarity.items() if stem in text) for text in texts]
+    is_matched = [matched is not None and matched.overlap(unit.span) > 0 for unit in units]
+    best = sorted(range(len(units)), key=lambda place: (-held[place], not is_matched[place], place))[:MAX_UNITS]
+    return [units[place] for place in sorted(best)]
 
 
 def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:

@@ -132,7 +132,7 @@ def test_words_of_the_title_speak_for_no_line(library: ServedIndex) -> None:
 
 def test_a_setting_in_a_long_block_of_code_is_shown_as_code(library: ServedIndex, place: Path, cli: Cli) -> None:
     hit = ask(library, "the whistle")
-    assert (hit.citation, hit.sentence) == ("settings.md:276-278", "# The whistle. whistle = true")
+    assert (hit.citation, hit.sentence) == ("settings.md:276-277", "# The whistle. whistle = true")
     assert hit.text == "```toml\n# The whistle.\nwhistle = true\n```\n"
     shown = cli("whistle", "--index", place / "index", "--encoder-kind", "none", "-q", "--top-k", "1").out
     assert "│ # The whistle.\n    │ whistle = true\n    because" in shown
