@@ -7,7 +7,6 @@ Nothing in it is executed or converted: scalars are kept as they were written, s
 read, and the block is text as well, so that no word is lost.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -90,8 +89,9 @@ def _read_line(value: object) -> str:
     if isinstance(value, bool):  # of TOML, as are the types below
         return str(value).lower()
     text = str(value) if isinstance(value, str | int | float | date | time) else ""
-    # An escape such as `\ud800` makes a lone surrogate, which nothing can store.
-    return "" if text in _NULLS else " ".join(text.encode("utf-8", "replace").decode().split())
+    # JSON writes a sign as two surrogates, and nothing can store a lone one.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "" if text in _NULLS else " ".join(text.split())
 
 
 def _read_list(value: object, separator: str | None = None) -> list[str]:
@@ -138,10 +138,6 @@ def _parse_yaml(block: str) -> object:
     return {} if values is None else values
 
 
-def _parse_json(block: str) -> object:
-    return json.loads(block, parse_int=str, parse_float=str)
-
-
 def _parse_toml(block: str) -> object:
     import tomllib
 
@@ -153,7 +149,7 @@ def _parse_toml(block: str) -> object:
 _PARSERS = {
     "---": _parse_yaml,
     "---yaml": _parse_yaml,
-    "---json": _parse_json,
+    "---json": _parse_yaml,
     "---toml": _parse_toml,
     "+++": _parse_toml,
 }

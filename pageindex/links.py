@@ -5,9 +5,11 @@ code do not. What a link leads to is asked again after each change of the index.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from pathlib import PurePosixPath
+from posixpath import normpath
 from urllib.parse import unquote
 
 from pageindex.blocks import Inline
@@ -33,7 +35,7 @@ class Link:
     target_path: str
     """The path or note name, percent-decoded; empty for the document itself. A leading `/` is the indexed folder."""
     anchor: str
-    """What follows `#`, percent-decoded; empty without one."""
+    """What follows `#`, percent-decoded; empty without one. A wikilink may name headings above: `Install#Linux`."""
     kind: LinkKind
     """How `target_path` is to be understood."""
 
@@ -52,11 +54,10 @@ def find_links(texts: Iterable[Inline]) -> tuple[tuple[Link, ...], tuple[str, ..
     for text in texts:
         for found in text.links:
             if found.is_wikilink:
-                # `note`, `note#heading`, `note#heading#deeper` (the deepest counts); a table writes `note\\|label`.
-                name, _, anchors = found.target.removesuffix("\\").partition("#")
-                note, anchor = name.strip(), anchors.rpartition("#")[2].strip()
-                if note or anchor:
-                    links.append(Link(found.line, note, anchor, LinkKind.WIKILINK))
+                # `note`, `note#heading`, `note#heading#deeper`; a table writes `note\|label`.
+                note, _, anchor = found.target.removesuffix("\\").partition("#")
+                if note.strip() or anchor.strip():
+                    links.append(Link(found.line, note.strip(), anchor.strip(), LinkKind.WIKILINK))
             elif found.target and not _EXTERNAL.match(found.target):
                 path, _, anchor = found.target.partition("#")
                 links.append(Link(found.line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE))
@@ -76,8 +77,8 @@ class Broken(Enum):
 
     ESCAPES = "its path leaves the indexed folder"
     NO_DOCUMENT = "no such document"
-    NOT_A_DOCUMENT = "a file of another kind"
-    """Its name has an ending that is no document's: a picture, a program."""
+    NOT_A_DOCUMENT = "no document, or none of this index"
+    """A picture, a program, a folder, a page of a site or of a repository whose root is elsewhere: it may be there."""
     NO_ANCHOR = "no such heading"
 
 
@@ -89,20 +90,54 @@ class LinkTargets:
     """Document path -> anchor -> node id. The empty anchor is the file's own node."""
     notes: Mapping[str, str]
     """Note name -> document path, as `note_names` makes it."""
+    read_places: Callable[[str], Mapping[str, str]]
+    """Of a document path, as `name_places` makes them; for an anchor that is none of those above."""
+    exists: Callable[[str], bool]
+    """Whether the folder has anything at a path, in the index or not."""
 
 
 def note_names(documents: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
     """Return the names that wikilinks use, case folded, for documents given as (path, aliases)."""
-    # File names without their ending come before aliases; of several with one name the shortest path gets it, then the
-    # first.
+    # Paths and their ends, without the ending of the file, come before aliases; of several with one name the shortest
+    # path gets it, then the first.
     ordered = sorted(documents, key=lambda document: (len(document[0]), document[0]))
     names: dict[str, str] = {}
     for path, _ in ordered:
-        names.setdefault(drop_ending(path.rpartition("/")[2]).casefold(), path)
+        parts = drop_ending(path).casefold().split("/")
+        for start in range(len(parts)):
+            names.setdefault("/".join(parts[start:]), path)
     for path, aliases in ordered:
         for alias in aliases:
             names.setdefault(alias.casefold(), path)
     return names
+
+
+# `<a name="x">`, `<span id='x'>`, `{#x}`, `{: #x }`, and `(x)=` of MyST.
+_NAMED = re.compile(r"""(?:\b(?:id|name)=["']?|\{:?\s?#|^\((?=[^()\n]+\)=))([^\s"'<>{}()]+)""", re.MULTILINE)
+
+
+def name_places(nodes: Iterable[tuple[str, Sequence[str], str]]) -> dict[str, str]:
+    """Map what links may call the places of a document to node ids, for nodes as (id, titles down to its own, text).
+
+    Headings are folded, with `#` between one and those below it; ids of HTML and the like are as they are written.
+    """
+    places: dict[str, str] = {}
+    for node_id, titles, text in nodes:
+        names = [fold_heading(title) for title in titles]
+        chains = ("#".join(names[start:]) for start in range(len(names)))
+        written = fold_heading(text.partition("\n")[0])  # of `[[People/Ann|Ann]] meets`, as Obsidian takes it
+        for name in filter(None, (*chains, written, *_NAMED.findall(text))):
+            places.setdefault(name, node_id)
+    return places
+
+
+def fold_heading(heading: str) -> str:
+    """Return a heading as Obsidian compares it: each sign a blank, runs of blanks as one, in lower case.
+
+    >>> fold_heading("TCP/IP  Model"), fold_heading("TCP %7C IP: Model")
+    ('tcp ip model', 'tcp ip model')
+    """
+    return " ".join("".join(sign if sign.isalnum() else " " for sign in unquote(heading).casefold()).split())
 
 
 # The page that stands for its folder, on the web, on GitHub and for Hugo.
@@ -111,47 +146,46 @@ _FOLDER_PAGES = ("index", "README", "_index")
 
 def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Broken:
     """Return the id of the node that a link in the document `source_path` leads to, or why there is none."""
-    path = None
-    if link.kind is LinkKind.WIKILINK and "/" not in link.target_path:
+    path = None if link.target_path else source_path
+    if path is None and link.kind is LinkKind.WIKILINK:
         name = link.target_path.casefold()
-        path = source_path if not name else targets.notes.get(name) or targets.notes.get(drop_ending(name))
-    if path is None or path not in targets.anchors:
-        relative = _resolve_path(link, source_path)
-        if relative is None:
-            return Broken.ESCAPES
+        path = targets.notes.get(name) or targets.notes.get(drop_ending(name))
+    # A leading `/` and wikilinks start at the indexed folder.
+    is_from_root = link.kind is LinkKind.WIKILINK or link.target_path.startswith("/")
+    relative = join_path([] if is_from_root else source_path.split("/")[:-1], link.target_path)
+    if path is None and relative is not None:
         # What the path may mean, likeliest first: sites link to pages without their ending, and to folders.
         page, folder = relative.removesuffix(".html"), f"{relative}/" if relative else ""
         pages = (page + suffix for suffix in READERS)
         indexes = (folder + name + suffix for name in _FOLDER_PAGES for suffix in READERS)
         path = next((name for name in (relative, *pages, *indexes) if name in targets.anchors), None)
-        if path is None:
-            ending = "." + relative.rpartition("/")[2].rpartition(".")[2].lower()
-            has_ending = "." in relative.rpartition("/")[2] and ending[1:].isalnum()
-            is_other = has_ending and ending not in (*READERS, ".html")
-            return Broken.NOT_A_DOCUMENT if is_other else Broken.NO_DOCUMENT
-    anchors = targets.anchors[path]
-    if link.anchor == "" or link.anchor.startswith("^"):  # `^` begins a block of Obsidian's: its file
+    if path is not None:
+        return _find_anchor(link.anchor, path, targets) or Broken.NO_ANCHOR
+    ending = PurePosixPath(link.target_path).suffix.lower()
+    # Where the root of a site is, only its generator knows.
+    is_elsewhere = relative is None or link.target_path.startswith("/") or ending[1:].isalnum()
+    if is_elsewhere and ending not in (*READERS, ".html"):
+        return Broken.NOT_A_DOCUMENT
+    if relative is None:
+        return Broken.ESCAPES
+    return Broken.NOT_A_DOCUMENT if targets.exists(relative) else Broken.NO_DOCUMENT
+
+
+def _find_anchor(anchor: str, path: str, targets: LinkTargets) -> str | None:
+    """Return the id of the node that an anchor of a document names."""
+    anchors, anchor = targets.anchors[path], anchor.partition(":~:")[0]  # words that a browser looks for
+    slug = github_slug(anchor)
+    if found := anchors.get(anchor) or (anchors.get(slug) if slug else None):
+        return found
+    # The top of a page, a line as GitHub counts them, a block of Obsidian's: the file.
+    is_line = anchor.startswith("L") and not anchor.strip("LC-0123456789")
+    if is_line or slug == "top" or anchor.startswith("^"):
         return anchors[""]
-    slug = github_slug(link.anchor)  # wikilinks write the heading itself
-    return anchors.get(link.anchor) or (anchors.get(slug) if slug else None) or Broken.NO_ANCHOR
-
-
-def _resolve_path(link: Link, source_path: str) -> str | None:
-    """Return the path from the indexed folder; None if it leaves it. A leading `/` and wikilinks start there."""
-    if not link.target_path:
-        return source_path
-    from_root = link.kind is LinkKind.WIKILINK or link.target_path.startswith("/")
-    return join_path([] if from_root else source_path.split("/")[:-1], link.target_path)
+    places = targets.read_places(path)
+    return places.get(anchor) or places.get("#".join(filter(None, map(fold_heading, anchor.split("#")))))
 
 
 def join_path(folders: Sequence[str], path: str) -> str | None:
     """Return a path as it stands below the indexed folder, without `.` and `..`; None where it leaves that."""
-    parts = list(folders)
-    for part in path.split("/"):
-        if part == ".." and not parts:
-            return None
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+    joined = normpath("/".join([*folders, path.strip("/")]))
+    return None if joined.split("/")[0] == ".." else joined if joined != "." else ""

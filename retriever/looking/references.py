@@ -15,8 +15,8 @@ from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from pageindex.formats import drop_ending
+from pageindex.links import fold_heading
 from pageindex.node import Node, Span
-from pageindex.outline import github_slug
 from pageindex.rules import WIKILINK
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
@@ -239,19 +239,18 @@ def find_by_name(connection: Connection, reference: str) -> tuple[int, str]:
     if named and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
         sections = [section for document in named for section in section_names(connection, document.key)]
         found, wanted = match_heading(heading, sections), heading.rpartition("#")[2]
-        called = {fold(section.title): section.node_id for section in sections}
     elif named:
         return named[0].key, only(reference, [document.node_id for document in named])
     else:
         wanted, sections = heading if sign and not name.strip() else name, section_names(connection)
         found = match_title(wanted, sections)
+    if not found:
         called = {fold(section.title): section.node_id for section in sections}
-        for document in documents:  # a file has the title of its first section, and stands for it
+        for document in () if named else documents:  # a file has the title of its first section, and stands for it
             file = document.path.rpartition("/")[2]
             names = (document.title, *document.aliases, drop_ending(file), file, document.path)
             called |= {fold(name): document.node_id for name in names}
             called |= {fold(f"{folder}/"): f"{folder}/" for folder in PurePosixPath(document.node_id).parents[:-1]}
-    if not found:
         asked = fold(wanted)[:MAX_NAME_CHARS]
         longer = re.compile(rf"(?<!\w){re.escape(asked)}(?!\w)")  # `Falke` of `Projekt Falke`
         near = sorted(filter(longer.search, called), key=len) if asked else []
@@ -287,10 +286,11 @@ def match_title(title: str, sections: Sequence[SectionName]) -> list[SectionName
 
 def match_heading(heading: str, sections: Sequence[SectionName]) -> list[SectionName]:
     """Return the sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`: by title, else anchor."""
-    above, _, deepest = heading.strip().rpartition("#")
-    slug, wanted = github_slug(deepest.strip()), fold(deepest)
+    above, _, deepest = heading.strip(" #").rpartition("#")
+    wanted, folded = fold(deepest), fold_heading(deepest)
     found = [section for section in sections if fold(section.title) == wanted]
-    found = found or [section for section in sections if section.anchor in (deepest, slug) and section.anchor]
+    found = found or [section for section in sections if section.anchor == deepest]
+    found = found or [section for section in sections if folded and fold_heading(section.title) == folded]
     for title in filter(None, above.split("#")):
         narrower = [section for section in found if fold(title) in map(fold, section.breadcrumb)]
         found = narrower or found

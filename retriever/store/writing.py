@@ -1,10 +1,12 @@
 """Changes to index.sqlite. Every function belongs inside a `transaction` of the one writer."""
 
 import json
+import os
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -193,14 +195,26 @@ def set_skipped(
 def set_link_targets(connection: Connection, folder: StoredFolder) -> None:
     """Resolve all links of a folder's documents anew: any change may have made or broken one."""
     # 40 ms with what they import, when something has changed.
-    from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
+    from pageindex.links import Broken, Link, LinkKind, LinkTargets, name_places, note_names, resolve_link
 
     anchors: dict[str, dict[str, str]] = {}
     query = "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
     for path, anchor, node_id in connection.execute(f"{query} ORDER BY node_key", (folder.key,)):
         anchors.setdefault(path, {}).setdefault(anchor, node_id)
     aliases = connection.execute("SELECT path, aliases FROM documents WHERE folder_key = ?", (folder.key,))
-    targets = LinkTargets(anchors, note_names((path, json.loads(names)) for path, names in aliases))
+
+    @cache
+    def read_places(path: str) -> dict[str, str]:
+        query = "SELECT node_id, breadcrumb, nodes.title, text FROM nodes JOIN documents USING (document_key)"
+        order = "ORDER BY kind DESC, node_key"  # sections, then the file, which may have the title of one
+        rows = connection.execute(f"{query} WHERE folder_key = ? AND path = ? {order}", (folder.key, path))
+        return name_places((node_id, (*json.loads(above), title), text) for node_id, above, title, text in rows)
+
+    def exists(path: str) -> bool:
+        return os.path.exists(f"{folder.path}/{path}")  # noqa: PTH110 - Path raises for a name that is too long
+
+    names = note_names((path, json.loads(names)) for path, names in aliases)
+    targets = LinkTargets(anchors, names, read_places, exists)
     rows = connection.execute(
         "SELECT path, line, target_path, target_anchor, links.kind, target_id, problem, source_key, position FROM links"
         " JOIN nodes ON node_key = source_key JOIN documents USING (document_key) WHERE folder_key = ?",

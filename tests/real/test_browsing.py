@@ -176,6 +176,8 @@ VAULT = {
         ("days.left_over", "tools/api.md:7-10"),
         ("team/README", "team/README.md:1-3"),
         ("README#Vacation calendar", "tools/README.md:5-7"),
+        ("[[api#Days on who]]", "tools/api.md:15-17"),  # Obsidian writes a blank for a sign
+        ("[[api#days.on %28who%29]]", "tools/api.md:15-17"),
     ],
 )
 def test_what_people_type(vault: Retriever, written: str, cited: str) -> None:

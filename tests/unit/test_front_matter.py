@@ -23,7 +23,7 @@ FIELDS = {
         "a: !!python/object/apply:os.system ['touch /tmp/x']",
         ("a", "touch /tmp/x"),
     ),
-    "a lone surrogate is replaced": ('title: "a\\uD800b"', ("title", "a?b")),
+    "a lone surrogate is replaced": ('title: "a\\uD800b"', ("title", "a\ufffdb")),
 }
 
 

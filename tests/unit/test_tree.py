@@ -3,7 +3,7 @@
 import pytest
 
 from pageindex.document import parse_document
-from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
+from pageindex.links import Broken, Link, LinkKind, LinkTargets, name_places, note_names, resolve_link
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree, UnknownNodeError
 
@@ -106,6 +106,33 @@ def test_trees_deeper_and_wider_than_the_stack() -> None:
     assert tree.pretty("w.md").count("\n") == 10_000
 
 
+INTRO = """# Introduction
+
+## TCP/IP Model
+
+## Foo | Bar
+
+### Set up
+
+## Also set up
+
+### Set up
+
+## Lunch with [[People/Ann|her]]
+
+<a name="old-intro"></a>
+
+An <span id='mark'>anchor</span> in a line, and one of an attribute. {: #attributed .wide }
+
+(labelled)=
+"""
+
+
+def read_places(path: str) -> dict[str, str]:
+    nodes = [placed.node for placed in parse_document(path, INTRO).nodes[1:]]
+    return name_places((node.id, (*node.breadcrumb, node.title), node.text) for node in nodes)
+
+
 TARGETS = LinkTargets(
     anchors={
         "index.md": {"": "index.md", "top": "index.md#top"},
@@ -115,7 +142,14 @@ TARGETS = LinkTargets(
         "b/deep/Note.md": {"": "b/deep/Note.md"},
         "read me.txt": {"": "read me.txt"},
     },
-    notes={"note": "a/Note.md", "intro": "guide/intro.md", "start here": "index.md", "v1.2 notes": "index.md"},
+    notes=note_names(
+        [
+            *((path, ()) for path in ("guide/intro.md", "a/Note.md", "b/deep/Note.md")),
+            ("index.md", ("Start here", "v1.2 notes")),
+        ]
+    ),
+    read_places=read_places,
+    exists={"guide/LICENSE", "guide/src", "guide/draft.md"}.__contains__,
 )
 
 
@@ -146,6 +180,20 @@ def lead(target: str, source: str = "guide/intro.md", kind: LinkKind = LinkKind.
         ("missing", Broken.NO_DOCUMENT),
         ("picture.png", Broken.NOT_A_DOCUMENT),
         ("../src/main.rs#L1", Broken.NOT_A_DOCUMENT),
+        ("LICENSE", Broken.NOT_A_DOCUMENT),
+        ("src/", Broken.NOT_A_DOCUMENT),
+        ("draft.md", Broken.NOT_A_DOCUMENT),
+        ("/pricing", Broken.NOT_A_DOCUMENT),
+        ("../../issues", Broken.NOT_A_DOCUMENT),
+        ("/missing.md", Broken.NO_DOCUMENT),
+        ("#Top", "guide/intro.md"),
+        ("#L3", "guide/intro.md"),
+        ("#L3-L10", "guide/intro.md"),
+        ("#:~:text=anchor", "guide/intro.md"),
+        ("#old-intro", "guide/intro.md#introduction/lunch-with-her"),
+        ("#mark", "guide/intro.md#introduction/lunch-with-her"),
+        ("#attributed", "guide/intro.md#introduction/lunch-with-her"),
+        ("#labelled", "guide/intro.md#introduction/lunch-with-her"),
         ("#gone", Broken.NO_ANCHOR),
         ("#!?", Broken.NO_ANCHOR),
     ],
@@ -165,8 +213,16 @@ def test_relative_links(target: str, expected: str | Broken) -> None:
         ("#Set up", "guide/intro.md#set-up"),
         ("Start Here", "index.md"),
         ("v1.2 notes", "index.md"),
+        ("deep/note", "b/deep/Note.md"),
+        ("B/Deep/Note.md", "b/deep/Note.md"),
+        ("intro#TCP IP Model", "guide/intro.md#introduction/tcpip-model"),
+        ("intro#tcp/ip model", "guide/intro.md#introduction/tcpip-model"),
+        ("intro#Foo %7C Bar", "guide/intro.md#introduction/foo--bar"),
+        ("intro#Also set up#Set up", "guide/intro.md#introduction/also-set-up/set-up"),
+        ("intro#Lunch with People Ann her", "guide/intro.md#introduction/lunch-with-her"),
         ("Nowhere", Broken.NO_DOCUMENT),
         ("intro#Gone", Broken.NO_ANCHOR),
+        ("intro#Set up#Also set up", Broken.NO_ANCHOR),
     ],
 )
 def test_wikilinks(target: str, expected: str | Broken) -> None:
@@ -175,4 +231,10 @@ def test_wikilinks(target: str, expected: str | Broken) -> None:
 
 def test_note_names_prefer_file_names_then_short_paths() -> None:
     documents = [("a/long/Home.md", []), ("y/Home.md", ["Start"]), ("x/Home.md", ["home", "Start"]), ("c.md", ["A"])]
-    assert note_names(documents) == {"home": "x/Home.md", "c": "c.md", "start": "x/Home.md", "a": "c.md"}
+    names = note_names(documents)
+    assert {name: names[name] for name in ("home", "long/home", "start", "a")} == {
+        "home": "x/Home.md",
+        "long/home": "a/long/Home.md",
+        "start": "x/Home.md",
+        "a": "c.md",
+    }

@@ -298,8 +298,8 @@ class _Renderer(RendererHTML):
         token, target = tokens[place], tokens[place].meta["note"].strip().removesuffix("\\")
         if not token.content:
             return self._show_picture(target, "", embedded=True)
-        path, _, anchors = target.partition("#")
-        address = self._options.resolve(LinkKind.WIKILINK, path.strip(), anchors.rpartition("#")[2].strip())
+        path, _, anchor = target.partition("#")
+        address = self._options.resolve(LinkKind.WIKILINK, path.strip(), anchor.strip())
         if address is None:
             return f'<span class="nowhere" title="{_text(target[:300])}">{self._highlight(token.content)}</span>'
         return f'<a href="{_text(address)}">{self._highlight(token.content)}</a>'
