@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
+from retriever.errors import EncoderError, ReadOnlySnapshotError, RetrieverError, SnapshotError, StorageError
 from retriever.store.files import Manifest, writing_to
 from retriever.types import FloatMatrix, WholeMatrix
 
@@ -201,13 +201,15 @@ class VectorIndex:
         """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
 
         Raises:
-            SnapshotError: it is damaged, or of another snapshot or encoder.
+            SnapshotError: it is damaged, read-only, or of another snapshot or encoder.
         """
         self._folder = folder
         self._manifest = manifest = Manifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
         manifest.check(folder)  # ChromaDB would take a missing file for no vectors
+        if not all(os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
+            raise ReadOnlySnapshotError(f"{folder} is read-only, and ChromaDB writes to what it opens")
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
             self._collection = client.get_collection(fingerprint, embedding_function=None)

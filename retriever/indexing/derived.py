@@ -108,8 +108,8 @@ class Derived(ABC):
         """Return the files that may still hold what was deleted, because another process reads them."""
         return []
 
-    def examine(self, connection: Connection) -> Iterator[tuple[str, str]]:
-        """Compare it with the rows; yield what was looked at, and what is wrong with it, if anything."""
+    def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
+        """Compare it with the rows; yield what was looked at, and why it cannot be used, if so."""
         yield from ()
 
 
@@ -368,7 +368,7 @@ class DerivedFiles(Derived):
             if older != locate_snapshot(self._folder, current) and not is_read(older):
                 shutil.rmtree(older, ignore_errors=True)
 
-    def examine(self, connection: Connection) -> Iterator[tuple[str, str]]:
+    def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
         """Compare the snapshot in force with its manifest and with the rows."""
         number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
         fingerprint, chroma = reading.meta(connection, "fingerprint"), locate_snapshot(self._folder, number) / CHROMA
@@ -376,16 +376,16 @@ class DerivedFiles(Derived):
             with contextlib.closing(Snapshot(self._folder, number, manifest_hash)) as snapshot:
                 _check_count(snapshot.folder / "lexical", len(snapshot.lexical), reading.counts(connection).sections)
         except SnapshotError as error:
-            yield "words", str(error)
+            yield "words", error
             return
-        yield "words", ""
-        problem = ""
+        yield "words", None
+        problem = None
         try:  # one of an older snapshot is made anew by the next `index`
             if fingerprint and chroma.exists() and Manifest.read(chroma).snapshot == manifest_hash:
                 with contextlib.closing(VectorIndex(chroma, fingerprint, manifest_hash)) as vectors:
                     _check_count(chroma, len(vectors), len(text_vectors.distinct_keys(connection, fingerprint)))
         except SnapshotError as error:
-            problem = str(error)
+            problem = error
         yield "vectors in ChromaDB", problem
 
     def list_old(self, current: int) -> list[str]:

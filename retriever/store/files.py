@@ -207,20 +207,21 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
     """Let only one process write to an index, whose folder is made; IndexLockedError after `wait_s` seconds."""
     from filelock import FileLock, Timeout  # 40 ms: only a writer needs it
 
-    lock = FileLock(index / LOCK_NAME, mode=0o600)
-    try:
+    path = index / LOCK_NAME
+    lock = FileLock(path, mode=0o600)
+    with writing_to(index):
         make_private_folder(index)
         with suppress(FileNotFoundError):
-            if (index / LOCK_NAME).stat().st_size:  # it empties what it opens, and ours is empty
-                raise OSError(0, f"{LOCK_NAME} is to be removed: it holds something else")
-        lock.acquire(timeout=wait_s)
-    except Timeout as error:
-        raise IndexLockedError(
-            f"another process is writing to the index {index}; try again when it has finished"
-        ) from error
-    except OSError as error:
-        hint = f"remove {index / LOCK_NAME}, or name another index with --index"
-        raise StorageError(f"the index {index} cannot be written: {error.strerror}", hint=hint) from error
+            found = path.lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size:  # ours is an empty file
+                hint = "remove it, or name another index with --index"
+                raise StorageError(f"{path} is not this program's", hint=hint)
+        try:
+            lock.acquire(timeout=wait_s)
+        except Timeout as error:
+            raise IndexLockedError(
+                f"another process is writing to the index {index}; try again when it has finished"
+            ) from error
     try:
         yield
     finally:

@@ -28,6 +28,7 @@ from retriever.errors import (
     LanguageModelError,
     NoIndexError,
     OldIndexError,
+    ReadOnlySnapshotError,
     RerankerError,
     RetrieverError,
     name_installer,
@@ -235,9 +236,14 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
         cure = CommandHint("index FOLDER").render()
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
-    for name, problem in open_derived(index).examine(connection):
-        level: Level = "problem" if problem else "well"
-        yield Finding("index", name, level, problem or "as in the database", repair if problem else "")
+    for name, error in open_derived(index).examine(connection):
+        match error:
+            case None:
+                yield Finding("index", name, "well", "as in the database")
+            case ReadOnlySnapshotError():
+                yield Finding("index", name, "note", str(error))
+            case _:
+                yield Finding("index", name, "problem", str(error), repair)
 
 
 # Repair: an index is made anew from its documents, and keeps what can be read of the old one.
@@ -269,7 +275,8 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
         with store.read() as connection:
             stored = {folder.path for folder in reading.folders(connection)}
             is_finished = bool(reading.snapshot_number(connection))
-            is_broken = any(problem for _, problem in open_derived(store).examine(connection))
+            found = open_derived(store).examine(connection)
+            is_broken = any(error and not isinstance(error, ReadOnlySnapshotError) for _, error in found)
     except NoIndexError:  # a first indexing was killed before it made the tables
         return
     if is_finished:

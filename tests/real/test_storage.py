@@ -16,7 +16,7 @@ from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, 
 from retriever.store.files import share_snapshot, writer_lock
 from retriever.types import Answer
 from tests.damage import A_FOLDER, HARMS, damage
-from tests.program import slow
+from tests.program import Cli, slow
 from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 from tests.small_disk import read_only, small_disk
@@ -163,14 +163,33 @@ def test_a_read_only_index_answers(shelf: Shelf) -> None:
             assert first.index.stale_files == 0
             assert all_same([reader.search(question) for question in QUESTIONS], truth)
             assert reader.read("mail.md:1").text == "# Mail\n"
-        with pytest.raises(StorageError, match="cannot be written"):
-            shelf.update()
         shelf.write("new.md", "# New\n\nword\n")
         late = shelf.ask("word")
         assert late.index.stale_files == 1
         assert any("refresh: " in sentence for sentence in map(str, late.degraded))
     assert all_same(shelf.ask_all(), truth)
     assert said(shelf.ask_all()) == ""
+
+
+def test_doctor_finds_no_problem_in_a_read_only_index(shelf: Shelf, cli: Cli) -> None:
+    with read_only(shelf.index):
+        shown = cli("doctor", "--repair", "--index", shelf.index).out
+    assert "is read-only, and ChromaDB writes to what it opens" in shown
+
+
+def test_an_answer_of_a_read_only_index_does_not_ask_to_index_again(shelf: Shelf) -> None:
+    with read_only(shelf.index):
+        (reason,) = map(str, shelf.ask(QUESTIONS[0]).degraded)
+    assert "is read-only" in reason
+    assert "index the documents again" not in reason
+
+
+@pytest.mark.parametrize("command", ["index", "forget"])
+def test_a_command_that_cannot_write_blames_the_disk_and_not_the_lock(shelf: Shelf, cli: Cli, command: str) -> None:
+    with read_only(shelf.index):
+        shown = cli(command, shelf.docs, "--index", shelf.index, code=1).err
+    assert f"{shelf.index}: cannot be written (Read-only file system)" in shown
+    assert "writer.lock" not in shown
 
 
 @pytest.mark.parametrize("command", ["ask", "index"])
