@@ -74,8 +74,20 @@ class ContextSection(Cited):
         """Return its lines in a span of the file."""
         return self.text.split("\n")[span.first - self.span.first : span.last - self.span.first + 1]
 
+    def find_header(self, line: int) -> Span | None:
+        """Return the lines that name the columns of the table that a line of the file is in; None outside of one."""
+        above = self.lines(Span(self.span.first, line))
+        while len(above) > 1 and "|" in above[-1]:
+            if not above.pop().strip(">|-: \t"):  # what stands between the names and the rows
+                last = self.span.first + len(above)
+                return Span(last - 1, last)
+        return None
+
     def quote_chunks(self, count: int) -> "list[Quotation]":
-        """Return its first `count` chunks, joined where they touch; the whole section when these are all."""
+        """Return its first `count` chunks, joined where they touch; the whole section when these are all.
+
+        Rows of a table come with the names of its columns.
+        """
         if count >= len(self.chunk_spans) > 0:
             return [Quotation(self, self.span)]
         joined: list[Span] = []
@@ -86,7 +98,8 @@ class ContextSection(Cited):
                 joined[-1] = Span(joined[-1].first, max(joined[-1].last, span.last))
             else:
                 joined.append(span)
-        return [Quotation(self, span) for span in joined]
+        headers = filter(None, (self.find_header(span.first) for span in joined))
+        return [Quotation(self, span) for span in (*headers, *joined)]
 
 
 @dataclass(frozen=True, slots=True)

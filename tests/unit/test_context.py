@@ -159,6 +159,17 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
     assert context.left_out == ()
 
 
+@pytest.mark.parametrize("edge", ["|", ""])
+def test_rows_of_a_cut_table_come_with_the_names_of_its_columns(edge: str) -> None:
+    rows = ["plant | blooms", "--- | ---", *(f"plant {number} | in month {number}" for number in range(1, 200))]
+    text = "Plants of the garden:\n\n" + "".join(f"{edge}{row}{edge}\n" for row in rows)
+    spans = (Span(100, 100), Span(102, 102), Span(110, 213))
+    section = cite("a.md", "/d", "a.md", Span(11, 213), ("Plants",), text, 1, *spans)
+    pieces = build_context([section], "answered", 250, words).pieces
+    assert [piece.citation for piece in pieces] == ["a.md:13-14", "a.md:100", "a.md:102"]
+    assert pieces[0].text == f"{edge}plant | blooms{edge}\n{edge}--- | ---{edge}\n"
+
+
 def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
     section = cite("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, 1, Span(1, 1))
