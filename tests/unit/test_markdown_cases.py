@@ -1,4 +1,4 @@
-"""Pages of Markdown with the outline or units that they must have; see `tests/markdown_cases/README.md`."""
+"""Pages of Markdown with the outline, units or HTML that they must have; see `tests/markdown_cases/README.md`."""
 
 import re
 from collections.abc import Iterator
@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest does not export
 
+from pageindex.dialects import get_dialect
 from pageindex.document import Document, parse_document
 from pageindex.formats import decode
 from pageindex.links import LinkKind
 from pageindex.node import Node
 from pageindex.units import Unit
+from retriever.serving.web.section_html import RenderOptions, render_markdown
 
 CASES = Path(__file__).parents[1] / "markdown_cases"
 CASE = re.compile(
     r"^## (.+?)\n.*?^`{9} markdown ?(\w*)\n(.*?)^`{9}\n"
-    r"(?:\n+`{9} outline\n(.*?)^`{9}\n)?(?:\n+`{9} units\n(.*?)^`{9}$)?",
+    r"(?:\n+`{9} outline\n(.*?)^`{9}\n)?(?:\n+`{9} units\n(.*?)^`{9}\n)?(?:\n+`{9} html\n(.*?)^`{9}$)?",
     re.DOTALL | re.MULTILINE,
 )
 INVISIBLE = {"→": "\t", "␍": "\r", "ⓑ": "\ufeff", "␊": "\u2028", "␌": "\f", "⎵": " ", "∎\n": ""}
@@ -24,19 +26,24 @@ INVISIBLE = {"→": "\t", "␍": "\r", "ⓑ": "\ufeff", "␊": "\u2028", "␌": 
 
 def cases() -> Iterator[ParameterSet]:
     for page in sorted(CASES.glob("*.md")):
-        for name, dialect, markdown, outline, units in CASE.findall(page.read_text("utf-8")):
-            yield pytest.param(dialect or "commonmark", markdown, outline, units, id=f"{page.stem}: {name}")
+        for name, dialect, *page_and_made in CASE.findall(page.read_text("utf-8")):
+            yield pytest.param(dialect or "commonmark", *page_and_made, id=f"{page.stem}: {name}")
 
 
-@pytest.mark.parametrize(("dialect", "markdown", "outline", "units"), list(cases()))
-def test_page(dialect: str, markdown: str, outline: str, units: str) -> None:
+@pytest.mark.parametrize(("dialect", "markdown", "outline", "units", "html"), list(cases()))
+def test_page(dialect: str, markdown: str, outline: str, units: str, html: str) -> None:
     for shown, meant in INVISIBLE.items():
         markdown = markdown.replace(shown, meant)
     text = decode(markdown.encode())[0]
     document = parse_document("page.md", text, dialect=dialect)
     assert outline in ("", drawn(document))
     assert units in ("", listed(document))
+    assert html in ("", render_markdown(text, RenderOptions(dialect=get_dialect(dialect), resolve=resolve)))
     assert "".join(placed.node.text for placed in document.nodes) == text
+
+
+def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:
+    return None if path == "missing" or ":" in path else f"/read?{path},{anchor}"
 
 
 def drawn(document: Document) -> str:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.dialects import get_dialect
-from pageindex.links import LinkKind
 from pageindex.node import Span
 from retriever.serving.web.section_html import Picture, RenderOptions, locate_picture, render_markdown
 from tests.program import PROJECT
+from tests.unit.test_markdown_cases import resolve
 
 
 def shown(markdown: str, dialect: str = "commonmark", **around: object) -> str:
@@ -19,127 +19,14 @@ def shown(markdown: str, dialect: str = "commonmark", **around: object) -> str:
     return render_markdown(markdown, options)
 
 
-def resolve(kind: LinkKind, path: str, anchor: str) -> str | None:
-    return None if path == "missing" or ":" in path else f"/read?{path},{anchor}"
+@pytest.mark.parametrize("folds", ["<details>\n\nx\n\n</details>\n", "> [!tip]- Title\n> x\n"])
+def test_what_folds_is_open_where_an_answer_is_in_it(folds: str) -> None:
+    assert ' open="">' in shown(folds, unfolded=True)
 
 
-NOTES = [
-    ("> [!note]\n", '<div class="callout note" role="note">\n<p class="title">Note</p>\n</div>\n'),
-    (
-        "> [!tip]- Why?\n>\n> So.\n",
-        '<details class="callout tip">\n<summary class="title">Why?</summary>\n<p>So.</p>\n</details>\n',
-    ),
-    ("> [!tip]+ T\n", '<details class="callout tip" open="">\n<summary class="title">T</summary>\n</details>\n'),
-    ("> a quote\n", "<blockquote>\n<p>a quote</p>\n</blockquote>\n"),
-    (
-        "One[^a], none[^c].\n\n[^a]: First *note*\n    goes on.\n",
-        '<p>One<sup><a href="#note-1">a</a></sup>, none[^c].</p>\n'
-        '<div class="footnote"><sup id="note-1">a</sup><div>\n<p>First <em>note</em>\ngoes on.</p>\n</div></div>\n',
-    ),
-    ("It costs $5 or $6, US$7.", "<p>It costs $5 or $6, US$7.</p>\n"),
-    ("`$x$` and \\$x$", "<p><code>$x$</code> and $x$</p>\n"),
-    ("$x^", "<p>$x^</p>\n"),
-    ("$x^$", '<p><code class="math">x^</code></p>\n'),
-    ("[[note#part|a label]]", '<p><a href="/read?note,part">a label</a></p>\n'),
-    ("Words:\n\n```rust…", "<p>Words:</p>\n"),
-    (
-        "```mermaid\nA-->B\n```\n",
-        '<div class="code"><span class="language">mermaid diagram, as it is written</span><pre><code>'
-        "A--&gt;B</code></pre></div>\n",
-    ),
-    ("[[missing]]", '<p><span class="nowhere" title="missing">missing</span></p>\n'),
-    ("[x](b.md#c)", '<p><a href="/read?b.md,c">x</a></p>\n'),
-    (
-        "```python\nreturn 1  # why\n```\n",
-        '<div class="code"><span class="language">python</span><pre><code><span class="code-keyword">return</span> '
-        '<span class="code-number">1</span>  <span class="code-comment"># why</span></code></pre></div>\n',
-    ),
-]
-
-
-@pytest.mark.parametrize(("markdown", "html"), NOTES)
-def test_what_notes_write_is_shown_as_they_mean_it(markdown: str, html: str) -> None:
-    assert shown(markdown, resolve=resolve) == html
-
-
-def test_what_mkdocs_adds_is_shown_as_its_pages_show_it() -> None:
-    icon = ":material-check:{ .green } Yes, see [it](https://example.org){ .md-button } {a}\n"
-    link = '<a href="https://example.org" rel="noreferrer noopener" class="outside">it</a>'
-    assert shown(icon, "mkdocs") == f"<p> Yes, see {link} {{a}}</p>\n"
-    meaning = "<dl>\n<dt>Term</dt>\n<dd>Its <em>meaning</em></dd>\n</dl>\n"
-    assert shown("Term\n: Its *meaning*\n", "mkdocs") == meaning
-
-
-def test_components_of_mdx_are_shown_by_their_titles() -> None:
-    text = '<Note>*a*</Note> <Card title="b">c</Card>\n\n<Tab title="npm">\n\nd\n\n</Tab>\n'
-    assert shown(text, "mdx") == '<p><em>a</em> <strong>b</strong> c</p>\n<p class="title">npm</p>\n<p>d</p>\n'
-
-
-CALLOUT = '<div class="callout tip" role="note">\n<p class="title">{}</p>\n<p>Body <em>of</em> it.</p>\n</div>\n'
-BODY = "Body *of* it."
-
-
-@pytest.mark.parametrize(
-    ("dialect", "markdown", "title"),
-    [
-        ("mkdocs", f"/// tip | A *title*\n\n{BODY}\n\n///\n", "A <em>title</em>"),
-        ("mkdocs", f"/// tip\n{BODY}\n///\n", "Tip"),
-        ("vitepress", f":::tip\n{BODY}\n:::\n", "Tip"),
-        ("vitepress", f"::: tip A title\n\n{BODY}\n:::\n", "A title"),
-        ("docusaurus", f":::tip[A title]\n\n{BODY}\n\n:::\n", "A title"),
-        ("myst", f"```{{tip}} A title\n{BODY}\n```\n", "A title"),
-        ("mkdocs", f'!!! tip "A title"\n    {BODY}\n', "A title"),
-        ("mkdocs", f"!!! tip\n\n    {BODY}\n", "Tip"),
-        ("commonmark", f"> [!tip] A *title*\n> {BODY}\n", "A <em>title</em>"),
-    ],
-)
-def test_a_callout_is_written_in_many_ways(dialect: str, markdown: str, title: str) -> None:
-    assert shown(markdown, dialect) == CALLOUT.format(title)
-    assert shown(f"- item\n\n{markdown.replace(BODY, 'x')}\nafter", dialect).endswith("<p>after</p>\n")
-
-
-def test_callouts_hold_others_and_fold() -> None:
-    tabs = shown("//// tab | Linux\n\n/// note\n\nx\n\n///\n\n////\n\nafter\n", "mkdocs")
-    assert re.findall(r'class="callout (\w+)"', tabs) == ["tab", "note"]
-    assert tabs.endswith("</div>\n</div>\n<p>after</p>\n")
-    assert shown("??? bug\n    x\n", "mkdocs").startswith(
-        '<details class="callout danger">\n<summary class="title">Bug</summary>'
-    )
-    assert shown("???+ bug\n    x\n", "mkdocs").startswith('<details class="callout danger" open="">')
-    folded = shown("<details>\n<summary>More <b>of</b> it</summary>\n\n- *x*\n\n</details>\n\nafter")
-    assert folded == (
-        '<details class="callout note">\n<summary class="title">More of it</summary>\n'
-        "<ul>\n<li><em>x</em></li>\n</ul>\n</details>\n<p>after</p>\n"
-    )
-    for folds in ("<details>\n\nx\n\n</details>\n", "> [!tip]- Title\n> x\n"):
-        assert ' open="">' in render_markdown(folds, RenderOptions(unfolded=True))
-
-
-def test_a_tab_of_mkdocs_is_a_callout_and_in_code_it_is_code() -> None:
-    tabs = shown('=== "Linux"\n\n    ```sh\n    apt x\n    ```\n\n=== "Mac"\n    x\n\n```md\n=== "no"\n```\n', "mkdocs")
-    assert re.findall(r'class="title">(.*?)<', tabs) == ["Linux", "Mac"]
-    assert re.findall(r"<code>(.*?)</code>", tabs) == ["apt x", "=== &quot;no&quot;"]
-
-
-def test_marks_are_marked_and_comments_left_out() -> None:
-    assert shown("a ==b *c*== d == e", "obsidian") == '<p>a <mark class="written">b <em>c</em></mark> d == e</p>\n'
+def test_no_style_of_a_written_list_is_one_of_a_mark() -> None:
     rules = (PROJECT / "retriever/serving/web/static/page.css").read_text()
-    assert re.findall(r"\w*\.written", rules) == ["ul.written", "mark.written"]  # none of a list's for a mark
-    assert shown("a %%b%% c\n\n%% d %%\n\n%%\ne\n\nf\n%%\n\ng", "obsidian") == "<p>a  c</p>\n<p>g</p>\n"
-    assert shown("a\n\n{/* h\n\ni */}\n\ng", "mdx") == "<p>a</p>\n<p>g</p>\n"
-    assert shown("%% a\n\nb", "obsidian") == "<p>%% a</p>\n<p>b</p>\n", "one that nothing ends is text"
-    assert shown("`==a== %%b%%`", "obsidian") == "<p><code>==a== %%b%%</code></p>\n"
-
-
-def test_a_header_without_text_is_no_header() -> None:
-    assert "<thead>\n<tr>\n<td></td>\n<th>b</th>\n</tr>" in shown("| | b |\n|---|---|\n| 1 | 2 |\n")
-
-
-def test_tasks_are_boxes_that_cannot_be_changed() -> None:
-    made = shown("- [ ] buy\n- [x] **sell**\n- [y] no task\n")
-    assert re.findall(r'<input aria-label="(.*?)" class="\S+" disabled="" type="checkbox"', made) == ["to do", "done"]
-    assert "<strong>sell</strong></li>" in made
-    assert "<li>[y] no task</li>" in made
+    assert re.findall(r"\w*\.written", rules) == ["ul.written", "mark.written"]
 
 
 @pytest.mark.parametrize(
@@ -161,44 +48,13 @@ def test_a_formula_is_mathml(markdown: str, mathml: str) -> None:
     assert not re.search(r"\d{2}em\"|-\d+em\"|height=|depth=", made), "no size that reaches over what is beside it"
 
 
-# What a document may hold -> what it is shown as: nothing of it reaches outside, or is an element of its own.
-HOSTILE = {
-    "[x](javascript:alert(1))": "<p>[x](javascript:alert(1))</p>\n",
-    "[x](tel:112)": '<p><span class="nowhere" title="tel:112">x</span></p>\n',
-    "[x](//e.example/y)": '<p><a href="https://e.example/y" rel="noreferrer noopener" class="outside">x</a></p>\n',
-    "<abbr title=x>y</abbr><br onclick=x>": "<p>y<br></p>\n",
-    "Vec<T> <Note>*a*</Note>": ('<p>Vec&lt;T&gt; &lt;Note&gt;<em>a</em><span class="tag">&lt;/Note&gt;</span></p>\n'),
-    "Vec<T onclick=x>": "<p>Vec&lt;T onclick=x&gt;</p>\n",
-    "<!-- no --> x <!-- y -->\n\n<iframe src=//e.example></iframe>": '<pre class="raw"><code>&lt;!-- no --&gt; x '
-    "&lt;!-- y --&gt;</code></pre>\n",
-    '<div class="x">\n\nwords\n\n</div>': "<p>words</p>\n",
-    '<p><img onerror=x src="https://e.example/d.png" alt="a dog"></p>': '<p><span class="picture" '
-    'title="https://e.example/d.png"><b>Picture</b> a dog</span></p>\n',
-    '<details onclick="x">\n<summary><b onclick=x>T</b></summary>\n\n<script>x</script>': '<details class="callout '
-    'note">\n<summary class="title">T</summary>\n<pre class="raw"><code>&lt;script&gt;x&lt;/script&gt;</code></pre>\n',
-    "<script>x</script>": '<pre class="raw"><code>&lt;script&gt;x&lt;/script&gt;</code></pre>\n',
-    "![a dog](https://e.example/d.png)": '<p><span class="picture" title="https://e.example/d.png"><b>Picture</b> '
-    "a dog</span></p>\n",
-    "$\\text{<script>x</script>}$": '<p><span class="math" title="\\text{&lt;script&gt;x&lt;/script&gt;}">'
-    '<math display="inline"><mrow><mtext>&lt;script&gt;x&lt;/script&gt;</mtext></mrow></math></span></p>\n',
-    "$\\text{&lt;b&gt;}$": '<p><span class="math" title="\\text{&amp;lt;b&amp;gt;}">'
-    '<math display="inline"><mrow><mtext>&lt;b&gt;</mtext></mrow></math></span></p>\n',
-    "$\\href{javascript:x}{y}$": '<p><span class="math" title="\\href{javascript:x}{y}">'
-    '<math display="inline"><mrow><mrow><mrow><mi>y</mi></mrow></mrow></mrow></math></span></p>\n',
-    "$\\style{color:red}{y}\\class{top}{z}$": '<p><span class="math" title="\\style{color:red}{y}\\class{top}{z}">'
-    '<math display="inline"><mrow><mrow><mi>y</mi></mrow><mrow><mi>z</mi></mrow></mrow></math></span></p>\n',
-    '```python" onload="alert(1)\n<b>\n```\n': '<div class="code"><pre><code>&lt;b&gt;</code></pre></div>\n',
-    "[^<b>]: x": '<div class="footnote"><sup id="note-1">&lt;b&gt;</sup><div>\n<p>x</p>\n</div></div>\n',
-    '> [!note] <b onclick="x">\n': '<div class="callout note" role="note">\n'
-    '<p class="title">&lt;b onclick=&quot;x&quot;&gt;</p>\n</div>\n',
-    "a \u202e\x1b[1m b": "<p>a \ufffd\ufffd[1m b</p>\n",
-    "[" * 20_000: f"<p>{'[' * 20_000}</p>\n",
-}
-
-
-@pytest.mark.parametrize("markdown", HOSTILE, ids=lambda markdown: markdown[:40])
-def test_nothing_of_a_document_acts_or_reaches_outside(markdown: str) -> None:
-    assert shown(markdown, resolve=resolve) == HOSTILE[markdown]
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [("a \u202e\x1b[1m b", "a \ufffd\ufffd[1m b"), ("[" * 20_000, "[" * 20_000)],
+    ids=["signs that steer a terminal", "open brackets"],
+)
+def test_signs_are_shown_and_steer_nothing(markdown: str, html: str) -> None:
+    assert shown(markdown) == f"<p>{html}</p>\n"
 
 
 ELEMENTS = (
