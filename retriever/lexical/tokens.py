@@ -81,6 +81,12 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
     return [term for word in _split(text) for term in _read_word(word, languages)]
 
 
+@lru_cache(maxsize=4096)  # the units of the sections of one question, which several stages look at
+def tokenize_unit(text: str, languages: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Do as `tokenize` for a short text that is asked for again."""
+    return tuple(tokenize(text, languages))
+
+
 def _split(text: str) -> list[str]:
     """Return the words of a text, with what joins their parts."""
     if not text.isascii():

@@ -7,7 +7,7 @@ are in the hit's evidence.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from math import log
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties
-from retriever.lexical.tokens import remove_accents, tokenize
+from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
 from retriever.searching.citations import Anchors
 from retriever.searching.known_items import put_successors_first
 from retriever.searching.passage import BY_RANK, Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
@@ -30,7 +30,7 @@ from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut, cut_around
 from retriever.types import Candidate, Evidence, Hit, Reading, Source
 
-MAX_READ_CHARS = 10_000  # of a section's text that is looked through for the question's words
+MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
 READ_OF_EACH = 3  # units of a section, for the reader
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
@@ -95,7 +95,7 @@ def build_hits(
                 scale=candidate.scale or "rrf",
                 evidence=candidate.evidence,
                 matched_fields=tuple(dict.fromkeys((*matched[node.id], *find_statuses(view, rows, node.id)))),
-                words=find_question_words(question, words, node.titled_body, asked.languages),
+                words=find_question_words(question, words, list_texts(node), asked.languages),
                 reasons=list_reasons(candidate.evidence, rows.titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
@@ -329,18 +329,23 @@ def find_matched_chunk(
 # Why a section is a hit.
 
 
+def list_texts(node: Node) -> list[str]:
+    """Return the titles of a section and the texts of its units, as they are looked through for a question's words."""
+    return [" ".join((*node.breadcrumb, node.title)), *(unit.in_full for unit in node.units[:MAX_UNITS])]
+
+
 def find_question_words(
-    question: str, stems: Collection[str], text: str, languages: tuple[str, ...] = ()
+    question: str, stems: Collection[str], texts: Sequence[str], languages: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Return the question's words that a text has, as the question writes them; neighbors there are one phrase.
+    """Return the question's words that a section has, as the question writes them; neighbors there are one phrase.
 
     Args:
         question: as it is searched for.
         stems: its words as BM25 reads them.
-        text: of the section, with its titles.
+        texts: of the section, its titles first.
         languages: that both are read in beside English.
     """
-    held = frozenset(stems).intersection(tokenize(text[:MAX_READ_CHARS], languages))
+    held = frozenset(stems).intersection(chain.from_iterable(tokenize_unit(text, languages) for text in texts))
     phrases: list[list[int]] = []
     for start, end in find_highlights(question, held, languages):
         if phrases and _JOINED.fullmatch(question, phrases[-1][1], max(start, phrases[-1][1])):
@@ -348,7 +353,7 @@ def find_question_words(
         else:
             phrases.append([start, end])
     # Words that were added to the question come without accents: they are shown as the text has them.
-    written = {remove_accents(word.lower()): word for word in _ACCENTED.findall(text[:MAX_READ_CHARS])}
+    written = {remove_accents(word.lower()): word for text in texts for word in _ACCENTED.findall(text)}
     once: dict[str, str] = {}
     for start, end in phrases:
         phrase = " ".join(dict.fromkeys(written.get(word.lower(), word) for word in question[start:end].split()))

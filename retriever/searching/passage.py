@@ -20,7 +20,7 @@ from pageindex.node import Node, Span
 from pageindex.text import CELL, as_label, split_sentences
 from pageindex.units import MAX_TERM_WORDS, MAX_UNIT_CHARS, Unit, UnitKind
 from retriever.lexical.names import list_abbreviated
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.searching.question_kind import QuestionKind
 from retriever.text import cut
 from retriever.types import Reading
@@ -293,7 +293,7 @@ def asks_for(term: str, asked: Asked) -> bool:
 
 def measure_words(text: str, asked: Asked) -> float:
     """Return the words of the question that a text has, by their rarity."""
-    return sum(asked.rarity.get(word, 0.0) for word in dict.fromkeys(tokenize(text, asked.languages)))
+    return sum(asked.rarity.get(word, 0.0) for word in dict.fromkeys(tokenize_unit(text, asked.languages)))
 
 
 def standardize(values: Sequence[float]) -> list[float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from pageindex.units import UnitKind
-from retriever.lexical.tokens import is_unspaced, tokenize
+from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
         titles = "\n".join((*section.breadcrumb, section.title))
         texts = (unit.in_full for unit in section.units if unit.kind is not UnitKind.LIST)
         for passage in islice(chain([titles], texts), MOST_READ):
-            apart -= _find_together(apart, tokenize(passage, languages))
+            apart -= _find_together(apart, tokenize_unit(passage, languages))
     return sum(pair not in apart for pair in pairs) / len(pairs)
 
 

@@ -23,7 +23,7 @@ from retriever.types import Evidence, Relation, RelationKind, Source
     ],
 )
 def test_the_words_of_the_question_that_a_section_has(question: str, text: str, expected: tuple[str, ...]) -> None:
-    assert find_question_words(question, tokenize(question), text) == expected
+    assert find_question_words(question, tokenize(question), [text]) == expected
 
 
 def test_what_else_speaks_for_a_hit() -> None:
@@ -38,6 +38,6 @@ def test_what_else_speaks_for_a_hit() -> None:
 
 @given(st.text(max_size=80), st.text(max_size=200))
 def test_any_question_and_text(question: str, text: str) -> None:
-    words = find_question_words(question, tokenize(question), text)
+    words = find_question_words(question, tokenize(question), [text])
     assert len(set(words)) == len(words)
     assert all(set(tokenize(word)) & set(tokenize(question)) for word in words)
