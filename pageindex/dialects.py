@@ -6,7 +6,10 @@ words of somebody's text. A dialect is one entry of `DIALECTS`; its rules are ma
 understands stays as it is written.
 """
 
-from collections.abc import Callable, Iterator
+import fnmatch
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +22,7 @@ from markdown_it.rules_inline.html_inline import html_inline
 from mdit_py_plugins.attrs import attrs_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.dollarmath.index import math_inline_dollar
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 from mdit_py_plugins.myst_role import myst_role_plugin
@@ -138,27 +142,30 @@ NAMES = tuple(dialect.name for dialect in DIALECTS)
 def find_dialect(folder: Path) -> str:
     """Return the name of the dialect of an indexed folder: that of the nearest marker, in it or above it."""
     for place in _list_places(folder):
-        for dialect in DIALECTS:
-            if any(all(_has(place, part) for part in marker.split(" & ")) for marker in dialect.markers):
-                return dialect.name
+        with suppress(OSError):
+            names = os.listdir(place)  # noqa: PTH208 - names are all that is looked at
+            for dialect in DIALECTS:
+                if any(_has(place, names, marker) for marker in dialect.markers):
+                    return dialect.name
     return COMMONMARK.name
 
 
 def _list_places(folder: Path) -> Iterator[Path]:
-    """Yield the folder and those above it in which a marker counts: none above a repository or the user's own."""
+    """Yield the folder and those above it in which a marker counts: none above a repository, nor the user's own."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() fails for a user without one
     for place in (folder, *folder.parents[:LEVELS_ABOVE]):
-        if place == Path.home():
+        if place == home and place != folder:
             return
         yield place
         if (place / ".git").exists():
             return
 
 
-def _has(folder: Path, pattern: str) -> bool:
-    found = next(folder.glob(pattern), None)
-    if found is None or found.name != "conf.py":
-        return found is not None
-    return "myst" in found.read_text("utf-8", "replace")  # Sphinx reads Markdown by this extension alone
+def _has(folder: Path, names: Sequence[str], marker: str) -> bool:
+    found = [fnmatch.filter(names, part) for part in marker.split(" & ")]
+    if not all(found) or marker != "conf.py":
+        return all(found)
+    return "myst" in (folder / marker).read_text("utf-8", "replace")  # an extension: Sphinx reads other kinds, too
 
 
 def get_dialect(name: str, path: str = "") -> Dialect:
@@ -185,6 +192,8 @@ def add_rules(parser: MarkdownIt, dialect: Dialect) -> MarkdownIt:
         dollarmath_plugin,
         allow_labels=False, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True,
     )  # fmt: skip
+    formula = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
+    parser.inline.ruler.at("math_inline", rules.keep_words(formula))
     parser.inline.ruler.before("link", "wikilink", rules.parse_wikilink)
     if not dialect.components:
         parser.block.ruler.at("html_block", _only_known(html_block), {"alt": ["paragraph", "reference", "blockquote"]})

@@ -417,6 +417,23 @@ def read_marks(parser: MarkdownIt) -> None:
     parser.inline.ruler.before("link", "mark", read)
 
 
+def keep_words(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """Return the rule of formulas for `$x$` in a line: `$HOME ... $PATH` over code, lines and words is none."""
+
+    def read(state: StateInline, silent: bool) -> bool:
+        begin, count = state.pos, len(state.tokens)
+        if not state.src.startswith("$", begin) or not rule(state, silent):
+            return False
+        within, behind = state.src[begin : state.pos], state.src[state.pos : state.pos + 1]
+        if "`" not in within and "\n" not in within and not behind.isalnum():
+            return True
+        state.pos = begin
+        del state.tokens[count:]
+        return False
+
+    return read
+
+
 def parse_wikilink(state: StateInline, silent: bool) -> bool:
     """Read `[[note#Part|label]]` and `![[picture.png]]` as one token with its label, which a picture has none of."""
     found = WIKILINK.match(state.src, state.pos)

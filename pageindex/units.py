@@ -9,7 +9,7 @@ longer than a person reads at a glance is cut at its sentences.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise, zip_longest
@@ -238,20 +238,20 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead | None, term: str = ""
     if len(text) <= MAX_UNIT_CHARS:
         yield from _make(kind, Span(line, block.last), text, above, term)
         return
-    written = [
-        (inner.first, inner.texts[0].text if inner.texts else show_block(inner))
-        for inner in block.walk()
-        if inner.texts or not inner.blocks
-    ]
     label = as_label(block.info)
-    for place, inside in written:
+    for inner in (inner for inner in block.walk() if inner.texts or not inner.blocks):
+        inside, place = (inner.texts[0].text, inner.first) if inner.texts else (inner.content, inner.first)
+        if inner.kind is BlockKind.CODE:
+            place += bool(inner.info)
+        has_lines = inner.texts or inner.kind is BlockKind.CODE
+        inside = inside if has_lines else show_block(inner)
         done = 0
         for start, end in cut_text(inside, PART_CHARS):
             part = inside[start:end]
             begin = start + len(part) - len(part.lstrip())
             place += inside.count("\n", done, begin)
             done = begin
-            span = Span(place, place + part.strip().count("\n"))
+            span = Span(place, place + part.strip().count("\n")) if has_lines else inner.span
             yield from _make(kind, span, label + " ".join(part.split()), above, term)
             label = term = ""
 
@@ -603,8 +603,3 @@ def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "")
     """Yield the unit if a page shows anything of it."""
     if text:
         yield Unit(kind, span, text, lead if lead != text else "", term)
-
-
-def find_within(units: Iterable[Unit], span: Span) -> Iterator[Unit]:
-    """Yield the units whose lines are all among some."""
-    return (unit for unit in units if span.overlap(unit.span) == len(unit.span))

@@ -148,7 +148,10 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
     """Yield what is to be known of an index: names and facts."""
     state = status.index
     yield "index", state.path
-    yield from (("folder", folder) for folder in state.folders)
+    yield from (
+        ("folder", f"{folder}, read as {dialect}")
+        for folder, dialect in zip(state.folders, status.dialects, strict=True)
+    )
     chunks = pluralize(state.chunks, "chunk")
     if state.embedded_share < 1:
         chunks += f" ({state.embedded_share:.0%} with a vector)"

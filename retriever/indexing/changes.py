@@ -18,9 +18,12 @@ from pageindex.corpus import (
     list_files,
     read_document,
 )
+from pageindex.dialects import find_dialect
 from pageindex.formats import READERS
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.settings.schema import DocumentSettings
+from retriever.store import reading
+from retriever.store.database import Connection
 from retriever.store.reading import StoredDocument, StoredFolder
 
 log = logging.getLogger(__name__)
@@ -110,6 +113,20 @@ def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
         return list_files(folder, CorpusOptions(ignore=settings.ignore, max_file_bytes=settings.max_file_bytes))
     except CorpusError as error:
         raise DocumentsError(str(error)) from error
+
+
+def choose_dialect(folder: StoredFolder, settings: DocumentSettings) -> str:
+    """Return the name of the dialect of a folder: the one that is set, else that of its markers."""
+    if settings.dialect != "auto":
+        return settings.dialect
+    path = Path(folder.path)
+    return find_dialect(path) if path.exists() else folder.dialect
+
+
+def list_known(connection: Connection, folder: StoredFolder, *, is_anew: bool) -> dict[str, StoredDocument]:
+    """Return what is known of the files of a folder, by path; if all is to be read anew, none looks the same."""
+    known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
+    return {path: document._replace(size=-1) for path, document in known.items()} if is_anew else known
 
 
 def list_known_folder(folder: StoredFolder, known: Sized, settings: DocumentSettings) -> Listing:

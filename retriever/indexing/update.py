@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
-from pageindex.dialects import COMMONMARK, find_dialect
 from pageindex.document import Document, parse_document
 from retriever.embedding import open_encoder
 from retriever.embedding.encoder import bundled_tokens, checked_rows, describe_prefixes
@@ -24,10 +23,12 @@ from retriever.errors import CommandHint, DocumentsError, EncoderError, Retrieve
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
     FolderChanges,
+    choose_dialect,
     describe_file,
     detect_changes,
     isolate,
     list_folders,
+    list_known,
     list_known_folder,
     name_folders_apart,
 )
@@ -36,7 +37,7 @@ from retriever.indexing.derived import Difference, open_derived
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.names import names_of_nodes
 from retriever.protocols import Encoder, Progress
-from retriever.settings.schema import ChunkSettings, DocumentSettings, Profile
+from retriever.settings.schema import ChunkSettings, Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredDocument, StoredFolder
@@ -155,12 +156,9 @@ def find_changes(
     new = [StoredFolder(0, path, "", "") for path in listings if path not in {folder.path for folder in stored}]
     found = []
     for folder in name_folders_apart([*stored, *new]):
-        known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         dialect = choose_dialect(folder, request.profile.documents)
-        is_other = dialect != folder.dialect
+        known = list_known(connection, folder, is_anew=is_anew or dialect != folder.dialect)
         folder = replace(folder, dialect=dialect)
-        if is_anew or is_other:  # a size that no file has: every document differs
-            known = {path: document._replace(size=-1) for path, document in known.items()}
         try:
             listed = listings.get(folder.path)
             if listed is None:
@@ -176,14 +174,6 @@ def find_changes(
         else:
             found.append(detect_changes(folder, known, listed, request.profile.documents.max_file_bytes))
     return found
-
-
-def choose_dialect(folder: StoredFolder, settings: DocumentSettings) -> str:
-    """Return the name of the dialect of a folder: the one that is set, else that of its markers."""
-    if settings.dialect != "auto":
-        return settings.dialect
-    path = Path(folder.path)
-    return find_dialect(path) if path.exists() else folder.dialect or COMMONMARK.name
 
 
 def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:

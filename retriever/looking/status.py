@@ -8,7 +8,7 @@ from pathlib import PurePath
 from retriever.display.phrases import code, pluralize
 from retriever.embedding.encoder import BUNDLED_MODEL, describe_prefixes
 from retriever.errors import DocumentsError, RetrieverError, UsageError
-from retriever.indexing.changes import FolderChanges, detect_changes, list_known_folder
+from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
 from retriever.searching.open_index import OpenIndex
 from retriever.searching.view import View
@@ -85,7 +85,8 @@ def look_at_folders(view: View, settings: DocumentSettings) -> tuple[list[Folder
         if folder.path not in named:
             problems.append((folder.path, explain_refusal(folder.path)))
             continue
-        known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
+        is_other = choose_dialect(folder, settings) != folder.dialect
+        known = list_known(view.connection, folder, is_anew=is_other)
         try:
             listing = list_known_folder(folder, known, settings)
         except DocumentsError as error:
@@ -125,6 +126,7 @@ class Status:
     broken_links: tuple[tuple[str, int, str, str], ...]  # (file, line, target as written, why it leads nowhere)
     remarks: tuple[tuple[str, str], ...]  # files that are read, and what in them is not as it should be
     forgotten: tuple[tuple[str, str], ...]  # what `forget` keeps out, each with how to take it back
+    dialects: tuple[str, ...]  # of Markdown, in which the folders of `index` were read
     prefixes: str  # what a served embedding model is given before each text; empty for other kinds
 
 
@@ -143,6 +145,7 @@ def read_status(view: View, profile: Profile) -> Status:
         broken_links=reading.broken_links(view.connection),
         remarks=reading.warnings(view.connection),
         forgotten=tuple(list_forgotten(view.connection)),
+        dialects=tuple(folder.dialect for folder in reading.folders(view.connection)),
         prefixes=describe_prefixes(profile.encoder),
     )
 

@@ -13,6 +13,7 @@ over questions with the lines that answer them; docs/internals/passages.md has t
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -26,8 +27,7 @@ from retriever.text import cut
 from retriever.types import Reading
 
 MAX_SENTENCE_CHARS = MAX_UNIT_CHARS  # of what is shown as the answer
-MAX_READ_CHARS = 20_000  # of a section: of a longer one, the units with words of the question
-MAX_UNITS = 400  # of such a section
+MAX_READ_CHARS = 20_000  # of a section: of a longer one, the units around what is asked
 SHORT_LIST_CHARS = 250  # with what introduces it: it is shown whole
 MAX_LEAD_CHARS = 150  # of what an item is shown below
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
@@ -244,13 +244,21 @@ def is_long(node: Node) -> bool:
     return len(node.text) > MAX_READ_CHARS
 
 
-def choose_units(units: Sequence[Unit], asked: Asked, matched: Span | None) -> list[Unit]:
-    """Return the units of a very long section that may answer: those with most of the question, or what matched."""
-    texts = [unit.in_full.lower() for unit in units]
-    held = [sum(rarity for stem, rarity in asked.rarity.items() if stem in text) for text in texts]
-    is_matched = [matched is not None and matched.overlap(unit.span) > 0 for unit in units]
-    best = sorted(range(len(units)), key=lambda place: (-held[place], not is_matched[place], place))[:MAX_UNITS]
-    return [units[place] for place in sorted(best)]
+def choose_units(units: Sequence[Unit], asked: Asked, matched: Span | None) -> Sequence[Unit]:
+    """Return the units of a very long section around the one that has most of the question; first of all, its term.
+
+    Where none has a word of it, they are those around what matched.
+    """
+
+    def weigh(place: int) -> tuple[bool, float, bool, int]:
+        unit = units[place]
+        held = sum(rarity for stem, rarity in asked.rarity.items() if stem in unit.in_full.lower())
+        is_matched = matched is not None and matched.overlap(unit.span) > 0
+        return bool(held) and asks_for(unit.term, asked), held, is_matched, -place
+
+    best = max(range(len(units)), key=weigh, default=0)
+    ends = list(accumulate(len(unit.text) for unit in units))
+    return [unit for unit, end in zip(units, ends, strict=True) if abs(end - ends[best]) <= MAX_READ_CHARS // 2]
 
 
 def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:

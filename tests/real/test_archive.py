@@ -131,7 +131,10 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, archive: Path) -> None:
         ("PRAGMA user_version = 99", "another format of the index; .* index FOLDER"),
         ("UPDATE chunks SET node_key = 7", "is damaged: a row of chunks belongs to no row of nodes"),
         ("DROP TABLE chunks", "chunks is not defined"),
-        ("INSERT INTO folders (path, prefix) VALUES ('/more', 'more:')", "has 2 folders, name as many"),
+        (
+            "INSERT INTO folders (path, prefix, dialect) VALUES ('/more', 'more:', 'commonmark')",
+            "has 2 folders, name as many",
+        ),
     ],
 )
 def test_a_hostile_database_is_refused(archive: Path, tmp_path: Path, statement: str, message: str) -> None:
