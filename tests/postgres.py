@@ -14,7 +14,25 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import LiteralString
+from typing import Any, LiteralString
+
+
+def execute(address: str, *statements: LiteralString) -> list[tuple[Any, ...]]:
+    """Run statements, each in a transaction of its own, and return the rows of the last one."""
+    import psycopg  # a folder's tests do without
+
+    rows: list[tuple[Any, ...]] = []
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            found = connection.execute(statement)
+            rows = found.fetchall() if found.description else []
+    return rows
+
+
+def count_rows(address: str, table: LiteralString) -> int:
+    """Count the rows of a table of the index."""
+    ((count,),) = execute(address, f"SELECT count(*) FROM hybrid_retrieve.{table}")
+    return int(count)
 
 
 class NoServerError(Exception):

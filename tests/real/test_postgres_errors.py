@@ -10,7 +10,7 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
 from retriever.store import open_store
-from tests.postgres import Server
+from tests.postgres import Server, count_rows, execute
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages
 
@@ -24,13 +24,6 @@ def docs(tmp_path: Path) -> Path:
 def index(postgres: str, docs: Path) -> str:
     index_folders([docs], postgres, settings=WORDS_ALONE)
     return postgres
-
-
-def count_documents(address: str) -> int:
-    with closing(psycopg.connect(address)) as connection:
-        row = connection.execute("SELECT count(*) FROM hybrid_retrieve.documents").fetchone()
-        assert row is not None
-        return int(row[0])
 
 
 def fail(kind: type[RetrieverError], address: str) -> str:
@@ -57,21 +50,16 @@ def test_a_database_without_tables(postgres_server: Server, cli: Cli) -> None:
 
 
 def test_tables_of_another_version(index: str) -> None:
-    with closing(psycopg.connect(index, autocommit=True)) as connection:
-        connection.execute("COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 99'")
+    execute(index, "COMMENT ON SCHEMA hybrid_retrieve IS 'hybrid-retrieve 99'")
     assert "have version 99" in fail(IndexVersionError, index)
 
 
 @pytest.fixture
-def reader(index: str, postgres_server: Server, cli: Cli) -> Iterator[str]:
-    with closing(psycopg.connect(postgres_server.address(), autocommit=True)) as connection:
-        connection.execute("CREATE ROLE reader LOGIN")
-        connection.execute("CREATE ROLE writer LOGIN")
-        cli("postgres", "init", "--index", index, "--reader", "reader", "--writer", "writer")
-        yield index.replace("owner@", "reader@")
-        with closing(psycopg.connect(index, autocommit=True)) as own:
-            own.execute("DROP OWNED BY reader, writer")
-        connection.execute("DROP ROLE reader, writer")
+def reader(index: str, cli: Cli) -> Iterator[str]:
+    execute(index, "CREATE ROLE reader LOGIN", "CREATE ROLE writer LOGIN")
+    cli("postgres", "init", "--index", index, "--reader", "reader", "--writer", "writer")
+    yield index.replace("owner@", "reader@")
+    execute(index, "DROP OWNED BY reader, writer", "DROP ROLE reader, writer")
 
 
 def test_a_role_that_may_only_read(reader: str, docs: Path, cli: Cli) -> None:
@@ -80,7 +68,7 @@ def test_a_role_that_may_only_read(reader: str, docs: Path, cli: Cli) -> None:
     (docs / "more.md").write_text("# More\n\nMore keys.\n", encoding="utf-8")
     with pytest.raises(StorageError, match="this role may not do that"):
         index_folders([docs], reader, settings=WORDS_ALONE)
-    assert count_documents(reader) == 1
+    assert count_rows(reader, "documents") == 1
     writer = reader.replace("reader@", "writer@")
     assert index_folders([docs], writer, settings=WORDS_ALONE).added == 1
     (docs / "more.md").write_text("# Less\n\nFewer keys.\n", encoding="utf-8")
@@ -97,25 +85,23 @@ def test_a_password_is_taken_from_the_address_and_never_printed(
     rules = postgres_server.data / "pg" / "pg_hba.conf"
     before = rules.read_text(encoding="utf-8")
     guarded = index.replace("owner@", "guarded@")
-    with closing(psycopg.connect(index, autocommit=True)) as connection:
-        connection.execute("CREATE ROLE guarded LOGIN PASSWORD 'swordfish'")
-        cli("postgres", "init", "--index", index, "--reader", "guarded")
-        rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{before}", encoding="utf-8")
+    execute(index, "CREATE ROLE guarded LOGIN PASSWORD 'swordfish'")
+    cli("postgres", "init", "--index", index, "--reader", "guarded")
+    rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{before}", encoding="utf-8")
+    postgres_server.reload()
+    try:
+        said = cli("ask", "keys", "--index", guarded.replace("guarded@", "guarded:catfish@"), code=1).err
+        assert "password authentication failed" in said
+        assert "catfish" not in said
+        answer = cli("ask", "keys", "--index", guarded.replace("guarded@", "guarded:swordfish@"), "--json").out
+        assert "keys.md" in answer
+        assert "swordfish" not in answer
+        monkeypatch.setenv("PGPASSWORD", "swordfish")
+        assert "keys.md" in cli("ask", "keys", "--index", guarded).out
+    finally:
+        rules.write_text(before, encoding="utf-8")
         postgres_server.reload()
-        try:
-            said = cli("ask", "keys", "--index", guarded.replace("guarded@", "guarded:catfish@"), code=1).err
-            assert "password authentication failed" in said
-            assert "catfish" not in said
-            answer = cli("ask", "keys", "--index", guarded.replace("guarded@", "guarded:swordfish@"), "--json").out
-            assert "keys.md" in answer
-            assert "swordfish" not in answer
-            monkeypatch.setenv("PGPASSWORD", "swordfish")
-            assert "keys.md" in cli("ask", "keys", "--index", guarded).out
-        finally:
-            rules.write_text(before, encoding="utf-8")
-            postgres_server.reload()
-            connection.execute("DROP OWNED BY guarded")
-            connection.execute("DROP ROLE guarded")
+        execute(index, "DROP OWNED BY guarded", "DROP ROLE guarded")
 
 
 def test_a_second_writer(index: str) -> None:
@@ -153,13 +139,3 @@ def test_a_wrong_address_never_repeats_its_password(address: str, cli: Cli) -> N
         said = cli(*command, "--index", address, code=(1, 2))
         assert "zzq" not in said.out + said.err, command
         assert "qzz" not in said.out + said.err, command
-
-
-def test_a_server_that_restarts_between_two_questions(index: str, postgres_server: Server) -> None:
-    with open_retriever(index=index) as retriever:
-        assert retriever.search("keys").hits
-        postgres_server.stop()
-        with pytest.raises(StorageError, match="cannot be reached"):
-            retriever.search("keys")
-        postgres_server.start()
-        assert retriever.search("keys").hits

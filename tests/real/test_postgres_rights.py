@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any
 
 import httpx
 import psycopg  # noqa: TID253  # these tests are of it
@@ -17,7 +17,7 @@ from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError
 from retriever.store import open_store
 from retriever.store.tables import grant_folders, make_tables
-from tests.postgres import Server
+from tests.postgres import Server, execute
 from tests.program import LARDER, Cli
 from tests.real.served import Served, served
 
@@ -47,12 +47,6 @@ class Shared:
     def seen_by(self, role: str) -> str:
         address = open_store(self.index).url
         return str(address.with_role(role))
-
-
-def execute(address: str, *statements: LiteralString) -> None:
-    with closing(psycopg.connect(address, autocommit=True)) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 @pytest.fixture(scope="module")

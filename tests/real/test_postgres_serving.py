@@ -14,7 +14,7 @@ import pytest
 from retriever.api import index_folders
 from retriever.store import open_store
 from retriever.store.tables import make_tables
-from tests.postgres import Server
+from tests.postgres import Server, execute
 from tests.program import wait_for
 from tests.real.served import PAGES, Served, served
 from tests.shelf import write_pages
@@ -82,8 +82,7 @@ def test_a_change_is_seen_by_each_server(team: Team, tmp_path: Path) -> None:
     write_pages(team.docs, {"zebra.md": "# Zebra\n\nA zebra has stripes.\n"})
     index_folders([], team.index)
     assert [files[0] for files in team.ask_each("zebra stripes")] == ["zebra.md"] * 2
-    with closing(psycopg.connect(team.index, autocommit=True)) as connection:
-        connection.execute("DROP SCHEMA hybrid_retrieve CASCADE")
+    execute(team.index, "DROP SCHEMA hybrid_retrieve CASCADE")
     make_tables(open_store(team.index).url)  # another index in its place
     lions = write_pages(tmp_path / "lions", {"lion.md": "# Lion\n\nA lion has no stripes.\n"})
     index_folders([lions], team.index)
@@ -91,15 +90,11 @@ def test_a_change_is_seen_by_each_server(team: Team, tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_told_to_end_answers_what_is_in_flight(team: Team) -> None:
-    with (
-        closing(psycopg.connect(team.index)) as connection,
-        closing(psycopg.connect(team.index, autocommit=True)) as watcher,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with closing(psycopg.connect(team.index)) as connection, ThreadPoolExecutor(1) as pool:
         connection.execute("LOCK TABLE hybrid_retrieve.meta IN ACCESS EXCLUSIVE MODE")
         question = pool.submit(team.ask, 1)
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        wait_for(lambda: watcher.execute(waiting).fetchone() != (0,))
+        waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        wait_for(lambda: bool(execute(team.index, waiting)))
         team.servers[1].process.send_signal(signal.SIGTERM)
         wait_for(lambda: is_refused(team, 1))
         connection.rollback()

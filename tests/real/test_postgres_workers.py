@@ -5,11 +5,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import LiteralString
 
-import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever import api
@@ -17,7 +14,7 @@ from retriever.errors import StorageError, UsageError
 from retriever.indexing import update
 from retriever.indexing.update import embed_texts
 from retriever.looking.indexes import index_request
-from tests.postgres import Server
+from tests.postgres import Server, count_rows, execute
 from tests.program import LARDER, PROJECT, Cli, environment, wait_for
 from tests.shelf import write_pages
 
@@ -38,13 +35,6 @@ def docs(tmp_path: Path) -> Path:
 def write_numbers(folder: Path, numbers: Sequence[int]) -> Path:
     pages = {f"page{at}.md": f"# Page {at}\n\nThe number{at}. See [next](page{at + 1}.md).\n" for at in numbers}
     return write_pages(folder, pages)
-
-
-def count(address: str, table: LiteralString) -> int:
-    with closing(psycopg.connect(address, options="-csearch_path=hybrid_retrieve,public")) as own:
-        row = own.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()
-        assert row is not None
-        return int(row[0])
 
 
 def work(address: str) -> int:
@@ -73,23 +63,23 @@ def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postg
     numbers = write_numbers(tmp_path / "numbers", range(MANY))
     cli("index", docs, numbers, "--index", alone)
     assert "`worker` embeds what is new" in cli("index", docs, numbers, "--enqueue", "--index", postgres).out
-    waiting = count(postgres, "pending")
+    waiting = count_rows(postgres, "pending")
     assert waiting > MANY
     early = json.loads(cli("ask", QUESTIONS[2], "--index", postgres, "--json").out)  # by words, at once
     assert (early["hits"][0]["file"], early["index"]["embedded_share"]) == ("page7.md", 0)
     killed, cut = start_worker(postgres), start_worker(postgres)
-    wait_for(lambda: count(postgres, "pending") < waiting)
+    wait_for(lambda: count_rows(postgres, "pending") < waiting)
     killed.kill()
     killed.communicate()
-    with closing(psycopg.connect(postgres, autocommit=True)) as own:
-        own.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = 'hybrid_retrieve'"
-        )
+    execute(
+        postgres,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'hybrid_retrieve'",
+    )
     cut.communicate()
     others = [start_worker(postgres) for _ in range(2)]
     assert all("embedded" in other.communicate(timeout=150)[0] for other in others)
-    assert count(postgres, "pending") == 0
+    assert count_rows(postgres, "pending") == 0
     compare(cli, (postgres, alone), QUESTIONS)
     # A change, and one that goes: by a worker here, by `index` there.
     (docs / "restore.md").unlink()
@@ -147,8 +137,8 @@ def test_what_is_forgotten_or_indexed_meanwhile_gets_no_vector_of_a_worker(
 
     meanwhile(monkeypatch, change)
     assert work(postgres)
-    assert [count(postgres, table) for table in ("documents", "chunks", "vectors", "pending")] == [4, 4, 4, 0]
-    assert count(postgres, "backgrounds") == 1
+    assert [count_rows(postgres, table) for table in ("documents", "chunks", "vectors", "pending")] == [4, 4, 4, 0]
+    assert count_rows(postgres, "backgrounds") == 1
 
 
 def test_another_model_ends_a_worker(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
