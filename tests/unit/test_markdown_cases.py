@@ -56,6 +56,7 @@ def drawn(document: Document) -> str:
         arrow = "=>" if link.kind is LinkKind.WIKILINK else "->"
         anchor = f"#{link.anchor}" if link.anchor else ""
         lines.append(f"link {link.line} in {source} {arrow} {link.target_path}{anchor}")
+    lines += [f"field {key}: {value}" for key, value in document.fields]
     lines += [f"warning: {warning}" for warning in document.warnings]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
