@@ -136,17 +136,6 @@ def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:
     assert links() == whole
 
 
-def test_what_is_there_but_no_document_is_no_broken_link(shelf: Shelf) -> None:
-    shelf.write("LICENSE", "MIT")
-    shelf.write("src/main.rs", "fn main() {}")
-    shelf.write(
-        "home.md", '# Home\n\n<a name="top-of-home"></a>\n\n[a](LICENSE) [b](src/) [c](#top-of-home) [d](gone.md)\n'
-    )
-    shelf.update()
-    with shelf.open() as retriever:
-        assert retriever.status().broken_links == (("home.md", 5, "gone.md", "no such document"),)
-
-
 @pytest.mark.parametrize(
     ("stage", "at"),
     [
