@@ -8,8 +8,8 @@ import pytest
 
 from pageindex.corpus import (
     CorpusOptions,
+    DocumentText,
     IgnorePatternError,
-    SourceFile,
     UnreadableDocumentError,
     UnreadableFolderError,
     find_document,
@@ -33,19 +33,26 @@ def skipped(root: Path, options: CorpusOptions | None = None) -> dict[str, str]:
     return {item.path: item.reason for item in list_files(root, options).skipped}
 
 
-def source(path: Path) -> SourceFile:
-    status = path.stat()
-    return SourceFile(path.name, str(path), status.st_size, status.st_mtime_ns)
+def read(root: Path, raw: bytes) -> DocumentText:
+    make(root, "a.md", content=raw)
+    return read_document(list_files(root).files[0])
 
 
-def test_documents_sorted_hidden_and_other_files_passed_over(tmp_path: Path) -> None:
+def test_documents_are_sorted_and_hidden_and_other_files_passed_over(tmp_path: Path) -> None:
     make(tmp_path, "b.md", "a/z.MDX", "a/a.txt", "c.markdown", "x.py", ".hidden.md", ".git/x.md", "a/.obsidian/y.md")
-    listing = list_files(tmp_path)
-    assert [file.path for file in listing.files] == ["a/a.txt", "a/z.MDX", "b.md", "c.markdown"]
-    assert listing.skipped == ()
-    assert listing.files[2].absolute == str(tmp_path / "b.md")
-    assert listing.files[2].size == 5
-    assert list_files(tmp_path, CorpusOptions(suffixes=(".py",))).files[0].path == "x.py"
+    assert paths(tmp_path) == ["a/a.txt", "a/z.MDX", "b.md", "c.markdown"]
+    assert skipped(tmp_path) == {}
+
+
+def test_a_file_is_listed_with_its_place_and_size(tmp_path: Path) -> None:
+    make(tmp_path, "b.md")
+    (file,) = list_files(tmp_path).files
+    assert (file.absolute, file.size) == (str(tmp_path / "b.md"), 5)
+
+
+def test_the_caller_says_which_endings_documents_have(tmp_path: Path) -> None:
+    make(tmp_path, "x.py", "b.md")
+    assert [file.path for file in list_files(tmp_path, CorpusOptions(suffixes=(".py",))).files] == ["x.py"]
 
 
 def test_gitignore_at_every_level_and_the_callers_patterns(tmp_path: Path) -> None:
@@ -57,29 +64,40 @@ def test_gitignore_at_every_level_and_the_callers_patterns(tmp_path: Path) -> No
     assert paths(tmp_path, "!drafts") == ["docs/keep.md", "docs/tmp.md", "drafts/a.md", "keep.md"]
 
 
-def test_in_a_repository_each_gitignore_above_holds_too(tmp_path: Path) -> None:
-    names = (
-        "docs/a.md",
-        "docs/tmp.md",
-        "docs/private/p.md",
-        "docs/x.secret.md",
-        "docs/in/keep.secret.md",
-        "drafts/d.md",
-    )
-    make(tmp_path, *(f"repo/part/{name}" for name in names))
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder in a folder of a repository, each with a .gitignore."""
+    names = ("a.md", "tmp.md", "private/p.md", "x.secret.md", "in/keep.secret.md")
+    make(tmp_path, *(f"repo/part/docs/{name}" for name in names), "repo/part/drafts/d.md")
     make(tmp_path, ".gitignore", content=b"*.md\n")  # not of the repository
     make(tmp_path, "repo/.gitignore", content=b"\xef\xbb\xbf*.secret.md\n/part/docs/private/\ndrafts\n")
     make(tmp_path, "repo/part/.gitignore", content=b"!keep.secret.md\n")
-    docs = tmp_path / "repo" / "part" / "docs"
-    (docs / ".gitignore").write_text("tmp.md\n")
-    assert paths(docs) == ["a.md", "in/keep.secret.md", "private/p.md", "x.secret.md"]
-    (tmp_path / "repo" / ".git").mkdir()
+    make(tmp_path, "repo/part/docs/.gitignore", content=b"tmp.md\n")
+    (tmp_path / "repo/.git").mkdir()
+    return tmp_path / "repo/part/docs"
+
+
+def test_in_a_repository_each_gitignore_above_holds_too(docs: Path) -> None:
     assert paths(docs) == ["a.md", "in/keep.secret.md"]
+
+
+def test_outside_of_a_repository_no_gitignore_above_holds(docs: Path) -> None:
+    (docs.parents[1] / ".git").rmdir()
+    assert paths(docs) == ["a.md", "in/keep.secret.md", "private/p.md", "x.secret.md"]
+
+
+def test_a_file_that_is_ignored_is_not_found_by_its_path(docs: Path) -> None:
     assert find_document(str(docs), "a.md").path == "a.md"
     with pytest.raises(UnreadableDocumentError):
         find_document(str(docs), "private/p.md")
-    assert paths(docs.parent / "drafts") == ["d.md"], "who names a folder that is ignored wants it"
-    make(tmp_path, "repo/.gitignore", content=b"*.secret.md\n*a*a*a*a.md\n")
+
+
+def test_a_folder_that_is_ignored_is_read_where_it_is_named(docs: Path) -> None:
+    assert paths(docs.parent / "drafts") == ["d.md"]
+
+
+def test_a_slow_line_of_a_gitignore_above_is_named_with_its_place(docs: Path) -> None:
+    make(docs.parents[1], ".gitignore", content=b"*.secret.md\n*a*a*a*a.md\n")
     assert skipped(docs) == {"../../.gitignore": "line 2 is not obeyed: more than 3 wildcards in one name"}
 
 
@@ -183,26 +201,22 @@ def test_the_folder_itself(tmp_path: Path) -> None:
     ],
 )
 def test_decoding(tmp_path: Path, raw: bytes, text: str, warnings: tuple[str, ...]) -> None:
-    make(tmp_path, "a.md", content=raw)
-    found = read_document(source(tmp_path / "a.md"))
+    found = read(tmp_path, raw)
     assert (found.text, found.warnings, found.file.size) == (text, warnings, len(raw))
 
 
 @pytest.mark.parametrize("raw", [b"a\0b", "no mark".encode("utf-16-le"), b"PK\x03\x04\0\0"])
 def test_binary_files(tmp_path: Path, raw: bytes) -> None:
-    make(tmp_path, "a.md", content=raw)
     with pytest.raises(UnreadableDocumentError, match=r"a\.md: binary"):
-        read_document(source(tmp_path / "a.md"))
+        read(tmp_path, raw)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_a_file_of_too_many_lines_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
     monkeypatch.setattr("pageindex.formats.MAX_LINES", 3)
-    make(tmp_path, "a.md", content=end * 3 + b"x")
-    assert read_document(source(tmp_path / "a.md")).text == "\n\n\nx"
-    make(tmp_path, "a.md", content=end * 4)
+    assert read(tmp_path, end * 3 + b"x").text == "\n\n\nx"
     with pytest.raises(UnreadableDocumentError, match=r"a\.md: more than 3 lines"):
-        read_document(source(tmp_path / "a.md"))
+        read(tmp_path, end * 4)
 
 
 def test_files_that_change_after_they_were_listed(tmp_path: Path) -> None:
