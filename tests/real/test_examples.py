@@ -90,7 +90,9 @@ def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
                 with contextlib.suppress(psycopg.errors.DuplicateObject):
                     connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
             if line.startswith("postgres grant"):
-                connection.execute("INSERT INTO hybrid_retrieve.folders (path, prefix) VALUES ('/docs', '')")
+                connection.execute(
+                    "INSERT INTO hybrid_retrieve.folders (path, prefix, dialect) VALUES ('/docs', '', 'commonmark')"
+                )
         return ADDRESS.sub(address, line)
 
     return place
