@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import PurePosixPath
 
 from pageindex.blocks import Block, BlockKind, Markdown, count_lines, line_starts, read_markdown
@@ -108,7 +108,13 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
         )
         placed.append(Placed(node, parent.id))
 
-    found, own_tags = find_links(text for block in markdown.blocks for inner in block.walk() for text in inner.texts)
+    # A paragraph is read once as a whole; its lines, which may be properties, are the texts behind that.
+    read = (
+        inner.texts[:1] if inner.kind is BlockKind.PARAGRAPH else inner.texts
+        for block in markdown.blocks
+        for inner in block.walk()
+    )
+    found, own_tags = find_links(chain.from_iterable(read))
     links = tuple((placed[bisect_right(firsts, link.line, 1, len(sections) + 1) - 1].node.id, link) for link in found)
     matter = markdown.front_matter
     warnings = (matter.warning,) if matter.warning else ()
