@@ -280,14 +280,14 @@ def cut_fence(lines: Sequence[str]) -> Sequence[str]:
 
 
 def find_place(text: str, sentence: str) -> int:
-    """Return where a sentence begins in the Markdown that it was read from: where most of its first words stand."""
+    """Return where a sentence begins in the Markdown that it was read from: where most of its words stand together."""
     words = sentence.split()
-    for length in (6, 3, 2, 1):
-        for first in range(max(1, min(len(words), 12) - length + 1)):
+    for length in (len(words), 12, 6, 3, 1):
+        for first in range(max(0, len(words) - length) + 1):
             place = text.find(" ".join(words[first : first + length]))
-            if place >= 0 and words:
-                return place
-    return max(0, text.find(sentence[:8]))
+            if place >= 0:
+                return max(0, place - len(" ".join(words[:first])))
+    return 0
 
 
 def find_opening(lines: Sequence[str], place: int) -> Sequence[str]:
