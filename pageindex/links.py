@@ -113,7 +113,7 @@ def note_names(documents: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]
 
 
 # `<a name="x">`, `<span id='x'>`, `{#x}`, `{: #x }`, and `(x)=` of MyST.
-_NAMED = re.compile(r"""(?:\b(?:id|name)=["']?|\{:?\s?#|^\((?=[^()\n]+\)=))([^\s"'<>{}()]+)""", re.MULTILINE)
+_NAMED = re.compile(r"""(?:(?:id|name)=["']?|\{:?\s?#|^\((?=[^()\n]+\)=))([^\s"'<>{}()]+)""", re.MULTILINE)
 
 
 def name_places(nodes: Iterable[tuple[str, Sequence[str], str]]) -> dict[str, str]:
@@ -126,7 +126,8 @@ def name_places(nodes: Iterable[tuple[str, Sequence[str], str]]) -> dict[str, st
         names = [fold_heading(title) for title in titles]
         chains = ("#".join(names[start:]) for start in range(len(names)))
         written = fold_heading(text.partition("\n")[0])  # of `[[People/Ann|Ann]] meets`, as Obsidian takes it
-        for name in filter(None, (*chains, written, *_NAMED.findall(text))):
+        named = _NAMED.findall(text) if "=" in text or "{" in text else ()  # prose has neither
+        for name in filter(None, (*chains, written, *named)):
             places.setdefault(name, node_id)
     return places
 
