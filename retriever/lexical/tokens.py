@@ -16,7 +16,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from Stemmer import Stemmer
 
@@ -104,9 +104,11 @@ def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     whole = word.strip("._-")
     if any(_fold(whole) in words for words in stop_words):
         return ()
-    candidates = [] if any(map(is_unspaced, whole)) else [whole]
-    for subword in _SUBWORD.findall(whole):
-        candidates.extend(_parts(subword, singled=any(name in SINGLED for name in languages)))
+    candidates: list[str] = []
+    for run in split_scripts(whole):
+        candidates += [] if is_unspaced(run[0]) else [run, *_join_hyphened(run)]
+        for subword in _SUBWORD.findall(run):
+            candidates.extend(_parts(subword, singled=any(name in SINGLED for name in languages)))
     folded = [_fold(candidate) for candidate in candidates]
     plain = [] if word.isascii() else [remove_accents(term) for term in folded]
     terms = [term for term in (*folded, *plain) if term and not any(term in words for words in stop_words)]
@@ -115,6 +117,19 @@ def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         own = [stem_word(term, name) for term in terms if term in folded and term.isalpha()]
         stems += [*own, *map(remove_accents, own)]
     return tuple(dict.fromkeys(stems))
+
+
+def split_scripts(word: str) -> list[str]:
+    """Return a word in runs of scripts that put spaces between words, and of others: `用`, `GitHub`, `管理`."""
+    if word.isascii():
+        return [word] if word else []
+    return ["".join(run) for _, run in groupby(word, is_unspaced)]
+
+
+def _join_hyphened(word: str) -> list[str]:
+    """Return `plugin` of `plug-in`: many people write such words as one."""
+    first, _, last = word.partition("-")
+    return [first + last] if first.isalpha() and last.isalpha() else []
 
 
 # As many words as a large set of documents uses often; about 10 MB when full.
@@ -188,18 +203,26 @@ def _fold(word: str) -> str:
     return lowered[:_LONGEST_TERM]
 
 
-_LETTERS_WITHOUT_MARKS = str.maketrans(
-    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "\u0131": "i"}
+_LETTERS_WITHOUT_MARKS = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "þ": "th"}) | str.maketrans(
+    "øłđð\u0131\u0901",
+    "olddi\u0902",  # candrabindu, which many write as anusvara
+    "\u0640",  # which draws an Arabic word longer
 )
+_VIRAMA = 9  # the combining class of what joins consonants in Indic scripts: no accent
 
 
 def remove_accents(word: str) -> str:
-    """Return a Latin word in lower case without its accents; any other word as it is."""
-    if word.isascii():
+    """Return a word in lower case without its accents, points and vowel marks, in any script with spaces.
+
+    >>> remove_accents("été"), remove_accents("λόγος"), remove_accents("мёд чай"), remove_accents("שָׁלוֹם")
+    ('ete', 'λογος', 'мед чай', 'שלום')
+    """
+    if word.isascii() or is_unspaced(word[0]):
         return word
-    apart = unicodedata.normalize("NFKD", word).translate(_LETTERS_WITHOUT_MARKS)
-    plain = "".join(letter for letter in apart if not unicodedata.combining(letter))
-    return plain if plain.isascii() else word
+    # The й of Cyrillic is a letter, which nobody writes otherwise.
+    apart = unicodedata.normalize("NFKD", word).replace("\u0438\u0306", "\u0439").translate(_LETTERS_WITHOUT_MARKS)
+    kept = (sign for sign in apart if unicodedata.combining(sign) in (0, _VIRAMA))
+    return unicodedata.normalize("NFC", "".join(kept))
 
 
 _STEMMERS = {name: Stemmer(name) for name in ("english", *STEMMED)}
@@ -229,21 +252,19 @@ def stems(text: str) -> list[str]:
     ['background', 'task']
     """
     found: list[str] = []
-    for subword in _split_parts(text):
-        humps = _HUMP.finditer("".join(map(_classify_character, subword)))
-        terms = [remove_accents(_fold(subword[hump.start() : hump.end()])) for hump in humps]
-        found += [_stem(term) for term in terms if term not in STOP_WORDS["english"]]
+    for word in _split(text):
+        is_one = bool(_join_hyphened(word))  # `log-in` is no `log`
+        for subword in _SUBWORD.findall(word):
+            humps = _HUMP.finditer("".join(map(_classify_character, subword)))
+            terms = [remove_accents(_fold(subword[hump.start() : hump.end()])) for hump in humps]
+            found += [_stem(term) for term in terms if is_one or term not in STOP_WORDS["english"]]
     return found
-
-
-def _split_parts(text: str) -> list[str]:
-    """Return the parts of the words of a text, without what joins them."""
-    return _SUBWORD.findall(" ".join(_split(text)))
 
 
 def plain_words(text: str) -> Iterator[str]:
     """Yield the words of a text that are letters alone, in lower case; with accents and without them."""
-    for word in set(_split_parts(text)):
+    subwords = {subword for word in _split(text) for subword in _SUBWORD.findall(word)}
+    for word in {run for subword in subwords for run in split_scripts(subword)}:
         if 3 <= len(word) <= 40 and word.isalpha() and not is_unspaced(word[0]):
             folded = _fold(word)
             yield folded

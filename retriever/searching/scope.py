@@ -20,7 +20,7 @@ from retriever.errors import ScopeError
 from retriever.indexing.request import locate_path
 from retriever.lexical.postings import IntArray
 from retriever.lexical.properties import find_days
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.query import Scope
 from retriever.searching.choices import Fields, ScopedDocument, list_document_folders, list_values, parse_day
 from retriever.searching.view import Part, View
@@ -199,12 +199,16 @@ def find_phrase(view: View, phrase: str, keys: IntArray) -> IntArray:
 def _holds(text: str, sought: str) -> bool:
     """Return whether a text has a phrase as whole words; in a script without spaces nothing says where they end."""
     text, place = _normalize(text), -1
-    begins, ends = (sign.isalnum() and sign < "\u2e80" for sign in (sought[0], sought[-1]))
+    begins, ends = map(_is_of_word, (sought[0], sought[-1]))
     while (place := text.find(sought, place + 1)) >= 0:
         before, behind = text[place - 1 : place], text[place + len(sought) : place + len(sought) + 1]
-        if not (begins and before.isalnum()) and not (ends and behind.isalnum()):
+        if not (begins and _is_of_word(before)) and not (ends and _is_of_word(behind)):
             return True
     return False
+
+
+def _is_of_word(sign: str) -> bool:
+    return sign.isalnum() and not is_unspaced(sign)
 
 
 # Apostrophes are one sign; quotation marks are none of a phrase.
