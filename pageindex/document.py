@@ -10,6 +10,7 @@ from pageindex.blocks import Block, BlockKind, Markdown, count_lines, line_start
 from pageindex.dialects import COMMONMARK, get_dialect
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Link, find_links
+from pageindex.naming import name_document
 from pageindex.node import Node, NodeKind, Span
 from pageindex.outline import (
     MAX_SECTION_CHARS,
@@ -19,9 +20,10 @@ from pageindex.outline import (
     divide,
     drop_hidden,
     find_headings,
+    first_words,
     outline,
 )
-from pageindex.summary import extractive_summary, prose_sentences
+from pageindex.summary import extractive_summary
 from pageindex.units import read_properties, read_units
 
 
@@ -151,24 +153,15 @@ def _make_file_node(
 ) -> Node:
     matter = markdown.front_matter
     metadata_lines = matter.lines if matter.is_metadata else 0
-    title, headings = matter.title, find_headings(markdown.blocks)
-    if not title:
-        # The first level-1 heading; else the one that opens the file, if it holds more than half of it: some books
-        # leave level 1 to the site around them, and begin their pages at level 2.
-        title = next((heading.title for heading in headings if heading.level == 1 and heading.title), "")
-    if not title and headings and not any(prose_sentences(blocks)):
-        first, *others = headings
-        line_count = len(markdown.lines)
-        end = next((other.line for other in others if other.level <= first.level), line_count + 1)
-        title = first.title if 2 * (end - first.line) > line_count else ""
+    title, above = name_document(path, matter.title, find_headings(markdown.blocks))
     properties = read_properties(markdown.lines[1 : metadata_lines - 1], 2) if metadata_lines > 1 else ()
     return Node(
         id=node_id,
         kind=NodeKind.FILE,
         path=path,
-        title=title or PurePosixPath(path).stem,
+        title=title or (first_words(blocks) if blocks else PurePosixPath(path).stem),
         level=0,
-        breadcrumb=(),
+        breadcrumb=above,
         span=Span(1, count_lines(text)) if text else None,
         text=text,
         front_matter_lines=metadata_lines,

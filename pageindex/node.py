@@ -35,14 +35,13 @@ class Node:
     path: str
     """The file (for a folder: the folder), relative to the indexed folder, with `/` on every system."""
     title: str
-    """The heading's text without markup; for a file: its front matter title, else its first level-1 heading, else the
-    heading that opens it if that holds more than half of it, else its file name without the ending; for a folder: its
-    name."""
+    """The heading's text without markup; for a file: see `naming.py`; for a folder: its name."""
     level: int
     """The heading level, 1 to 6; 7 for a part of a text too long for one section; 0 for a file or a folder."""
     breadcrumb: tuple[str, ...]
     """Titles of the file and the headings above this node, outermost first. No title of `(*breadcrumb, title)` repeats
-    the one before it: a first heading equal to the file's title has an empty breadcrumb. Empty for files, folders."""
+    the one before it: a first heading equal to the file's title has its breadcrumb. Of a file with a title that could
+    stand anywhere the file's name; empty for other files, and folders."""
     span: Span | None
     """The lines of `text`. The spans of a file's nodes partition its lines. None when the node has no line of its own:
     a folder, an empty file, a file that opens with a heading."""

@@ -118,10 +118,10 @@ def divide(blocks: Sequence[Block], starts: Sequence[int], first: int) -> Iterat
             cuts.append(line)
     parts = cut_blocks(blocks, [*cuts, first + len(starts) - 1])
     for line, part in zip(cuts[1:], parts[1:], strict=True):
-        yield Heading(PART_LEVEL, _first_words(part), None, line)
+        yield Heading(PART_LEVEL, first_words(part), None, line)
 
 
-def _first_words(blocks: Sequence[Block]) -> str:
+def first_words(blocks: Sequence[Block]) -> str:
     """Return what a part is called."""
     words = " ".join(islice(prose_sentences(blocks), 5))[: 2 * MAX_TITLE_CHARS]
     words = words or next(filter(None, map(show_block, blocks)), "")

@@ -82,11 +82,11 @@ def test_the_python_page_runs(sample_docs: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_example_of_a_tree() -> None:
     page = TEXTS["docs/internals/tree.md"]
     blocks = dict(re.findall(r"^```(markdown|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
-    documents = [parse_document("guide/install.md", blocks["markdown"]), parse_document("use.md", "## Run\n")]
+    documents = [parse_document("guide/install.md", blocks["markdown"]), parse_document("use.md", "## Use\n")]
     tree = DocumentTree.from_documents(documents)
     assert tree.pretty() + "\n" == blocks["text"]
     linux = tree.node("guide/install.md#install/linux")
     assert linux.anchor == "on-linux"
     assert [(holder, link.target_path, link.anchor) for holder, link in documents[0].links] == [
-        (linux.id, "../use.md", "run")
+        (linux.id, "../use.md", "use")
     ]

@@ -109,7 +109,7 @@ LAYERS = {
         "node",
         "summary",
         "outline",
-        "links",
+        "links naming",
         "document tree",
     ],
     "retriever": [

@@ -96,7 +96,7 @@ def test_front_matter_is_no_part() -> None:
 
 
 def test_the_first_words_of_a_part_are_in_no_vector_twice() -> None:
-    nodes = [placed.node for placed in parse_document("long.md", f"# Mail\n\n{LONG}").nodes]
+    nodes = [placed.node for placed in parse_document("mail.md", f"# Mail\n\n{LONG}").nodes]
     chunks = chunk_nodes(nodes, lambda texts: [len(text.split()) for text in texts], ChunkSettings())
     of_parts = [chunk for node, made in zip(nodes, chunks, strict=True) if node.is_part for chunk in made]
     assert of_parts
