@@ -39,10 +39,16 @@ LANGUAGES = (*STEMMED, *SINGLED)
 # `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, a GET request), and BM25
 # gives a word of most documents next to no weight anyway. In the other languages negations are left out as well: their
 # technical words are English.
-STOP_WORDS = {
-    name: frozenset((Path(__file__).parent / "stop_words" / f"{name}.txt").read_text(encoding="utf-8").split())
-    for name in ("english", *STEMMED)
-}
+
+
+def _read_words(folder: str) -> dict[str, frozenset[str]]:
+    files = {name: Path(__file__).parent / folder / f"{name}.txt" for name in ("english", *STEMMED)}
+    return {name: frozenset(file.read_text(encoding="utf-8").split()) for name, file in files.items()}
+
+
+STOP_WORDS = _read_words("stop_words")
+VERBS = _read_words("verbs")
+"""Everyday verbs of doing: `how do I make tabs?` asks for tabs, whatever is made elsewhere."""
 
 KANA_SHARE = 0.1  # of the Han and Kana of a text: less is a Chinese text with a Japanese name in it
 

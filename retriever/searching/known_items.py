@@ -18,7 +18,7 @@ from retriever.lexical.correction import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
 from retriever.lexical.properties import STATUS_KEYS, SUCCESSOR_KEYS, find_days, mark_property
 from retriever.lexical.tokens import remove_accents, tokenize
-from retriever.searching.question_words import cut_words, read_form
+from retriever.searching.question_words import cut_words, drop_verbs, read_form
 from retriever.searching.scope import find_phrase
 from retriever.searching.view import View
 from retriever.store import reading
@@ -69,6 +69,7 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     subject = _ASIDE.sub(" ", typed)
     named = find_file(view, typed) or find_code(view, typed)
     named = named or find_bearers(view, spell_name(typed), spell_term(subject) if subject == typed else "")
+    named = named or find_bearers(view, spell_name(drop_verbs(typed, view.lexical.detect_question(typed))))
     is_name = max(named.values(), default=0.0) > 0.5
     if not named and subject != typed:
         named = find_bearers(view, spell_name(subject), spell_term(subject))

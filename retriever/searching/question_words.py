@@ -6,11 +6,13 @@ stand side by side in some section as well; random words do not.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from pageindex.units import UnitKind
+from retriever.lexical.languages import VERBS
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
 from retriever.types import QuestionForm
 
@@ -46,8 +48,39 @@ OPENINGS = frozenset(
 
 
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
-    """Cut a question into its words as typed, in its order, each with its terms: together they are `tokenize`'s."""
-    return tuple((typed, tuple(tokenize(typed, languages))) for typed in question.split())
+    """Cut a question into its words as typed, in its order, each with its terms as `tokenize` has them.
+
+    Everyday verbs of doing have none beside other words. English ones are words of programs as well: they count where
+    nothing is asked, but for the first word.
+
+    >>> cut_words("add tabs with git add")
+    (('add', ()), ('tabs', ('tab',)), ('with', ()), ('git', ('git',)), ('add', ('add',)))
+    """
+    words = [(typed, tuple(tokenize(typed, languages))) for typed in question.split()]
+    own, english = (list_verbs(names) for names in (languages, ("english",)))
+    if all(own.issuperset(terms) or english.issuperset(terms) for _, terms in words):
+        return tuple(words)
+    is_asked = _is_asked(question)
+    return tuple(
+        (typed, () if own.issuperset(terms) or ((is_asked or not place) and english.issuperset(terms)) else terms)
+        for place, (typed, terms) in enumerate(words)
+    )
+
+
+def drop_verbs(question: str, languages: tuple[str, ...]) -> str:
+    """Return the words of a question that have terms: what it is about."""
+    return " ".join(typed for typed, terms in cut_words(question, languages) if terms)
+
+
+@cache
+def list_verbs(languages: tuple[str, ...]) -> frozenset[str]:
+    """Return the terms of the everyday verbs of languages."""
+    return frozenset(term for name in languages for verb in VERBS.get(name, ()) for term in tokenize(verb, (name,)))
+
+
+def _is_asked(question: str) -> bool:
+    first, *_ = question.lower().split() or [""]
+    return first.strip(PUNCTUATION) in OPENINGS or question.rstrip().endswith("?")
 
 
 def choose_meant(
@@ -87,7 +120,7 @@ def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
         return "numbers"
     if 2 * sum(map(is_unspaced, letters)) > len(letters):
         return "unspaced"
-    if typed_words[0][0].strip(PUNCTUATION).lower() in OPENINGS or typed_words[-1][0].endswith("?"):
+    if _is_asked(" ".join(typed for typed, _ in typed_words)):
         return "question"
     has_one_word = len(choose_telling(typed_words)) == 1
     return "function_words" if has_one_word and len(typed_words) >= FUNCTION_WORDS_FROM else "words"
