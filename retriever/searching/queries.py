@@ -15,6 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from retriever.embedding import is_english_word, measure_known_text, unread_toke
 from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError, QuestionError
 from retriever.lexical.correction import CorrectedQuestion, correct
+from retriever.lexical.properties import find_recent_day, mark_property
 from retriever.protocols import Encoder
-from retriever.query import FILTERS, AskRequest, Expansion, ExpansionReport, FollowUp, Query, Scope
+from retriever.query import FILTERS, AskRequest, Correction, Expansion, ExpansionReport, FollowUp, Query, Scope
 from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
@@ -118,11 +120,18 @@ def split_filters(asked: str) -> tuple[str, Scope]:
 def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
     """Return a question with its typos corrected by the words of the documents, where that is still to be done.
 
-    Its filters are not in it any more: a tag is meant as it is written.
+    Its filters are not in it any more: a tag is meant as it is written. Of today and yesterday the documents know days.
     """
     if not asked.corrects or not view.number:
         return asked
-    corrected = correct(asked.question, view.spellings, is_english_word, view.lexical.languages)
+    question, days = asked.question, []
+    recent = find_recent_day(question, view.lexical.detect_question(question), date.today())
+    if recent and view.lexical.describe([mark_property(recent[1])])[mark_property(recent[1])].documents:
+        place = question.lower().index(recent[0])
+        question = question[:place] + recent[1] + question[place + len(recent[0]) :]
+        days = [Correction(*recent)]
+    corrected = correct(question, view.spellings, is_english_word, view.lexical.languages)
+    corrected = replace(corrected, corrections=(*days, *corrected.corrections))
     return replace(asked, question=corrected.text, corrected=corrected, corrects=False)
 
 

@@ -1,6 +1,7 @@
 """Words as people type them, in real indexes: other indexes' words, half-typed names, properties."""
 
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,109 @@ def test_one_word_that_it_may_be_a_part_of_is_enough_for_the_verdict(tmp_path: P
     ) as it:
         assert it.search("Gratin").verdict == "answered"
         assert it.search("Garage").verdict == "none"
+
+
+def write_people(folder: Path, head: str) -> Retriever:
+    """Return an index of four notes that are alike but for the names of their files."""
+    names = ("Ada Quill", "Bo Fern", "Cy Moss", "Di Larch")
+    return open_pages(folder, {f"people/{name}.md": f"{head}\n\nPhone 555-{name[:2]}.\n" for name in names})
+
+
+@pytest.mark.parametrize("head", ["# Contact", "---\ntitle: Contact\n---", "## Contact"])
+def test_a_note_is_found_by_the_name_of_its_file(tmp_path: Path, head: str) -> None:
+    with write_people(tmp_path, head) as retriever:
+        for name in ("Bo Fern", "Di Larch"):
+            hit = retriever.search(f"what is the phone number of {name}?").hits[0]
+            assert hit.file == f"people/{name}.md"
+            assert name in (*hit.breadcrumb, hit.title)
+
+
+PROJECTS = ("falcon", "heron", "osprey")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "question"),
+    [
+        ("README.md", "# Overview\n\nLead: {}.\n", "who leads {}?"),
+        ("index.md", "Leitung: {}.\n", "Wer leitet {}?"),
+        ("docs/budget.md", "# Budget\n\n{} euros.\n", "quel est le budget de {}"),
+    ],
+)
+def test_a_page_is_found_by_the_name_of_its_folder(tmp_path: Path, file: str, text: str, question: str) -> None:
+    with open_pages(tmp_path, {f"{name}/{file}": text.format(name[1]) for name in PROJECTS}) as retriever:
+        firsts = [retriever.search(question.format(name)).hits[0].file for name in PROJECTS]
+    assert firsts == [f"{name}/{file}" for name in PROJECTS]
+
+
+DAYS = {
+    f"daily/2026-{month:02}-{day:02}.md": f"## Log\n\nSlept until {day}.\n" for month in (5, 6) for day in range(1, 29)
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "log of 2026-05-17",
+        "17 May 2026",
+        "what happened on May 17, 2026?",
+        "Was war am 17.5.2026?",
+        "17 мая 2026",
+        "2026年5月17日",
+    ],
+)
+def test_a_note_is_found_by_the_day_in_its_name(tmp_path: Path, question: str) -> None:
+    with open_pages(tmp_path, DAYS) as retriever:
+        assert retriever.search(question).hits[0].file == "daily/2026-05-17.md"
+
+
+def test_yesterday_is_the_day_before_today(tmp_path: Path) -> None:
+    today = date.today()
+    days = {(today - timedelta(days=ago)).strftime("journal/%Y/%m/%d.md"): f"# Log\n\nDay {ago}.\n" for ago in range(5)}
+    with open_pages(tmp_path, days) as retriever:
+        answer = retriever.search("what happened yesterday?")
+    assert "Day 1." in answer.hits[0].text
+    assert [item.wrote for item in answer.corrections] == ["yesterday"]
+
+
+CJK = {
+    "zh.md": "# 开发\n\n我们用GitHub管理代码。\n",
+    "ja.md": "# 動画\n\n動画をYouTubeに上げ、確認する。\n",
+    "th.md": "# งาน\n\nใช้MySQLทุกวัน\n",
+}
+
+
+@pytest.mark.parametrize(("name", "file"), [("github", "zh.md"), ("YouTube", "ja.md"), ("mysql", "th.md")])
+def test_a_latin_name_that_touches_another_script_is_a_word(tmp_path: Path, name: str, file: str) -> None:
+    with open_pages(tmp_path, CJK) as retriever:
+        answer = retriever.search(name)
+    assert (answer.hits[0].file, answer.corrections) == (file, ())
+
+
+TABS = {
+    "tabs.md": "# Tabs\n\nGroup content under tabs.\n",
+    "reiter.md": "# Reiter\n\nDer Inhalt steht in den Reitern, die nebeneinander sind.\n",
+    "start.md": "# Start\n\nMake and create a page, add and insert a line, get and use it: make it yours.\n",
+    "anfang.md": "# Anfang\n\nWer eine Seite erstellen, anlegen, einfügen oder benutzen will, liest das hier.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "file"),
+    [
+        *((f"how do I {verb} tabs?", "tabs.md") for verb in ("use", "add", "create", "insert", "make", "get")),
+        *((f"Wie kann ich Reiter {verb}?", "reiter.md") for verb in ("erstellen", "einfügen", "benutzen")),
+        ("insert a line", "start.md"),
+        ("Seite anlegen", "anfang.md"),
+    ],
+)
+def test_verbs_of_doing_count_as_little_as_do(tmp_path: Path, question: str, file: str) -> None:
+    with open_pages(tmp_path, TABS) as retriever:
+        assert retriever.search(question).hits[0].file == file
+
+
+@pytest.mark.parametrize("question", ["plug-in", "plugins", "check-in", "checkin"])
+def test_a_word_with_a_hyphen_is_one_word_as_well(tmp_path: Path, question: str) -> None:
+    pages = {"plug.md": "# Plug\n\nIn the wall.\n", "plugins.md": "# Plugins\n\nOf others.\n"}
+    pages |= {"check.md": "# Check\n\nIn the list.\n", "check-in.md": "# Check-in\n\nAt noon.\n"}
+    with open_pages(tmp_path, pages) as retriever:
+        assert retriever.search(question).hits[0].file == ("plugins.md" if "plug" in question else "check-in.md")
