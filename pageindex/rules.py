@@ -35,6 +35,7 @@ def split_words(words: str) -> frozenset[str]:
 
 
 MOST_LINES = 100  # of a tag or a comment that goes over several
+MOST_NESTED = 50  # containers in one another
 INTERRUPTS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list", "footnote_def"]}
 
 # Elements of HTML: what else stands in angle brackets (`Vec<T>`, `<name>`) is text.
@@ -68,7 +69,9 @@ def line_of(state: StateBlock, line: int) -> str:
 
 
 def is_html(text: str, begin: int, end: int, *, closes_later: bool) -> bool:
-    """Return whether the `<` at `begin` opens or closes an element of HTML, or a comment."""
+    """Return whether an element of HTML begins or ends at `begin`, or a comment begins there."""
+    if not text.startswith("<", begin):
+        return False
     if text[begin + 1 : begin + 2] in ("!", "?"):
         return True
     is_closing = text.startswith("/", begin + 1)
@@ -80,7 +83,7 @@ def is_html(text: str, begin: int, end: int, *, closes_later: bool) -> bool:
     if is_closing or name in UNCLOSED:
         return True
     if name not in HTML_TAGS:  # nobody writes `<name key="value">` of anything else than an element
-        return '="' in text[begin : text.find(">", begin, end)]
+        return '="' in text[begin : max(begin, text.find(">", begin, end))]
     return closes_later or f"</{name}" in text[begin:].lower()
 
 
@@ -146,6 +149,8 @@ def _find_fence(state: StateBlock, start: int, end: int, fence: str) -> int:
         depth += 1 if rest.strip() else -1
         if not depth:
             return line
+        if depth > MOST_NESTED:  # openings that nothing closes: none of them is looked for to the end
+            return 0
     return 0
 
 
@@ -378,10 +383,12 @@ def read_code_tags(parser: MarkdownIt) -> None:
         if not line_of(state, start).startswith(("{%", "{{")) or not words or words[0] not in ("highlight", "code"):
             return False
         endings = (f"end{words[0]}", f"/{words[0]}", f"/ {words[0]}")
-        for close in range(start + 1, end):
+        unclosed = state.env.setdefault("unclosed", set())
+        for close in () if (words[0], end) in unclosed else range(start + 1, end):
             if line_of(state, close).strip("{}<>%- \t") in endings:
                 break
         else:
+            unclosed.add((words[0], end))  # not looked for to the end again
             return False
         if not silent:
             token = state.push("fence", "code", 0)

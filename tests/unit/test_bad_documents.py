@@ -31,6 +31,7 @@ BAD = {
     "a line of 50 MB": ("x" * 50_000_000, 1),
     "a heading of 90 kB": ("# " + "**word** " * 10_000, 2),
     "a table of 20,000 columns": ("|a" * 20_000 + "|\n" + "|-" * 20_000 + "|\n", 1),
+    "80,000 paragraphs": ("a\n\n" * 80_000, 80),
     "5,000 definitions": ("".join(f"[a{n}]: b\n" for n in range(5_000)), 1),
     "a definition whose title does not end": ('[a]: b "\n' * 5_000, 1),
     "spaces": ("# a" + " " * 200_000 + "b {.c}\n\nc." + " " * 200_000 + "d", 3),
@@ -44,6 +45,12 @@ def test_read_without_loss(name: str) -> None:
     document = parse_document("a.md", text)
     assert len(document.nodes) == nodes
     assert "".join(placed.node.text for placed in document.nodes) == text
+
+
+@pytest.mark.parametrize(("dialect", "opening"), [("myst", ":::note"), ("hugo", "{{< highlight sh >}}")])
+def test_openings_that_nothing_closes_are_text(dialect: str, opening: str) -> None:
+    text = f"{opening}\n\n" * 10_000
+    assert len(parse_document("a.md", text, dialect=dialect).nodes) > 10
 
 
 @pytest.mark.parametrize("mark", ["- ", "> "])
