@@ -194,15 +194,15 @@ def export(console: Console, output: Output, file: str, index: str | None) -> Ex
 @options.index
 @options.output
 def import_file(console: Console, opening: Opening, output: Output, file: str) -> ExitCode:
-    """Make an index of FILE, which `export` wrote; nothing is embedded, and everything in it is checked.
+    """Make an index of FILE, which `export` wrote: of its texts, settings and vectors; no text is embedded.
 
     Without --docs the index answers with what was indexed: the folders that it names are not looked at.
     """
     from retriever.upkeep.archive import import_index
 
-    place = import_index(file, opening.index, opening.docs, opening.settings)
-    if opening.docs:
-        with console.show_progress() as progress:
+    with console.show_progress() as progress:
+        place = import_index(file, opening.index, opening.docs, opening.settings, progress=progress)
+        if opening.docs:
             api.index_folders(opening.docs, place, settings=opening.settings, progress=progress)
     with replace(opening, docs=(), index=str(place)).open(console) as retriever:
         status = retriever.status()

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from pageindex.corpus import Listing, Skipped, UnreadableDocumentError, read_document
+from pageindex.corpus import DocumentText, Listing, Skipped, SourceFile, UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document
 from retriever.embedding import open_encoder
 from retriever.embedding.encoder import bundled_tokens, checked_rows, describe_prefixes
@@ -210,7 +210,11 @@ def index_changes(
 
 
 def read_documents(
-    changes: Sequence[FolderChanges], profile: Profile, encoder: Encoder | None, progress: Progress
+    changes: Sequence[FolderChanges],
+    profile: Profile,
+    encoder: Encoder | None,
+    progress: Progress,
+    read: Callable[[SourceFile, int], DocumentText] = read_document,
 ) -> Iterator[ReadDocument]:
     """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
     done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
@@ -220,7 +224,7 @@ def read_documents(
         for file in (*change.new, *(file for _, file in change.different)):
             try:
                 with isolate(file.path):
-                    text = read_document(file, profile.documents.max_file_bytes)
+                    text = read(file, profile.documents.max_file_bytes)
                     document = parse_document(file.path, text.text, change.folder.prefix, change.folder.dialect)
                     document = replace(document, warnings=(*text.warnings, *document.warnings))
                     names = names_of_nodes(document)

@@ -1,30 +1,47 @@
 """An index in a folder as one file: a ZIP of index.sqlite alone, in the state of one moment.
 
-What searches need is made anew of it, without embedding a text. A file may come from anybody: nothing in it names a
-place where something is written, and the database is checked before it is used.
+A file may come from anybody. Texts, settings, what was forgotten and vectors are taken from it; everything else is made
+anew of them, as `index` would, without embedding a text.
 """
 
 import shlex
-import sqlite3
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
 
-from retriever.errors import ArchiveError, CommandHint, DocumentsError, IndexVersionError, RetrieverError, UsageError
-from retriever.indexing.derived import open_derived
-from retriever.indexing.request import WAIT_FOR_WRITER_S, check_server, forget_named, name_folders
+from pageindex.corpus import DocumentText, Listing, SourceFile, UnreadableDocumentError
+from pageindex.dialects import NAMES
+from pageindex.formats import NotTextError, decode
+from retriever.embedding import open_encoder
+from retriever.errors import (
+    ArchiveError,
+    CommandHint,
+    DocumentsError,
+    IndexDamagedError,
+    IndexVersionError,
+    RetrieverError,
+    UsageError,
+)
+from retriever.indexing.changes import FolderChanges, name_folders_apart
+from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest, check_server, forget_named, name_folders
+from retriever.indexing.update import index_changes, note_folders, note_skipped, read_documents
 from retriever.looking.indexes import find_index
+from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import FolderStore, reading
-from retriever.store.database import Connection, copy_into, transaction
-from retriever.store.files import FILE_NAME, absolute, check_new, sync, writer_lock, writing_to
+from retriever.store import FolderStore, reading, writing
+from retriever.store.database import Connection, transaction
+from retriever.store.files import FILE_NAME, absolute, check_new, remove_files, sync, writing_to
 from retriever.store.reading import StoredFolder
-from retriever.text import as_tuple
+from retriever.text import as_tuple, cut
+from retriever.trace import NoProgress
+
+MAX_PATH = 4096  # characters, as in Linux; each folder in a path has an id as long as its own
 
 
 def export_index(file: str | Path, index: str | Path | None = None) -> None:
@@ -56,20 +73,25 @@ def import_index(
     index: str | Path | None = None,
     docs: Sequence[str | Path] = (),
     settings: Mapping[str, Any] | None = None,
+    encoder: Encoder | None = None,
+    progress: Progress | None = None,
 ) -> str:
-    """Make an index of an exported one, where there is none yet: check everything first; nothing is embedded.
+    """Make an index of an exported one, where there is none yet; no text is embedded.
 
     Args:
         file: what `export_index` wrote.
         index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
         docs: where its folders are on this machine, in their order; empty: they are not looked at until they are named.
         settings: of what the index names and only a user may allow, such as a server that reads its texts.
+        encoder: the caller's own embedding model, in place of the one that the index names.
+        progress: told how far it is.
 
     Returns:
         The index's folder.
 
     Raises:
         ArchiveError: the file is no archive, or a damaged one.
+        EncoderError: the embedding model is not here: its vectors cannot be believed.
         IndexVersionError: a version with another format made it.
         UsageError: there is an index already; its folders are others; it names a server on another machine; the place
             is a database.
@@ -82,32 +104,78 @@ def import_index(
         draft = FolderStore(Path(place))
         unpack(archive, draft.folder / FILE_NAME)
         remembered, folders = check_rows(archive, draft)
-        if wanted and len(wanted) != len(folders):
+        if wanted and len(set(wanted)) != len(folders):
             listed = ", ".join(folder.path for folder in folders) or "none"
             raise UsageError(f"the index has {len(folders)} folders, name as many, in this order: {listed}")
         store = FolderStore(find_index(index, wanted or tuple(Path(folder.path) for folder in folders)).folder)
-        if store.exists():
-            hint = CommandHint(f"indexes --drop {shlex.quote(str(store))}", "to delete it, run")
-            raise UsageError(f"there is an index in {store}; name another place with --index", hint=hint)
         store.require_own()
-        check_server(store, collect_settings(DEFAULT_PROFILE, settings, remembered), anew=True)
-        forget_named(store)  # an index that was at this place before may have had folders
-        with writer_lock(store.folder, WAIT_FOR_WRITER_S), closing(sqlite3.connect(draft.folder / FILE_NAME)) as rows:
-            (store.folder / FILE_NAME).touch(mode=0o600)
-            copy_into(rows, store.folder / FILE_NAME)
-    with store.write(WAIT_FOR_WRITER_S) as connection, transaction(connection):
-        move_folders(connection, wanted)
-        open_derived(store).build(connection)
+        given = collect_settings(DEFAULT_PROFILE, settings, remembered)
+        check_server(store, given, anew=True)
+        request = IndexRequest(store, wanted, given.profile(), given.for_index(), encoder)
+        try:
+            with draft.read() as old, store.write(WAIT_FOR_WRITER_S) as new:
+                if reading.snapshot_number(new):
+                    hint = CommandHint(f"indexes --drop {shlex.quote(str(store))}", "to delete it, run")
+                    raise UsageError(f"there is an index in {store}; name another place with --index", hint=hint)
+                forget_named(store)  # an index that was at this place before may have had folders
+                try:
+                    with transaction(new):
+                        take_over(old, new, request, folders, progress or NoProgress())
+                except BaseException:
+                    remove_files(store.folder)
+                    raise
+        except IndexDamagedError as error:
+            raise ArchiveError(f"{archive} holds no index that can be used: {error.__cause__ or error}") from error
     name_folders(store, wanted)
     return str(store)
 
 
-def move_folders(connection: Connection, docs: Sequence[Path]) -> None:
-    """Let the index look for its folders where they are on this machine; without any, they stay as they are named."""
-    folders = reading.folders(connection) if docs else ()
-    for paths in ([f"moving {folder.key}" for folder in folders], docs):  # in two steps: two may change places
-        rows = ((str(path), folder.key) for path, folder in zip(paths, folders, strict=True))
-        connection.executemany("UPDATE folders SET path = ? WHERE folder_key = ?", rows)
+def take_over(
+    old: Connection, new: Connection, request: IndexRequest, folders: Sequence[StoredFolder], progress: Progress
+) -> None:
+    """Make the rows of an index anew of the documents' texts in another one, and take over the vectors of its model."""
+    encoder = request.encoder or open_encoder(request.profile.encoder)
+    if encoder is not None:
+        fitting = "fingerprint = ? AND length(vector) = ? AND vector <> zeroblob(length(vector))"
+        query = f"SELECT fingerprint, text_hash, vector FROM vectors WHERE {fitting}"
+        rows = old.execute(query, (encoder.fingerprint, encoder.dimension))
+        writing.insert(new, "vectors", "fingerprint, text_hash, vector", rows)
+    places = map(str, request.docs or [folder.path for folder in folders])
+    moved = [replace(folder, path=place, prefix="") for folder, place in zip(folders, places, strict=True)]
+    keys: dict[SourceFile, int] = {}
+    changes = []
+    for folder in name_folders_apart(moved):
+        files = {
+            SourceFile(item.path, f"{folder.path}/{item.path}", item.size, item.mtime_ns): item.key
+            for item in reading.documents(old, folder.key).values()
+        }
+        keys |= files
+        changes.append(FolderChanges(replace(folder, key=0), Listing((), ()), list(files)))
+
+    def read(file: SourceFile, _: int) -> DocumentText:
+        if not is_path(file.path) or not {"", ".", ".."}.isdisjoint(file.path.split("/")):
+            raise UnreadableDocumentError(file.path, "no document has such a path")
+        query = "SELECT CAST(text AS BLOB) FROM nodes WHERE document_key = ? ORDER BY node_key"
+        raw = b"".join(text for (text,) in old.execute(query, (keys[file],)))
+        try:  # the digest is not believed: the text would pass for that of a file here
+            return DocumentText(decode(raw)[0], sha256(raw).hexdigest(), file, ())
+        except NotTextError as error:
+            raise UnreadableDocumentError(file.path, str(error)) from error
+
+    note_folders(new, changes)
+    for change in changes:
+        forgotten = [(change.folder.key, path) for path in change.folder.forgotten]
+        writing.insert(new, "forgotten", "folder_key, path", forgotten)
+    documents = read_documents(changes, request.profile, encoder, progress, read)
+    index_changes(new, request, changes, documents, encoder, progress, is_anew=True)
+    note_skipped(new, changes)
+    for key, value in request.remembered.items():
+        writing.set_meta(new, key, value)
+
+
+def is_path(text: str) -> bool:
+    """Return whether a system may have such a path."""
+    return len(text) <= MAX_PATH and "\0" not in text
 
 
 def unpack(file: Path, target: Path) -> None:
@@ -134,7 +202,11 @@ def check_rows(file: Path, draft: FolderStore) -> tuple[Mapping[str, Any], tuple
                 raise ArchiveError(f"{file} is damaged: {found}")
             remembered = reading.index_settings(connection)
             collect_settings(DEFAULT_PROFILE, None, remembered).profile()
-            return remembered, reading.folders(connection)
+            folders = reading.folders(connection)
+            for path, dialect in ((folder.path, folder.dialect) for folder in folders):
+                if not (is_path(path) and Path(path).is_absolute() and dialect in NAMES):
+                    raise ArchiveError(f"{file} is damaged: {cut(path, 100)!r} is no folder of documents")
+            return remembered, folders
     except ArchiveError:
         raise
     except IndexVersionError as error:

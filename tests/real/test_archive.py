@@ -3,6 +3,8 @@
 import json
 import sqlite3
 import stat
+import subprocess
+import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +12,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from retriever.errors import ArchiveError, DocumentsError, RetrieverError, UsageError
+from retriever.api import forget_documents
+from retriever.errors import ArchiveError, DocumentsError, EncoderError, RetrieverError, UsageError
 from retriever.upkeep.archive import export_index, import_index
+from tests.fake_encoder import FakeEncoder
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages
 
@@ -46,8 +50,8 @@ def packed(target: Path, members: dict[str, bytes], kind: int = zipfile.ZIP_DEFL
 
 def test_an_imported_index_answers_alike_and_nothing_is_embedded(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
     index = tmp_path / "far" / "index"
-    assert import_index(archive, index) == str(index)
     before = shelf.encoder.encoded
+    assert import_index(archive, index, encoder=shelf.encoder) == str(index)
     for question in QUESTIONS:
         answer = shelf.ask(question, index=index)
         assert same_hits(found(answer), found(shelf.ask(question)))
@@ -130,6 +134,8 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, archive: Path) -> None:
         ("PRAGMA user_version = 0", "no index that can be used"),
         ("PRAGMA user_version = 99", "another format of the index; .* index FOLDER"),
         ("UPDATE chunks SET node_key = 7", "is damaged: a row of chunks belongs to no row of nodes"),
+        ("UPDATE folders SET path = 'docs'", "'docs' is no folder of documents"),
+        ("UPDATE folders SET dialect = 'weird'", "is no folder of documents"),
         ("DROP TABLE chunks", "chunks is not defined"),
         (
             "INSERT INTO folders (path, prefix, dialect) VALUES ('/more', 'more:', 'commonmark')",
@@ -144,17 +150,108 @@ def test_a_hostile_database_is_refused(archive: Path, tmp_path: Path, statement:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("moment", ["check_rows", "open_derived"])
-def test_an_interrupted_import_leaves_nothing_or_the_index(
+ANEW = {
+    "a parent that is its own": "UPDATE nodes SET parent_id = node_id WHERE kind = 'section'",
+    "a parent that is nowhere": "UPDATE nodes SET parent_id = 'nowhere'",
+    "a text that is nowhere": "UPDATE nodes SET holder_id = 'nowhere'",
+    "negative lines": "UPDATE nodes SET first_line = -5, last_line = -1",
+    "lines without an end": "UPDATE nodes SET last_line = NULL",
+    "an unknown kind": "UPDATE nodes SET kind = 'weird', level = -9",
+    "ids unlike the path": "UPDATE nodes SET node_id = 'x' || node_key",
+    "titles that are no list": "UPDATE nodes SET breadcrumb = '{'",
+    "an unknown kind of link": "UPDATE links SET kind = 'weird', line = -1",
+    "chunks of other lines": "UPDATE chunks SET first_line = 1, last_line = 999, text = 'Tomatoes'",
+    "chunks of other texts": "UPDATE chunks SET text_hash = x'00'",
+    "other names": "UPDATE names SET name = 'letter' || node_key",
+    "a scale that is none": "UPDATE backgrounds SET content = '{}'",
+    "questions without vectors": "UPDATE meta SET value = '[' WHERE key = 'unrelated'",
+    "another state": "UPDATE meta SET value = 'x' WHERE key IN ('snapshot', 'manifest_hash', 'index_config')",
+}
+"""What of an index is made anew."""
+
+
+@pytest.mark.parametrize("statement", ANEW.values(), ids=ANEW)
+def test_rows_that_make_no_sense_change_no_answer(shelf: Shelf, archive: Path, tmp_path: Path, statement: str) -> None:
+    import_index(altered(archive, statement), tmp_path / "new", encoder=shelf.encoder)
+    for question in QUESTIONS:
+        assert same_hits(found(shelf.ask(question, index=tmp_path / "new")), found(shelf.ask(question)))
+
+
+@pytest.mark.parametrize(
+    "path", ["../mail.md", "/etc/mail.md", "a//mail.md", "", "mail" * 2_000], ids=lambda path: path[:9]
+)
+def test_a_document_with_a_path_that_none_has_is_left_out(
+    shelf: Shelf, archive: Path, tmp_path: Path, path: str
+) -> None:
+    evil = altered(archive, f"UPDATE documents SET path = '{path}' WHERE path = 'mail.md'")
+    import_index(evil, tmp_path / "new", encoder=shelf.encoder)
+    with shelf.open(index=tmp_path / "new") as retriever:
+        assert retriever.status().skipped[0] == (path, "no document has such a path")
+        assert retriever.search("tomatoes in a wet summer").hits
+
+
+@pytest.mark.parametrize(
+    "vector",
+    ["zeroblob(30000000)", "x'01'", "x''", "zeroblob(length(vector))"],
+    ids=["30 MB", "short", "empty", "zeros"],
+)
+def test_a_text_whose_vector_is_none_is_found_by_its_words(
+    shelf: Shelf, archive: Path, tmp_path: Path, vector: str
+) -> None:
+    index = tmp_path / "new"
+    import_index(
+        altered(archive, f"UPDATE vectors SET vector = {vector} WHERE vector_key = 1"), index, encoder=shelf.encoder
+    )
+    answer = shelf.ask(QUESTIONS[0], index=index)
+    assert answer.hits[0].node_id == "mail.md#mail/stamps"
+    assert 0 < answer.index.embedded_share < 1
+    assert shelf.update(index=index).embedded == 1
+
+
+def test_vectors_of_another_model_are_left_out(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
+    index = tmp_path / "new"
+    import_index(archive, index, encoder=FakeEncoder(fingerprint="0the" * 4))
+    with closing(sqlite3.connect(index / INDEX)) as rows:
+        assert rows.execute("SELECT count(*) FROM vectors").fetchone() == (0,)
+    assert shelf.ask(QUESTIONS[0], index=index).hits[0].node_id == "mail.md#mail/stamps"
+
+
+def test_an_altered_text_does_not_pass_for_that_of_a_file(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
+    evil = altered(archive, "UPDATE nodes SET text = replace(text, 'A stamp', 'The thief') WHERE text LIKE '%A stamp%'")
+    import_index(evil, tmp_path / "new", [shelf.docs], encoder=shelf.encoder)
+    (hit, *_) = shelf.ask("what pays for a letter?", index=tmp_path / "new").hits
+    assert "A stamp pays" in hit.text
+    assert hit.citation_state == "exact"
+
+
+def test_what_was_forgotten_stays_forgotten(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.update()
+    forget_documents(["mail.md"], shelf.index)
+    export_index(tmp_path / "notes.zip", shelf.index)
+    import_index(tmp_path / "notes.zip", tmp_path / "new", [shelf.docs], encoder=shelf.encoder)
+    assert shelf.update(index=tmp_path / "new").documents == len(PAGES) - 1
+
+
+@pytest.mark.parametrize("moment", ["check_rows", "read_documents", "note_skipped"])
+def test_an_interrupted_import_leaves_nothing(
     shelf: Shelf, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    index = tmp_path / "index"
     monkeypatch.setattr(f"retriever.upkeep.archive.{moment}", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        import_index(archive, index)
-    assert index.exists() == (moment == "open_derived")
-    if index.exists():
-        assert shelf.ask(QUESTIONS[0], index=index, **NEVER_REFRESH).hits
+        import_index(archive, tmp_path / "new", encoder=shelf.encoder)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_import_that_is_killed_is_in_nobodys_way(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from retriever.upkeep import archive; archive.note_skipped = lambda *_: os._exit(9);"
+        "archive.import_index(*sys.argv[1:])"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, archive, tmp_path / "new"], check=False)
+    assert killed.returncode == 9
+    import_index(archive, tmp_path / "new", encoder=shelf.encoder)
+    assert shelf.ask(QUESTIONS[0], index=tmp_path / "new").hits
 
 
 def test_a_server_that_only_the_index_names_is_not_asked(archive: Path, tmp_path: Path) -> None:
@@ -162,7 +259,9 @@ def test_a_server_that_only_the_index_names_is_not_asked(archive: Path, tmp_path
     evil = altered(archive, f"UPDATE meta SET value = '{settings}' WHERE key = 'settings'")
     with pytest.raises(UsageError, match="as well: --encoder-url https://evil"):
         import_index(evil, tmp_path / "new")
-    import_index(evil, tmp_path / "new", settings={"encoder": {"url": "https://evil.example/v1"}})
+    with pytest.raises(EncoderError, match="name the server's embedding model"):
+        import_index(evil, tmp_path / "new", settings={"encoder": {"url": "https://evil.example/v1"}})
+    assert not (tmp_path / "new").exists()
 
 
 def test_from_the_command_line(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
