@@ -161,7 +161,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
     if answer.scope is not None:
         family = tuple(compress(family, find_part(view, answer.scope.scope).holds(tree.keys(family))))
     ids = [*hits, *family]
-    files = {node_id.partition("#")[0] for node_id, hit in hits.items() if hit.matched_fields}
+    files = {hit.cited_as for hit in answer.hits if hit.matched_fields}
     nodes = tree.read([*ids, *files])
     anchors = Anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
     chunks = read_chunks(view.connection, hits)
@@ -170,7 +170,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[C
     for node_id in ids:
         node, key, hit = nodes[node_id], tree.document_key(node_id), hits.get(node_id)
         if hit is not None and hit.matched_fields:
-            sections += list_properties(hit, nodes[node_id.partition("#")[0]], anchors, key)
+            sections += list_properties(hit, nodes[hit.cited_as], anchors, key)
         if not node.body and node.front_matter_lines:
             continue  # there is nothing to quote
         assert node.body_span is not None, "only nodes with lines are found, or complete a family"

@@ -198,3 +198,11 @@ def test_gibberish_is_none(by_the_model: Retriever) -> None:
     for line in GIBBERISH.read_text(encoding="utf-8").splitlines():
         question = json.loads(line)["question"]
         assert by_the_model.search(question).verdict == "none", question
+
+
+def test_a_file_with_a_hash_in_its_name_is_quoted_with_its_properties(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {"C#.md": "---\nstatus: draft\n---\n# Stamps\n\nA stamp pays.\n"})
+    shelf.update()
+    with shelf.open() as retriever:
+        context = retriever.context("which stamp is a draft?").context
+    assert [piece.citation for piece in context.pieces] == ["C#.md:2", "C#.md:4-6"]
