@@ -249,7 +249,11 @@ def chunk_document(document: Document, encoder: Encoder | None, settings: ChunkS
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)
     nodes = [placed.node for placed in document.nodes]
-    return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
+    chunks = chunk_nodes(nodes, counter, settings)
+    if len(nodes) > writing.MAX_NODES or max(map(len, chunks)) > writing.MAX_CHUNKS:
+        limits = f"{writing.MAX_NODES:,} sections, or {writing.MAX_CHUNKS:,} chunks in one"
+        raise UnreadableDocumentError(document.path, f"it has more than {limits}")
+    return list(chain.from_iterable(chunks))
 
 
 def write_documents(connection: Connection, read: Iterable[ReadDocument], encoder: Encoder | None) -> list[int]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # A document's rows stand together, and the document of a row is known from its key: a node's is (document_key << 20)
 # plus its place in the document, a chunk's (node_key << 16) plus its place in the node.
 NODE_BITS, CHUNK_BITS = 20, 16
+MAX_NODES, MAX_CHUNKS = 1 << NODE_BITS, 1 << CHUNK_BITS
 
 
 def text_hash(text: str) -> bytes:
