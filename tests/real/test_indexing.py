@@ -54,14 +54,14 @@ def test_only_what_changed_is_touched(tmp_path: Path) -> None:
 
 
 def test_a_text_is_embedded_once_ever(shelf: Shelf) -> None:
-    shelf.write("copy.md", PAGES["mail.md"])
+    shelf.write("copy/mail.md", PAGES["mail.md"])
     assert counted(shelf) == (1, 0, 0, 4, 0)
-    (shelf.docs / "copy.md").unlink()
+    (shelf.docs / "copy" / "mail.md").unlink()
     (shelf.docs / "mail.md").unlink()
     assert counted(shelf) == (0, 0, 2, 3, 0)
-    shelf.write("back.md", PAGES["mail.md"])
+    shelf.write("back/mail.md", PAGES["mail.md"])
     assert counted(shelf) == (1, 0, 0, 3, 0)
-    twins = {f"twin-{number}.md": "# Twin\n\nThe same words twice.\n" for number in range(2)}
+    twins = {f"{number}/twin.md": "# Twin\n\nThe same words twice.\n" for number in range(2)}
     for name, text in twins.items():
         shelf.write(name, text)
     assert counted(shelf) == (2, 0, 0, 4, 1)

@@ -31,14 +31,14 @@ class Stumbling(CountingEncoder):
 def stumbling(shelf: Shelf) -> Shelf:
     """Its encoder cannot read one of two new pages."""
     shelf.encoder = Stumbling(ValueError("stripes"))
-    shelf.write("zebra.md", "# Zebras\n\nA zebra runs.\n")
+    shelf.write("striped.md", "# Zebras\n\nA zebra runs.\n")
     shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
     return shelf
 
 
 def test_the_others_are_indexed_and_it_is_named(stumbling: Shelf) -> None:
     report = stumbling.update()
-    assert (report.added, report.documents, report.skipped) == (1, 5, (("zebra.md", REASON),))
+    assert (report.added, report.documents, report.skipped) == (1, 5, (("striped.md", REASON),))
 
 
 def test_a_question_that_meets_it_is_answered(stumbling: Shelf) -> None:
@@ -53,15 +53,15 @@ def test_what_it_said_before_is_found_no_more(stumbling: Shelf) -> None:
 
 def test_it_is_read_again_when_it_changes(stumbling: Shelf) -> None:
     stumbling.update()
-    stumbling.write("zebra.md", "# Horses\n\nA horse runs.\n")
-    assert stumbling.ask("horse").hits[0].file == "zebra.md"
+    stumbling.write("striped.md", "# Horses\n\nA horse runs.\n")
+    assert stumbling.ask("horse").hits[0].file == "striped.md"
 
 
 def test_doctor_counts_it_and_status_shows_why(stumbling: Shelf, cli: Cli) -> None:
     stumbling.update()
     notes = [item for item in examine_index(open_store(stumbling.index)) if item.level == "note"]
     assert [(item.says, "status -v" in item.cure) for item in notes] == [("1 skipped file", True)]
-    assert f"zebra.md: {REASON}" in cli("status", "-v", "--index", stumbling.index).out
+    assert f"striped.md: {REASON}" in cli("status", "-v", "--index", stumbling.index).out
 
 
 def test_a_block_of_data_with_more_chunks_than_there_are_keys_is_left_out(shelf: Shelf) -> None:
@@ -82,9 +82,9 @@ def test_a_reader_that_fails_costs_its_own_files(tmp_path: Path, monkeypatch: py
     def read_org(text: str) -> str:
         raise ValueError("stripes")
 
-    shelf = Shelf(tmp_path, {"otter.md": "# Otters\n\nAn otter sleeps.\n", "zebra.org": "* Zebras\n"})
+    shelf = Shelf(tmp_path, {"otter.md": "# Otters\n\nAn otter sleeps.\n", "striped.org": "* Zebras\n"})
     cli("index", shelf.docs, "--index", shelf.index, "--encoder-kind", "none")
     monkeypatch.setitem(READERS, ".org", read_org)
     shown = cli("otter", "--index", shelf.index).out
     assert "otter.md:1-3" in shown
-    assert f"zebra.org: {REASON}" in cli("status", "-v", "--index", shelf.index).out
+    assert f"striped.org: {REASON}" in cli("status", "-v", "--index", shelf.index).out
