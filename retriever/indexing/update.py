@@ -92,8 +92,7 @@ def update_index(
         with transaction(connection):
             note_folders(connection, changes)
             if has_changed or not derived.is_whole(connection):
-                read = read_documents(changes, request.profile, encoder, progress)
-                index_changes(connection, request, changes, read, encoder, progress, is_anew=is_anew)
+                index_changes(connection, request, changes, encoder, progress, is_anew=is_anew)
             note_skipped(connection, changes)
             for key, value in request.remembered.items():
                 writing.set_meta(connection, key, value)
@@ -184,13 +183,13 @@ def index_changes(
     connection: Connection,
     request: IndexRequest,
     changes: Sequence[FolderChanges],
-    read: Iterable[ReadDocument],
     encoder: Encoder | None,
     progress: Progress,
     *,
     is_anew: bool,
+    read: Callable[[SourceFile, int], DocumentText] = read_document,
 ) -> None:
-    """Replace the rows of what changed by what is `read`, and make the next snapshot of them, inside a transaction."""
+    """Replace the rows of what changed, and make the next snapshot of them, inside a transaction."""
     # Their keys are needed after the rows are gone: the postings are patched by them.
     replaced = [key for change in changes for key in change.replaced]
     removed = reading.rankable_keys(connection, replaced)
@@ -200,7 +199,8 @@ def index_changes(
     fingerprint = encoder.fingerprint if encoder else ""
     if is_anew and encoder:
         writing.remove_other_models(connection, fingerprint)
-    new = write_documents(connection, read, encoder)
+    documents = read_documents(changes, request.profile, encoder, progress, read)
+    new = write_documents(connection, documents, encoder)
     writing.remove_stale_pending(connection, fingerprint)
     for change in changes:
         writing.set_link_targets(connection, change.folder)
@@ -214,7 +214,7 @@ def read_documents(
     profile: Profile,
     encoder: Encoder | None,
     progress: Progress,
-    read: Callable[[SourceFile, int], DocumentText] = read_document,
+    read: Callable[[SourceFile, int], DocumentText],
 ) -> Iterator[ReadDocument]:
     """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
     done, total = 0, sum(len(change.new) + len(change.different) for change in changes)

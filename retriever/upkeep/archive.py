@@ -30,7 +30,7 @@ from retriever.errors import (
 )
 from retriever.indexing.changes import FolderChanges, name_folders_apart
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest, check_server, forget_named, name_folders
-from retriever.indexing.update import index_changes, note_folders, note_skipped, read_documents
+from retriever.indexing.update import index_changes, note_folders, note_skipped
 from retriever.looking.indexes import find_index
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -142,21 +142,17 @@ def take_over(
         writing.insert(new, "vectors", "fingerprint, text_hash, vector", rows)
     places = map(str, request.docs or [folder.path for folder in folders])
     moved = [replace(folder, path=place, prefix="") for folder, place in zip(folders, places, strict=True)]
-    keys: dict[SourceFile, int] = {}
     changes = []
     for folder in name_folders_apart(moved):
-        files = {
-            SourceFile(item.path, f"{folder.path}/{item.path}", item.size, item.mtime_ns): item.key
-            for item in reading.documents(old, folder.key).values()
-        }
-        keys |= files
-        changes.append(FolderChanges(replace(folder, key=0), Listing((), ()), list(files)))
+        stored = reading.documents(old, folder.key).values()
+        files = [SourceFile(item.path, str(item.key), item.size, item.mtime_ns) for item in stored]
+        changes.append(FolderChanges(replace(folder, key=0), Listing((), ()), files))
 
     def read(file: SourceFile, _: int) -> DocumentText:
         if not is_path(file.path) or not {"", ".", ".."}.isdisjoint(file.path.split("/")):
             raise UnreadableDocumentError(file.path, "no document has such a path")
         query = "SELECT CAST(text AS BLOB) FROM nodes WHERE document_key = ? ORDER BY node_key"
-        raw = b"".join(text for (text,) in old.execute(query, (keys[file],)))
+        raw = b"".join(text for (text,) in old.execute(query, (int(file.absolute),)))  # it is at that key
         try:  # the digest is not believed: the text would pass for that of a file here
             return DocumentText(decode(raw)[0], sha256(raw).hexdigest(), file, ())
         except NotTextError as error:
@@ -166,8 +162,7 @@ def take_over(
     for change in changes:
         forgotten = [(change.folder.key, path) for path in change.folder.forgotten]
         writing.insert(new, "forgotten", "folder_key, path", forgotten)
-    documents = read_documents(changes, request.profile, encoder, progress, read)
-    index_changes(new, request, changes, documents, encoder, progress, is_anew=True)
+    index_changes(new, request, changes, encoder, progress, is_anew=True, read=read)
     note_skipped(new, changes)
     for key, value in request.remembered.items():
         writing.set_meta(new, key, value)
@@ -203,9 +198,9 @@ def check_rows(file: Path, draft: FolderStore) -> tuple[Mapping[str, Any], tuple
             remembered = reading.index_settings(connection)
             collect_settings(DEFAULT_PROFILE, None, remembered).profile()
             folders = reading.folders(connection)
-            for path, dialect in ((folder.path, folder.dialect) for folder in folders):
-                if not (is_path(path) and Path(path).is_absolute() and dialect in NAMES):
-                    raise ArchiveError(f"{file} is damaged: {cut(path, 100)!r} is no folder of documents")
+            for folder in folders:
+                if not (is_path(folder.path) and Path(folder.path).is_absolute() and folder.dialect in NAMES):
+                    raise ArchiveError(f"{file} is damaged: {cut(folder.path, 100)!r} is no folder of documents")
             return remembered, folders
     except ArchiveError:
         raise

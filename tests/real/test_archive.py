@@ -233,7 +233,7 @@ def test_what_was_forgotten_stays_forgotten(tmp_path: Path) -> None:
     assert shelf.update(index=tmp_path / "new").documents == len(PAGES) - 1
 
 
-@pytest.mark.parametrize("moment", ["check_rows", "read_documents", "note_skipped"])
+@pytest.mark.parametrize("moment", ["check_rows", "index_changes", "note_skipped"])
 def test_an_interrupted_import_leaves_nothing(
     shelf: Shelf, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
