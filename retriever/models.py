@@ -77,11 +77,6 @@ class OpenModels:
         return Expander(self._profile, self.generator())
 
     @cached_property
-    def planner(self) -> "Generator | None":
-        """What may ask for more than the question did; None where no rounds are wanted."""
-        return self.generator() if self._profile.use_llm and self._profile.rounds else None
-
-    @cached_property
     def reader(self) -> "PassageReader | None":
         """What reads lines of the first sections; None where words alone are wanted."""
         if not self._profile.read_passages or self._profile.encoder.kind == "none":

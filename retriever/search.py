@@ -23,7 +23,6 @@ from retriever.types import Candidate, Hit, Reading, Signals, Source, StageName
 
 if TYPE_CHECKING:
     from retriever.embedding.onnx import PassageReader
-    from retriever.served.generator import Generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,6 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
     if searched is not None and not searched.sections:
         return Found(searched=searched)
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
-    if models.planner is not None:
-        candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
     # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
     # A profile without one does not import it.
     with recorder.stage(StageName.RERANK) as note:
@@ -157,34 +154,6 @@ def find_candidates(
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(rankings)
     return candidates, keyword.words
-
-
-def look_further(
-    view: View,
-    models: OpenModels,
-    planner: "Generator",
-    expanded: ExpandedQuery,
-    profile: Profile,
-    candidates: tuple[Candidate, ...],
-    recorder: Recorder,
-) -> tuple[Candidate, ...]:
-    """Fuse what the language model asks for besides with the other rankings; where that fails, nothing changes."""
-    from retriever.searching.rounds import rank_found, run_rounds  # pydantic, for the answers of a model
-
-    def ask(question: str) -> list[str]:
-        own = Recorder(deadline=recorder.deadline, degraded=recorder.degraded)
-        found, _ = find_candidates(view, models, ExpandedQuery(question), profile, own)
-        return [candidate.node_id for candidate in found]
-
-    with recorder.stage(StageName.ROUNDS) as note:
-        first = [candidate.node_id for candidate in candidates]
-        found = run_rounds(view, expanded.question, first, profile.rounds, planner, ask, recorder)
-        note.text = ", ".join(found) or "nothing more was asked for"
-        if not found:
-            return candidates
-        recorder.notes.append(f"the language model also looked for: {note.text}")
-        recorder.rankings.append(rank_found(found))
-        return reciprocal_rank_fusion(recorder.rankings, profile.rrf_k, len(candidates))
 
 
 def encode_queries(

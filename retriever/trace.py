@@ -20,7 +20,6 @@ from retriever.types import Degradation, Ranking, Signals, Stage, StageName, Tra
 RESERVED_S: Mapping[StageName, float] = {
     StageName.FOLLOW_UP: 0.25,
     StageName.EXPAND: 0.25,
-    StageName.ROUNDS: 0.02,
     StageName.RERANK: 0.02,
     StageName.READ: 0.0,
     StageName.ANSWER: 0.0,

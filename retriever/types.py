@@ -43,8 +43,6 @@ class Source(StrEnum):
     """What bears the question as its title, file name or alias, or holds an identifier letter by letter."""
     NEIGHBORS = "neighbors"
     """The tree around what the others found."""
-    ROUNDS = "rounds"
-    """What a language model asked for besides, in rounds."""
     RERANK = "rerank"
     """The language model or cross-encoder that reads the candidates."""
 
@@ -313,7 +311,6 @@ class StageName(StrEnum):
     NAME = "name"
     NEIGHBORS = "neighbors"
     FUSE = "fuse"
-    ROUNDS = "rounds"
     RERANK = "rerank"
     HITS = "hits"
     READ = "read"

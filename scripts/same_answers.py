@@ -33,7 +33,7 @@ SETS = ("fastapi", "rustbook")
 EXPANDED = "full"
 PARTS = ("fast", "balanced", "recall", "classic", EXPANDED, "tree", "read")
 # Recorded expansions stand in for the language model, so nothing else of it takes part.
-WITHOUT_MODEL = {"rerank": {"kind": "none"}, "rounds": 0}
+WITHOUT_MODEL = {"rerank": {"kind": "none"}}
 TOP_K = 10
 TOLERANCE = 1e-6  # of scores: two machines do not agree on the last bit
 STEP = 24  # every 24th question names the lines and the document that are read

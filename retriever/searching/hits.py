@@ -378,8 +378,6 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
                 reasons[f'{RELATIONS[item.via.kind]} "{cut(title, MAX_TITLE_CHARS)}"'] = None
             case Source.NAME:
                 reasons[f"found {item.note}"] = None
-            case Source.ROUNDS:
-                reasons[f"found by {item.note}"] = None
             case Source.RERANK:
                 reasons["chosen by the model that reads the candidates"] = None
     return tuple(reasons)

@@ -74,11 +74,11 @@ def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
     if "use_llm" in content:
         return
     rerank = value if isinstance(value := content.get("rerank"), Mapping) else {}
-    asked: dict[str, object] = {key: content.get(key) for key in ("rewordings", "hyde_variants", "rounds")}
+    asked: dict[str, object] = {key: content.get(key) for key in ("rewordings", "hyde_variants")}
     asked |= {"hyde": content.get("hyde") == "always", "rerank.kind": rerank.get("kind") == "llm"}
     reasons = [key for key, is_asked in asked.items() if is_asked]
-    # A request to rerank or to look further that does not mention other texts wants none.
-    no_texts = {"rewordings": 0, "hyde_variants": 0} if {"rerank.kind", "rounds"}.issuperset(reasons) else {}
+    # A request to rerank that does not mention other texts wants none.
+    no_texts = {"rewordings": 0, "hyde_variants": 0} if reasons == ["rerank.kind"] else {}
     if reasons:
         yield f"because {reasons[0]} is set", {"use_llm": True, **no_texts}
 

@@ -272,11 +272,6 @@ class Profile:
         5, "Look-ups of at most this many words are not expanded; of questions proper, of at most two."
     )
     min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
-    rounds: CountOrNone = setting(
-        0,
-        "How often the language model sees what was found and may ask for more: each time two other questions and the "
-        "sections of two documents at most.",
-    )
     entity_boost: Weight = setting(
         0.0, "What a candidate gains after the reranking for each name that the question speaks of."
     )

@@ -23,7 +23,6 @@ from retriever.expansion.follow_up import build_rewriting
 from retriever.rerank.cross_encoders import EndpointReranker, check_rerank_server
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
-from retriever.searching.rounds import RoundPlan
 from retriever.served.generator import Generator
 from retriever.served.task import Speed, Task, write_speed
 from retriever.settings.layers import load_profile
@@ -101,7 +100,6 @@ def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temper
     tasks: list[Task[Any]] = [
         expansion.build_expansion_task("how are two rankings fused?", expansion.Grounding(), settings),
         build_rewriting("and the old ones?", ["how are keys rotated?"]),
-        Task("Choose sections.", "How are rankings fused?", RoundPlan, 300),
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
     ]
     for task in tasks:

@@ -14,16 +14,14 @@ from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
-STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["expand", "rounds", "rerank"]}
+STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["expand", "rerank"]}
 """The stages of a profile that ask the language model, in their order."""
 answered = help_and_reverse
 PLAIN = sorted({*profile_names()}.difference(STAGES))
 
 
 def stage_of(asked: Asked) -> str:
-    return next(
-        (stage for key, stage in (("queries", "expand"), ("searches", "rounds")) if key in asked.properties), "rerank"
-    )
+    return "expand" if "queries" in asked.properties else "rerank"
 
 
 def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) -> Retriever:
