@@ -1,8 +1,10 @@
-"""BM25 over nodes: rank_bm25.BM25Okapi's scores, kept as columns and mapped into memory.
+"""BM25 over nodes: the scores of rank_bm25.BM25Plus, kept as columns and mapped into memory.
 
-BM25Okapi scores a node by a sum over the question's tokens, and what a token adds depends on the node alone. So each
+BM25Plus scores a node by a sum over the question's tokens, and what a token adds depends on the node alone. So each
 posting carries that number (`weights.npy`), and a question costs as much as its words are common: 0.04 ms instead of
-131 ms at 100,000 nodes. The numbers are derived from the class itself; a test holds them to `get_scores`.
+131 ms at 100,000 nodes. Its delta is 0: rank_bm25 adds it to all nodes, and so changes no order. The numbers are
+derived from the class itself; a test holds them to `get_scores`. Unlike BM25Okapi's they are never negative, so that a
+word counts in a folder of two notes as well.
 """
 
 from abc import ABC, abstractmethod
@@ -41,13 +43,13 @@ class QuestionTerm:
 
     documents: int  # how many nodes hold it; 0 for a word that no document has
     # ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no word
-    # makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
-    # document has counts like one in a single node: it is at least as rare, and a typo must not outweigh the rest.
+    # makes negative (Lucene's). A word that no document has counts like one in a single node: it is at least as rare,
+    # and a typo must not outweigh the rest.
     rarity: float
 
 
-# (node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The score has
-# no upper bound, and can be 0 or below in small folders where every node holds the word.
+# (node key, score above 0), best first, ties by key; only nodes with at least one word of the question. The score has
+# no upper bound.
 KeyRanking: TypeAlias = tuple[tuple[int, float], ...]
 
 
@@ -208,14 +210,13 @@ def build_lexical(
 
 
 def compute_weights(postings: Postings) -> FloatArray:
-    """Return (p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question."""
-    # The inverse document frequencies, with their floor for words that most nodes hold, come from an instance that is
-    # fed counts instead of texts.
+    """Return (p,) float64: what each posting adds to the score for one occurrence in the question."""
+    # The inverse document frequencies come from an instance that is fed counts instead of texts.
     if not len(postings.rows):
         return np.empty(0)
-    from rank_bm25 import BM25Okapi
+    from rank_bm25 import BM25Plus
 
-    class Counted(BM25Okapi):  # type: ignore[misc]  # rank_bm25 ships no types
+    class Counted(BM25Plus):  # type: ignore[misc]  # rank_bm25 ships no types
         def _initialize(self, corpus: Postings) -> dict[int, int]:
             self.corpus_size = len(corpus.keys)
             self.avgdl = int(corpus.lengths.sum()) / self.corpus_size
@@ -227,7 +228,7 @@ def compute_weights(postings: Postings) -> FloatArray:
     return weigh_postings(idf, postings.counts, postings.lengths[postings.rows], bm25.avgdl)
 
 
-K1, B = 1.5, 0.75  # of BM25Okapi
+K1, B = 1.5, 0.75  # of BM25Plus
 
 
 def weigh_postings(

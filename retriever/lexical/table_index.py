@@ -4,7 +4,6 @@ Scores are those of an index in a folder, to the last bit.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import chain, islice
 from math import log
 
@@ -18,7 +17,6 @@ from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, le
 from retriever.lexical.tokens import remove_accents
 from retriever.store.database import Connection
 
-EPSILON = 0.25  # of BM25Okapi: the share of the mean idf that a term of more than half of the sections has
 MOST_TERMS = 2_000  # whose postings are kept while one state is asked
 POSTING = np.dtype([("key", "<i8"), ("count", "<i4"), ("length", "<i4")])
 """One section in a block of `postings`: how often it holds the term, and how many tokens it has."""
@@ -66,23 +64,8 @@ class TableLexical(Bm25):
         found = np.frombuffer(block, POSTING)
         if not len(found):
             return np.empty(0, np.int64), np.empty(0)
-        idf = self._idf(len(found))
-        idf = idf if idf >= 0 else self._least_idf
+        idf = log((self._nodes + 1) / len(found))  # as rank_bm25 writes it
         return found["key"], weigh_postings(idf, found["count"], found["length"], self._length / self._nodes)
-
-    def _idf(self, sections: int) -> float:
-        # As rank_bm25 writes it: another order of the same operations differs in the last bit.
-        return log(self._nodes - sections + 0.5) - log(sections + 0.5)
-
-    @cached_property
-    def _least_idf(self) -> float:
-        """Return what a term weighs that most sections hold: read only where a question has one."""
-        sections = f"SELECT CAST(sum(length(block)) / {POSTING.itemsize} AS bigint) AS n FROM postings GROUP BY term"
-        query = f"SELECT n, count(*) FROM ({sections}) AS terms GROUP BY n ORDER BY n"
-        sizes = self._connection.execute(query).fetchall()
-        total = sum(count * self._idf(n) for n, count in sizes)
-        mean: float = total / sum(count for _, count in sizes)
-        return EPSILON * mean
 
 
 class TableSpellings(Spellings):
