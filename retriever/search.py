@@ -13,6 +13,7 @@ from retriever.searching.fusion import reciprocal_rank_fusion
 from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
+from retriever.searching.priors import read_priors
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
@@ -150,7 +151,8 @@ def find_candidates(
         rankings = add_neighbors(view, direct, profile)
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
-        candidates = reciprocal_rank_fusion(rankings, profile.rrf_k, cap)
+        priors = read_priors(view, rankings, profile)
+        candidates = reciprocal_rank_fusion(rankings, profile.rrf_k, cap, priors)
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(rankings)
     return candidates, keyword.words

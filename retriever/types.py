@@ -53,12 +53,8 @@ class RelationKind(StrEnum):
     PARENT = "parent"
     CHILD = "child"
     SIBLING = "sibling"
-    LINK = "link"
-    """The other one links to it."""
     FILE = "file"
     """It is the top section of the other one's file."""
-    SUCCESSOR = "successor"
-    """It holds in the place of the other one's page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,7 @@ RELATIONS = {
     "parent": "the parent of",
     "child": "a child of",
     "sibling": "beside",
-    "link": "linked from",
     "file": "the top of the file of",
-    "successor": "holds in the place of",
 }
 
 # What is said beside the lines that are cited, by `CitationState`; nothing where they are what was indexed.

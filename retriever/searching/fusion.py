@@ -1,27 +1,31 @@
 """Rankings: chunks become sections, and several rankings one. Pure: values in, values out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import log2
 
 from retriever.types import Candidate, Evidence, Ranked, Ranking
 
+NO_PRIORS: Mapping[str, float] = {}
 SECOND_SHARE = 0.3  # of a section's score, what its second chunk says; nDCG@10 with 0, .3 and .5: .688, .701, .693
 NO_SECOND = 0.7  # of the best chunk's cosine: what counts for a second one that was not found
 
 
-def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | None = None) -> tuple[Candidate, ...]:
-    """Add, over the rankings that hold a node, weight * evidence / (k + rank), with ranks from 1.
+def reciprocal_rank_fusion(
+    rankings: Sequence[Ranking], k: float, limit: int | None = None, priors: Mapping[str, float] = NO_PRIORS
+) -> tuple[Candidate, ...]:
+    """Add, over the rankings that hold a node, weight * evidence * prior / (k + rank), with ranks from 1.
 
     Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods",
-    SIGIR 2009, with a weight for each ranking, and for each node in it: a rank says nothing of how much was found, and
-    the first of a list that found little is no better than the tenth of one that found much. With weight and evidence
-    1 it is the paper's. `k` damps the lead of the first ranks; it is no cut-off.
+    SIGIR 2009, with a weight for each ranking, evidence for each node in it, and a prior for each node: a rank says
+    nothing of how much was found, and the first of a list that found little is no better than the tenth of one that
+    found much. With all of them 1 it is the paper's. `k` damps the lead of the first ranks; it is no cut-off.
 
     Args:
         rankings: each best first, each node once; a ranking of weight 0 gives no evidence.
         k: above 0; 60 in the paper.
         limit: how many of the best to return; None for all.
+        priors: how likely a node is an answer to any question, 0 to 1, by its id; 1 where nothing is said.
 
     Returns:
         The nodes of the rankings, best first, ties by node id.
@@ -29,7 +33,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | N
     by_node: dict[str, list[Evidence]] = {}
     for ranking in rankings:
         for rank, item in enumerate(ranking.items if ranking.weight else (), start=1):
-            share = ranking.weight * item.evidence / (k + rank)
+            share = ranking.weight * item.evidence * priors.get(item.node_id, 1.0) / (k + rank)
             own = Evidence(ranking.source, rank, item.score, ranking.scale, share, item.matched, item.via, item.note)
             by_node.setdefault(item.node_id, []).append(own)
     for found in by_node.values():

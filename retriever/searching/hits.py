@@ -19,7 +19,6 @@ from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties
 from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
 from retriever.searching.citations import Anchors
-from retriever.searching.known_items import put_successors_first
 from retriever.searching.passage import BY_RANK, Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.searching.view import View
@@ -52,7 +51,7 @@ def build_hits(
     profile: Profile,
     read_units: ReadUnits | None = None,
 ) -> tuple[Hit, ...]:
-    """Return the hits of the first candidates, in their order but for superseded pages.
+    """Return the hits of the first candidates, in their order.
 
     Args:
         view: the index.
@@ -112,7 +111,7 @@ class HitRows:
     """What the index holds of the candidates that become hits."""
 
     candidates: Sequence[Candidate]
-    """Best first, as many as are shown, a superseded page below its successor."""
+    """Best first, as many as are shown."""
     keys: Mapping[str, int]
     """Of their documents, by node id."""
     nodes: Mapping[str, Node]
@@ -125,7 +124,8 @@ class HitRows:
 
 
 def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> HitRows:
-    """Read what hits are made of; a successor that was not found is one of the candidates from here on."""
+    """Read what the hits of the first candidates are made of."""
+    candidates = candidates[: profile.top_k]
     titles = load_titles(view, candidates)
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     access = FolderAccess.of(view.store, profile.documents)
@@ -133,12 +133,6 @@ def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> 
     found = reading.nodes(view.connection, keys)  # a database is waited for once: the fields come last
     fields = reading.fields(view.connection, set(keys.values()))
     nodes = {node.id: node for node in found}
-    candidates = put_successors_first(view, candidates, fields)[: profile.top_k]
-    if added := [item.node_id for item in candidates if item.node_id not in keys]:
-        keys |= {node_id: view.tree.document_key(node_id) for node_id in added}
-        anchors = Anchors(view.connection, set(keys.values()), access)
-        nodes |= view.tree.read(added)
-        titles |= load_titles(view, candidates)
     return HitRows(candidates, keys, nodes, fields, titles, anchors)
 
 

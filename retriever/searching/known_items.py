@@ -1,11 +1,7 @@
-"""What names say of a ranking: which sections a question names, and which pages say that another one holds.
+"""The sections that a question names: those that are called what was asked, and those that hold it as it is written.
 
-Known items are the sections that are called what was asked, and those that hold it as it is written: an identifier, a
-rare word, a message. Who types a title, a file name or a flag wants that, and not what resembles it. How sure a name is
-depends on how many sections bear it: `Installation` stands above forty of them, `Splatting` above one.
-
-A page with `superseded_by: 0007-queue.md` in its front matter ranks below that one, which comes in where it was not
-found: both answer the same questions, and the newer one may have fewer of their words.
+Who types a title, a file name or a flag wants that, and not what resembles it. How sure a name is depends on how many
+sections bear it: `Installation` stands above forty of them, `Splatting` above one.
 """
 
 import re
@@ -16,26 +12,23 @@ from pathlib import PurePosixPath
 
 from retriever.lexical.correction import SHORTEST_PREFIX
 from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name, spell_term
-from retriever.lexical.properties import STATUS_KEYS, SUCCESSOR_KEYS, find_days, mark_property
+from retriever.lexical.properties import find_days, mark_property
 from retriever.lexical.tokens import remove_accents, tokenize
 from retriever.searching.question_words import cut_words, drop_verbs, read_form
 from retriever.searching.scope import find_phrase
 from retriever.searching.view import View
 from retriever.store import reading
-from retriever.types import Candidate, Evidence, Ranked, Ranking, Relation, RelationKind, Source
+from retriever.types import Ranked, Ranking, Source
 
 MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
 MOST_BEGUN = 2_000  # names that share their first letters with what is half typed
 IN_QUESTION = 0.25  # the share of a name that a question has among its words
 AS_WRITTEN = 0.5  # the share of what a section holds as it is written
-LOG_FROM = 0.5  # how much of a log, or a list of links, a page is that is left out for others
 # What a question asks of what it names: `snapshot meaning`, `default of nodeLinker`.
 _VALUE = re.compile(r"\b(?:defaults?|values?)\b", re.IGNORECASE)
 _ASIDE = re.compile(rf"\b(?:meanings?|means?|definitions?|defined?)\b|{_VALUE.pattern}", re.IGNORECASE)
 _MARKUP = "`'\"() "  # what may stand about an identifier
-_FILE = re.compile(r"([^\s()\[\]|#/\\]+)\.mdx?\b")
-_SUPERSEDED = re.compile(r"(?:superseded|replaced|deprecated|obsoleted)\b.*? by (.+)", re.IGNORECASE)
 _PART = re.compile(r"[^\W_]+")
 MOST_READ, MOST_HOLDING = 500, 60  # sections with its words that an identifier is looked for in, and are found
 
@@ -48,8 +41,6 @@ class Shown:
     """Of the node."""
     node_id: str
     """Of what is shown."""
-    log: float
-    """How much of a log, or a list of links, its page is, 0 to 1."""
 
 
 def rank_names(view: View, question: str, half_typed: str, weight: float) -> tuple[Ranking | None, bool]:
@@ -138,7 +129,7 @@ def find_holding(view: View, question: str, word: str, half_typed: str) -> list[
     begun = [item for item in shown if bare in texts.get(item.node_id, "").lower()]
     held = [item for item in begun if holds_identifier(texts[item.node_id], word)]
     found = held or (begun if half_typed else [])
-    return leave_logs_out(found[:MOST_HOLDING], found)
+    return [item.node_id for item in found[:MOST_HOLDING]]
 
 
 def find_as_written(view: View, question: str) -> list[str]:
@@ -156,8 +147,7 @@ def find_as_written(view: View, question: str) -> list[str]:
         return []
     scores = dict(view.lexical.search(terms, MOST_READ))
     shown = list_shown(view, {key: scores.get(key, 0.0) for key in keys.tolist()})
-    found = [item for item in shown if item.key in held]
-    return leave_logs_out(found, shown if len(terms) > 1 else found)  # the stem of a word alone is that of others, too
+    return [item.node_id for item in shown if item.key in held]
 
 
 def find_matching(view: View, terms: Sequence[str], limit: int) -> list[Shown]:
@@ -168,17 +158,8 @@ def find_matching(view: View, terms: Sequence[str], limit: int) -> list[Shown]:
 def list_shown(view: View, scores: Mapping[int, float]) -> list[Shown]:
     """Return the sections that a search shows for nodes, those that may be found: best first, ties by id."""
     rows = reading.shown_nodes(view.connection, scores)
-    shown = [Shown(key, *rows[key]) for key in sorted(rows, key=lambda key: (-scores[key], rows[key][0]))]
+    shown = [Shown(key, rows[key]) for key in sorted(rows, key=lambda key: (-scores[key], rows[key]))]
     return list(compress(shown, view.are_allowed([item.node_id for item in shown])))
-
-
-def leave_logs_out(held: Sequence[Shown], among: Sequence[Shown]) -> list[str]:
-    """Return the ids of what holds the words as they are asked; logs only where no other page has the words at all.
-
-    Release notes, and lists of links, name everything.
-    """
-    is_elsewhere = any(item.log < LOG_FROM for item in among)
-    return [item.node_id for item in held if item.log < LOG_FROM or not is_elsewhere]
 
 
 def find_file(view: View, typed: str) -> dict[str, float]:
@@ -222,54 +203,3 @@ def holds_identifier(text: str, question: str) -> bool:
     begins = r"(?<![^\W_])" if word[:1].isalnum() else ""
     ends = r"(?![^\W_])" if word[-1:].isalnum() else ""
     return bool(re.search(f"(?i:{begins}{re.escape(word)}{ends})", text))
-
-
-def put_successors_first(
-    view: View, candidates: Sequence[Candidate], fields: dict[int, list[tuple[str, str]]]
-) -> list[Candidate]:
-    """Return the candidates, those of a superseded document below the first one of its successor; else in their order.
-
-    Where its successor is not among them, its first section comes in.
-
-    Args:
-        view: the index.
-        candidates: best first, loaded into the tree.
-        fields: the front matter of their documents, by key; that of those that come in is added.
-    """
-    keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
-    order = list(candidates)
-    for old in candidates:
-        names = map(find_successor, fields.get(keys[old.node_id], ()))
-        for node_id in [next(iter(find_bearers(view, name)), "") for name in names if name]:
-            if not node_id:
-                continue
-            view.tree.load_nodes([node_id])
-            key = view.tree.document_key(node_id)
-            new = next((item for item in order if keys[item.node_id] == key), None)
-            if new is None:
-                via = Relation(RelationKind.SUCCESSOR, old.node_id)
-                found = Evidence(Source.NEIGHBORS, 1, old.score, "successor", old.score, via=via)
-                new, keys[node_id] = Candidate(node_id, old.score, (found,), old.scale), key
-                fields |= reading.fields(view.connection, [key])
-            elif order.index(new) > order.index(old):
-                order.remove(new)
-            else:
-                continue
-            order.insert(order.index(old), new)
-    return order
-
-
-def find_successor(field: tuple[str, str]) -> str:
-    """Return the name of the page that replaces one with this property; empty where it names none.
-
-    By file name, path, title or link, and behind `superseded by` in a status.
-
-    >>> find_successor(("superseded_by", "[[docs/0007-queue.md|the queue]]")) == spell_name("0007 queue")
-    True
-    """
-    key, value = field
-    if key not in SUCCESSOR_KEYS:
-        named = _SUPERSEDED.match(value) if key in STATUS_KEYS else None
-        value = named[1] if named else ""
-    file = _FILE.search(value)
-    return spell_name(file[1] if file else value.strip("[]\"' ").partition("|")[0].partition("#")[0].rpartition("/")[2])

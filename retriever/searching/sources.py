@@ -1,6 +1,6 @@
 """The rankings of a search by vectors and by words. Names and neighbors are modules of their own."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -12,7 +12,6 @@ from retriever.searching.fusion import (
     first_of_each,
     rank_by_distance_and_rank,
     rank_by_two_chunks,
-    sort_ranked,
 )
 from retriever.searching.queries import EncodedQueries, average_vectors, weigh_words
 from retriever.searching.question_words import (
@@ -31,8 +30,6 @@ from retriever.types import QuestionForm, Ranked, Ranking, Source
 
 COVERAGE_POWER = 1.5  # of a section's coverage, as evidence; nDCG@10 with 1, 1.5 and 2: .688, .701, .692
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
-SECONDS_OF_A_DAY = 86_400.0
-HALF_LIFE_DAYS = 180.0  # after which a section loses half of what age may take
 
 # By meaning
 
@@ -43,7 +40,7 @@ class SemanticResult:
 
     ranking: Ranking
     cosine: float | None
-    """Of the chunk that is nearest, without any prior; None when there is none."""
+    """Of the chunk that is nearest; None when there is none."""
 
 
 def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query], profile: Profile) -> SemanticResult:
@@ -60,36 +57,32 @@ def rank_semantic(view: View, encoded: EncodedQueries, queries: Sequence[Query],
     """
     vector = average_vectors(encoded.vectors, [query.semantic_weight for query in queries])
     nearest = view.find_nearest(vector, profile.vector_top_n, profile.vector_search)
-    hits, shares = _map_to_nodes(view, nearest, profile.vector_top_n)
-    is_classic = profile.ranking == "classic"
-    items = rank_by_distance_and_rank(hits) if is_classic else rank_by_two_chunks(hits)
-    items = penalize(items, shares, profile.page_prior)
-    items = penalize_age(view, items, profile.age_prior)
-    items = items if is_classic else weigh_evidence(items)
-    scale = "cosine / log2(1 + rank)" if is_classic else "cosine of two chunks"
+    hits = _map_to_nodes(view, nearest, profile.vector_top_n)
+    if profile.ranking == "classic":
+        scale, items = "cosine / log2(1 + rank)", rank_by_distance_and_rank(hits)
+    else:
+        scale, items = "cosine of two chunks", weigh_evidence(rank_by_two_chunks(hits))
     # While a first index is being embedded, what few vectors there are must not outvote the words of all.
     weight = profile.semantic_weight * encoded.trust * view.state.embedded_share
     return SemanticResult(Ranking(Source.SEMANTIC, scale, weight, items), nearest[0].cosine if nearest else None)
 
 
-def _map_to_nodes(view: View, nearest: Sequence[NearText], limit: int) -> tuple[list[Ranked], dict[str, float]]:
-    """Return the nodes that are shown for the `limit` nearest chunks of any node, and how much boilerplate each is.
+def _map_to_nodes(view: View, nearest: Sequence[NearText], limit: int) -> list[Ranked]:
+    """Return the nodes that are shown for the `limit` nearest chunks of any node.
 
     Best first, ties by node id and then in the order of the text.
     """
     # Sections with the same text share one vector, which stands for all of them.
     found = [(text.cosine, chunk) for text in nearest for chunk in text.chunks]
-    shares = {chunk.shown_id: text.boilerplate[chunk.key] for text in nearest for chunk in text.chunks}
     if view.part is not None:
         found = list(compress(found, view.part.holds([chunk.node_key for _, chunk in found])))
     # Ties by name, so that one index gives one answer, however its rows came about.
     found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
-    ranked = [
+    return [
         # Where another section is shown, no line of it is what matched.
         Ranked(chunk.shown_id, similarity, matched=chunk.span if chunk.shown_id == chunk.node_id else None)
         for similarity, chunk in found[:limit]
     ]
-    return ranked, shares
 
 
 # By words
@@ -144,12 +137,12 @@ def rank_keyword(
     # is .800, with it .967.
     power = 1.0 if form == "unspaced" else COVERAGE_POWER
     is_weighed = profile.ranking == "evidence"
-    items = first_of_each(
-        Ranked(shown[key][0], score, own**power if is_weighed else 1.0)
-        for (key, score), own in zip(found, coverage, strict=True)
+    most: dict[str, float] = {}  # that a section covers, or a heading without text that it stands for
+    for (key, _), own in zip(found, coverage, strict=True):
+        most[shown[key]] = max(own, most.get(shown[key], 0.0))
+    ranked = first_of_each(
+        Ranked(shown[key], score, most[shown[key]] ** power if is_weighed else 1.0) for key, score in found
     )
-    ranked = penalize(items, dict(shown.values()), profile.page_prior)
-    ranked = penalize_age(view, ranked, profile.age_prior)
     scale = "bm25" if profile.keyword == "bm25" else "ts_rank_cd"
 
     # What the verdict needs to know of the words, while the sections are at hand.
@@ -162,7 +155,7 @@ def rank_keyword(
     first = [item.node_id for item in ranked[:TOGETHER_IN]]
     read = view.tree.read(first)
     return KeywordResult(
-        ranking=Ranking(Source.KEYWORD, scale, profile.keyword_weight, ranked),
+        ranking=Ranking(Source.KEYWORD, scale, profile.keyword_weight, tuple(ranked)),
         words=tuple(dict.fromkeys(words[question])),
         coverage=best,
         known=measure_known(asked, terms, view.spellings),
@@ -174,7 +167,7 @@ def rank_keyword(
 
 def search_words(
     view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], profile: Profile
-) -> tuple[KeyRanking, list[float], Mapping[int, tuple[str, float]]]:
+) -> tuple[KeyRanking, list[float], Mapping[int, str]]:
     """Return the sections that share words with the queries, how much each covers of them, and what is shown for each.
 
     A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
@@ -188,7 +181,7 @@ def search_words(
         found = view.lexical.search_weighted(counts, limit)
     # Equal scores by path, not by which document came first: that depends on how the index was made.
     shown = reading.shown_nodes(view.connection, [key for key, _ in found])
-    found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]][0], item[0]))[:limit])
+    found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]], item[0]))[:limit])
     keys = [key for key, _ in found]
     coverage = [0.0] * len(keys)
     for query in queries:
@@ -208,34 +201,4 @@ def weigh_evidence(items: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     # `replace` would take five times as long, and there are 200 of them in a search.
     return tuple(
         Ranked(item.node_id, item.score, max(0.0, item.score / best), item.matched, item.via) for item in items
-    )
-
-
-def penalize_age(view: View, items: tuple[Ranked, ...], most: float) -> tuple[Ranked, ...]:
-    """Lower scores above 0 of old sections, by up to the share `most`, and sort the items anew.
-
-    The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted
-    from the newest of the items, not from the clock: the same index gives the same answer on any day.
-    """
-    if not most:
-        return items
-    dates = reading.dates(view.connection, [item.node_id for item in items])
-    newest = max((date for date in dates.values() if date is not None), default=0.0)
-    days = {node_id: 0.0 if date is None else (newest - date) / SECONDS_OF_A_DAY for node_id, date in dates.items()}
-    return penalize(items, {node_id: 1 - 0.5 ** (age / HALF_LIFE_DAYS) for node_id, age in days.items()}, most)
-
-
-def penalize(items: Iterable[Ranked], shares: Mapping[str, float], most: float) -> tuple[Ranked, ...]:
-    """Lower scores above 0 by up to the share `most`, and sort the items anew.
-
-    Args:
-        items: sections.
-        shares: node ids to how much of that each loses, 0 to 1: how much of a list of links or a log its document is.
-        most: what a section with the share 1 loses of its score.
-    """
-    return sort_ranked(
-        Ranked(item.node_id, item.score * (1.0 - most * shares[item.node_id]), item.evidence, item.matched, item.via)
-        if item.score > 0
-        else item
-        for item in items
     )

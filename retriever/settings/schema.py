@@ -212,7 +212,6 @@ class Profile:
     )
     neighbor_depth: CountOrNone = setting(1, "How many steps up, down and aside a hit brings in its neighbors.")
     siblings_per_node: CountOrNone = setting(2, "How many nearest siblings of a hit come in.")
-    links_per_node: CountOrNone = setting(2, "How many linked sections of a hit come in, in the order of its links.")
     parent_decay: Share = setting(0.75, "A parent's score, as a share of the hit's that brought it in.")
     child_decay: Share = setting(0.7, "A child's score, likewise.")
     sibling_decay: Share = setting(0.6, "A sibling's score, likewise.")
@@ -231,10 +230,7 @@ class Profile:
     )
     exact: bool = setting(False, "Do not correct typos.")
     page_prior: Share = setting(
-        0.3, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
-    )
-    age_prior: Share = setting(
-        0.0, "What old sections lose of their scores: up to this share, half of it where they are 180 days older."
+        0.4, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
     )
     read_passages: CountOrNone = setting(
         3, "In how many of the first sections the bundled reader reads the best lines, of English questions; 0: none."

@@ -277,12 +277,16 @@ def count_documents(connection: Connection, node_keys: Iterable[int]) -> int:
     return int(select(connection, query, node_keys).fetchone()[0])
 
 
-def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, tuple[str, float]]:
-    """Map node keys to the id that a search shows, and how much of a list of links or a log the document is, 0 to 1."""
-    query = "SELECT node_key, coalesce(holder_id, node_id), boilerplate FROM nodes JOIN documents USING (document_key)"
-    return {
-        key: (shown, share) for key, shown, share in select(connection, f"{query} WHERE node_key {GIVEN}", node_keys)
-    }
+def shown_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, str]:
+    """Map node keys to the id that a search shows."""
+    query = f"SELECT node_key, coalesce(holder_id, node_id) FROM nodes WHERE node_key {GIVEN}"
+    return dict(select(connection, query, node_keys))
+
+
+def boilerplate(connection: Connection, node_ids: Iterable[str]) -> dict[str, float]:
+    """Map node ids to how much of a list of links or a log the document is, 0 to 1; those of others are left out."""
+    query = "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key) WHERE boilerplate > 0"
+    return dict(select(connection, f"{query} AND node_id {GIVEN}", node_ids))
 
 
 def nodes_named(connection: Connection, name: str, other: str, limit: int) -> list[tuple[str, int]]:
@@ -431,13 +435,3 @@ def fields(connection: Connection, document_keys: Iterable[int] | None = None) -
     for document_key, key, value in rows:
         found.setdefault(document_key, []).append((key, value))
     return found
-
-
-def dates(connection: Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
-    """Map node ids to when the document was written, in seconds since 1970: as it says itself, or its file's time.
-
-    None: it says nothing, and its file's time could not be trusted when it was read.
-    """
-    dated = "coalesce(dated, CAST(nullif(mtime_ns, 0) AS DOUBLE PRECISION) / 1e9)"
-    query = f"SELECT node_id, {dated} FROM nodes JOIN documents USING (document_key) WHERE node_id {GIVEN}"
-    return dict(select(connection, query, node_ids))

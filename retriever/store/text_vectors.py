@@ -1,7 +1,7 @@
 """What is kept by the text that the encoder read: vectors, and which chunks share a text."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,8 +72,6 @@ class NearText:
     """Of its stored vector with the question's, as `relate` gives it."""
     chunks: Sequence[StoredChunk]
     """All that have it, in their order."""
-    boilerplate: Mapping[int, float]
-    """Chunk keys to how much of a list of links or a log the document of each is, 0 to 1."""
 
 
 def relate(
@@ -116,8 +114,7 @@ def near_texts(rows: Iterable[tuple[Any, ...]], vector: FloatMatrix, common: flo
         NearText(
             key,
             cosine,
-            [read_chunk(row[:-1]) for row in texts[key]],
-            {row[0]: row[-1] for row in texts[key]},
+            [read_chunk(row) for row in texts[key]],
         )
         for key, cosine in zip(packed, cosines.tolist(), strict=True)
     ]
@@ -213,8 +210,8 @@ NEAR_TEXTS = (
     " CROSS JOIN vectors ON vectors.text_hash = named.text_hash AND fingerprint = ?"
     " CROSS JOIN chunks AS own ON own.text_hash = named.text_hash WHERE named.chunk_key %s)"
     " SELECT text_key, vector, chunk_key, node_key, document_key, node_id, coalesce(holder_id, node_id),"
-    " wanted.first_line, wanted.last_line, wanted.text, boilerplate"
-    " FROM wanted JOIN nodes USING (node_key) JOIN documents USING (document_key) ORDER BY text_key, chunk_key"
+    " wanted.first_line, wanted.last_line, wanted.text"
+    " FROM wanted JOIN nodes USING (node_key) ORDER BY text_key, chunk_key"
 )
 _VECTORS = (
     "WITH wanted AS (SELECT chunk_key, node_key, vector FROM chunks"

@@ -13,7 +13,6 @@ from retriever.errors import EncoderError, NoIndexError, QuestionError
 from retriever.retriever import Retriever
 from retriever.types import FloatMatrix
 from tests.shelf import (
-    LONG_AGO_NS,
     NEVER_REFRESH,
     PAGES,
     QUESTIONS,
@@ -147,19 +146,14 @@ def test_one_search_alone(shared_shelf: Shelf, off: dict[str, Any]) -> None:
     assert answer.hits[0].node_id == "kitchen.md#kitchen/bread"
 
 
-@pytest.mark.parametrize(
-    ("dates", "newer"), [(("2020-02-01", "2024-02-01"), "z.md"), (("2025-02-01", "2024-02-01"), "b.md"), ((), "z.md")]
-)
-def test_with_an_age_prior_what_is_newer_ranks_higher(tmp_path: Path, dates: tuple[str, ...], newer: str) -> None:
-    """By the front matter, else by the file; else equal texts rank by their ids."""
-    shelf, text = Shelf(tmp_path), "# Ferry\n\nThe ferry crosses the strait at noon.\n"
-    for place, name in enumerate(("b.md", "z.md")):
-        date = f"---\ndate: {dates[place]}\n---\n" if dates else ""
-        shelf.write(name, date + text, mtime_ns=LONG_AGO_NS + place * 86_400_000_000_000)
-    shelf.update()
-    question = "when does the ferry cross the strait?"
-    assert shelf.ask(question, **NEVER_REFRESH).hits[0].file == "b.md"
-    assert shelf.ask(question, **NEVER_REFRESH, age_prior=0.3).hits[0].file == newer
+def test_a_list_of_links_ranks_lower_in_a_folder_of_two_notes(tmp_path: Path) -> None:
+    links = "# Boats\n\n" + "- [The ferry](b.md) to the island\n" * 9
+    shelf = Shelf(tmp_path, {"a.md": links, "b.md": "# Timetable\n\nThe ferry to the island leaves at noon.\n"})
+    index_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
+    with open_retriever((), shelf.index) as retriever:
+        assert [hit.file for hit in retriever.search("ferry to the island?").hits] == ["b.md", "a.md"]
+    with open_retriever((), shelf.index, settings={"page_prior": 0.0}) as retriever:
+        assert [hit.file for hit in retriever.search("ferry to the island?").hits] == ["a.md", "b.md"]
 
 
 GIBBERISH = Path(__file__).parents[1] / "eval_unanswerable" / "gibberish.jsonl"

@@ -27,6 +27,15 @@ def test_sums_done_by_hand() -> None:
     assert [(piece.source, piece.rank) for piece in fused[0].evidence] == [("semantic", 2), ("keyword", 1)]
 
 
+def test_a_prior_lowers_a_section_in_each_ranking() -> None:
+    lists = [ranking(Source.SEMANTIC, 1.0, "a", "b"), ranking(Source.KEYWORD, 0.5, "a")]
+    fused = reciprocal_rank_fusion(lists, k=60, priors={"a": 0.5})
+    assert {item.node_id: item.score for item in fused} == {
+        "a": pytest.approx(0.5 / 61 + 0.5 * 0.5 / 61),
+        "b": pytest.approx(1 / 62),
+    }
+
+
 lists = st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True), min_size=1, max_size=4)
 
 

@@ -212,10 +212,3 @@ def test_what_is_defined_is_found_by_its_term_and_a_word_as_written(tmp_path: Pa
         hit = retriever.search(question).hits[0]
     assert f"{hit.file}:{hit.passage.first}-{hit.passage.last}" == cited
     assert Source.NAME in {item.source for item in hit.evidence}
-
-
-def test_a_log_that_has_the_words_as_written_gives_way_to_another_page(tmp_path: Path) -> None:
-    log = "# Notes\n\n" + "## Fixes\n\n[Plums](plums.md)\n\n" * 16 + "## Fixes\n\nBoat repair was mended.\n"
-    pages = {"log.md": log, "boats.md": "# Repairing boats\n\nTake a plank of oak, for boats, and repair it.\n"}
-    with open_retriever([write_pages(tmp_path / "docs", pages)], tmp_path / "index", settings=WORDS_ALONE) as retriever:
-        assert [hit.file for hit in retriever.search("boat repair").hits[:2]] == ["boats.md", "log.md"]

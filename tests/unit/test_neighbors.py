@@ -61,7 +61,6 @@ def test_one_step_in_each_direction(tree: StoredTree) -> None:
         f"{G}/install/windows": 0.7,
         f"{G}/install/mac": 0.7,
         f"{G}/use": 0.6,
-        "faq.md#faq/why": 0.5,
     }
 
 
@@ -84,8 +83,8 @@ def test_hits_are_no_neighbours_and_the_best_way_counts(tree: StoredTree) -> Non
 
 def test_the_best_files_bring_in_their_first_section(tree: StoredTree) -> None:
     hits = [Ranked("faq.md#faq/why", 1.0), Ranked(f"{G}/use", 0.8), Ranked(f"{G}/install", 0.7)]
-    assert [(item.node_id, item.score) for item in find_file_roots(hits, tree, 5, 0.75)] == [
+    assert [(item.node_id, item.score) for item in find_file_roots(hits, tree, Profile())] == [
         ("faq.md#faq", 0.75),
         (G, pytest.approx(0.6)),
     ]
-    assert len(find_file_roots(hits, tree, 1, 0.75)) == 1
+    assert len(find_file_roots(hits, tree, Profile(candidate_file_roots=1))) == 1
