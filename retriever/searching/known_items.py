@@ -60,7 +60,6 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
     subject = _ASIDE.sub(" ", typed)
     named = find_file(view, typed) or find_code(view, typed)
     named = named or find_bearers(view, spell_name(typed), spell_term(subject) if subject == typed else "")
-    named = named or find_bearers(view, spell_name(drop_verbs(typed, view.lexical.detect_question(typed))))
     is_name = max(named.values(), default=0.0) > 0.5
     if not named and subject != typed:
         named = find_bearers(view, spell_name(subject), spell_term(subject))
@@ -69,6 +68,10 @@ def rank_names(view: View, question: str, half_typed: str, weight: float) -> tup
         for word in find_codes(typed):
             for node_id, share in find_code(view, word).items():
                 named.setdefault(node_id, share * IN_QUESTION)
+    name = spell_name(drop_verbs(typed, view.lexical.detect_question(typed)))
+    if not named and name != spell_name(typed):
+        named = find_bearers(view, name)
+        is_name = max(named.values(), default=0.0) > 0.5
     if not named and half_typed:
         named = find_begun(view, half_typed)
     word = half_typed.rpartition(" ")[2] or question
