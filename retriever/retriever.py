@@ -20,6 +20,7 @@ from retriever.models import OpenModels
 from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess
+from retriever.searching.hits import ANSWERED_FROM
 from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
 from retriever.searching.view import View
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from retriever.answering.context import Piece
     from retriever.looking.browse import Excerpt
     from retriever.looking.status import Status
+
+
+def show_hits(answer: Answer, count: int) -> Answer:
+    """Return an answer with its first hits alone."""
+    return replace(answer, hits=answer.hits[:count])
+
 
 ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer replaced it meanwhile, and made anew
 
@@ -72,6 +79,10 @@ class Retriever(Closing):
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
+        return show_hits(self._search(question), self.profile.top_k)
+
+    def _search(self, question: AskRequest | str) -> Answer:
+        """Return the answer with all hits that were made."""
         request = AskRequest.of(question)
         # The budget begins here: the look at the folders, which may index a file, is part of the wait.
         total_s = parse_duration(self.profile.budget)
@@ -102,8 +113,11 @@ class Retriever(Closing):
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
+        return self._quote(question, most, self.profile.top_k)
+
+    def _quote(self, question: AskRequest | str, most: int, count: int) -> AnswerInContext:
         for _ in range(ATTEMPTS):
-            answer = self.search(question)
+            answer = show_hits(self._search(question), count)
             with self.view() as view:
                 if view.number == answer.index.snapshot:  # else the index has changed since the search
                     sections = gather_sections(view, answer, self.access)
@@ -141,18 +155,20 @@ class Retriever(Closing):
         writer = AnswerWriter(settings, self._models.generator, recorder, is_asked_for=self.profile.use_llm)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
+        shown = self.profile.top_k
         if plan is None:
-            answer = self.search(question)
+            answer = self._search(question)
         else:
             most = min(self.profile.context_tokens, plan.context_tokens)
-            found = self.context(question, most)
+            found = self._quote(question, most, max(shown, ANSWERED_FROM))
             answer, pieces = found.answer, found.context.pieces
         if on_found is not None:
-            on_found(answer)
+            on_found(show_hits(answer, shown))
         languages: tuple[str, ...] = ()
         with contextlib.suppress(SnapshotError), self.view() as view:
             languages = view.lexical.languages
-        return writer.write(answer, plan, pieces, languages, on_sentence)
+        short = writer.write(show_hits(answer, ANSWERED_FROM), plan, pieces, languages, on_sentence)
+        return replace(short, answer=replace(short.answer, hits=answer.hits[:shown]))
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """Draw the outline of all documents, or below a folder, file or section.

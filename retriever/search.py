@@ -9,6 +9,7 @@ from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotE
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement, weigh_reading
+from retriever.searching.copies import join_copies
 from retriever.searching.fusion import reciprocal_rank_fusion
 from retriever.searching.hits import build_hits
 from retriever.searching.known_items import rank_names
@@ -151,8 +152,8 @@ def find_candidates(
         rankings = add_neighbors(view, direct, profile)
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
-        priors = read_priors(view, rankings, profile)
-        candidates = reciprocal_rank_fusion(rankings, profile.rrf_k, cap, priors)
+        fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors=read_priors(view, rankings, profile))
+        candidates = join_copies(view, fused, keyword.words)[:cap]
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(rankings)
     return candidates, keyword.words

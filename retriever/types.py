@@ -146,6 +146,8 @@ class Candidate:
     """Largest share first."""
     scale: str = ""
     """What the score is; empty: what the profile's fusion gives."""
+    copies: tuple[str, ...] = ()
+    """Other nodes with the same text."""
 
 
 # `exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or

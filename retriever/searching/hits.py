@@ -19,6 +19,7 @@ from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties
 from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
 from retriever.searching.citations import Anchors
+from retriever.searching.copies import name_copies
 from retriever.searching.passage import BY_RANK, Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.searching.view import View
@@ -27,10 +28,11 @@ from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut, cut_around
-from retriever.types import Candidate, Evidence, Hit, Reading, Source
+from retriever.types import Candidate, Hit, Reading, Source
 
 MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
+ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
 READ_OF_EACH = 3  # units of a section, for the reader
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
@@ -51,7 +53,7 @@ def build_hits(
     profile: Profile,
     read_units: ReadUnits | None = None,
 ) -> tuple[Hit, ...]:
-    """Return the hits of the first candidates, in their order.
+    """Return the hits of the first candidates, at least ANSWERED_FROM, in their order.
 
     Args:
         view: the index.
@@ -95,7 +97,7 @@ def build_hits(
                 evidence=candidate.evidence,
                 matched_fields=tuple(dict.fromkeys((*matched[node.id], *find_statuses(view, rows, node.id)))),
                 words=find_question_words(question, words, list_texts(node), asked.languages),
-                reasons=list_reasons(candidate.evidence, rows.titles),
+                reasons=list_reasons(candidate, rows.titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
                 verbatim=tuple(list_verbatim(node, passage.span)),
@@ -111,7 +113,7 @@ class HitRows:
     """What the index holds of the candidates that become hits."""
 
     candidates: Sequence[Candidate]
-    """Best first, as many as are shown."""
+    """Best first, as many as become hits."""
     keys: Mapping[str, int]
     """Of their documents, by node id."""
     nodes: Mapping[str, Node]
@@ -125,7 +127,7 @@ class HitRows:
 
 def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> HitRows:
     """Read what the hits of the first candidates are made of."""
-    candidates = candidates[: profile.top_k]
+    candidates = candidates[: max(profile.top_k, ANSWERED_FROM)]
     titles = load_titles(view, candidates)
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
     access = FolderAccess.of(view.store, profile.documents)
@@ -355,15 +357,15 @@ def find_question_words(
     return tuple(once.values())
 
 
-def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tuple[str, ...]:
+def list_reasons(candidate: Candidate, titles: Mapping[str, str]) -> tuple[str, ...]:
     """List what speaks for a hit besides the question's words in it, as clauses, the largest share first.
 
     Args:
-        evidence: of the hit, largest share first.
+        candidate: that becomes the hit.
         titles: of the sections that brought others in, by node id.
     """
     reasons: dict[str, None] = {}
-    for item in evidence:
+    for item in candidate.evidence:
         match item.source:
             case Source.SEMANTIC:
                 reasons["nearest in meaning" if item.rank == 1 else "near in meaning"] = None
@@ -374,4 +376,5 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
                 reasons[f"found {item.note}"] = None
             case Source.RERANK:
                 reasons["chosen by the model that reads the candidates"] = None
-    return tuple(reasons)
+    copies = name_copies(candidate.node_id, candidate.copies)
+    return (*reasons, copies) if copies else tuple(reasons)

@@ -42,7 +42,7 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
     fused = reciprocal_rank_fusion(rankings, profile.rrf_k, profile.candidate_cap, priors)
     # A section may have ten thousand children: each counts by this list alone, and no more of them than become
     # candidates. Where words alone found little, what stands around the first hit is no better than the second.
-    limit = int(max(profile.candidate_cap, profile.top_k) * NEIGHBOR_SHARE)
+    limit = int(profile.candidate_cap * NEIGHBOR_SHARE)
     evidence = max((item.evidence for ranking in rankings for item in ranking.items), default=0.0)
     around = look_around([Ranked(candidate.node_id, candidate.score) for candidate in fused], known)
     items = tuple(replace(item, evidence=evidence) for item in around[:limit])

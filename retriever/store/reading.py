@@ -320,6 +320,13 @@ def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str,
     return dict(select(connection, query, node_ids, "\n"))
 
 
+def texts_without_front_matter(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
+    """Map node ids to the text below the front matter; ids that are not there are left out."""
+    query = f"SELECT node_id, text, front_matter_lines FROM nodes WHERE node_id {GIVEN}"
+    rows = ((node_id, text.split("\n", lines)[lines:]) for node_id, text, lines in select(connection, query, node_ids))
+    return {node_id: "".join(body) for node_id, body in rows}
+
+
 def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, int]:
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 

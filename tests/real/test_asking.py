@@ -125,11 +125,46 @@ def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> No
     assert shelf.ask("walrus").hits[0].node_id == "new.md#another"
 
 
-def test_all_the_same_comes_in_the_order_of_the_ids(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {f"{number:02}.md": "# Same\n\nThe very same words.\n" for number in range(30)})
+def test_equal_scores_come_in_the_order_of_the_ids(tmp_path: Path) -> None:
+    shelf = Shelf(
+        tmp_path, {f"{number:02}.md": f"# Same\n\nThe very same words {number:02}.\n" for number in range(30)}
+    )
     shelf.update()
-    ids = [hit.node_id for hit in shelf.ask("the very same words", top_k=30).hits]
+    ids = [hit.node_id for hit in shelf.ask("the very same words", top_k=30, semantic_weight=0.0).hits]
     assert ids == [f"{number:02}.md#same" for number in range(30)]
+
+
+INSTALL = "# Install\n\nRun the script.\n\n## Proxy\n\nSet TARN_PROXY to its address.\n"
+VERSIONS = [f"versions/{number}/install.md" for number in ("2.9", "2.10", *range(3, 15), "next")]
+BACKUPS = ["install (conflicted copy 2026-03-01).md", "backup/install.md", "install.md", "install 2.md"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "question", "first"),
+    [
+        (VERSIONS, "how do I set the proxy?", "versions/next/install.md"),
+        (VERSIONS[:-1], "how do I set the proxy?", "versions/14/install.md"),
+        (VERSIONS[:2], "TARN_PROXY", "versions/2.10/install.md"),
+        (VERSIONS, "proxy of 2.9", "versions/2.9/install.md"),
+        (BACKUPS, "where is the proxy set?", "install.md"),
+    ],
+)
+def test_copies_are_one_hit_that_names_the_others(tmp_path: Path, paths: list[str], question: str, first: str) -> None:
+    pages = {path: f"---\nid: {path}\n---\n{INSTALL}" for path in paths}
+    shelf = Shelf(tmp_path, pages | {"faq.md": "# Questions\n\nBehind a wall set the proxy, TARN_PROXY.\n"})
+    shelf.update()
+    hits = shelf.ask(question, top_k=3).hits
+    assert {hit.file for hit in hits} == {first, "faq.md"}
+    assert all(hit.file == "faq.md" or hit.reasons[-1].startswith("the same in ") for hit in hits)
+
+
+def test_how_many_are_shown_changes_no_answer(by_the_model: Retriever) -> None:
+    question = "how long is a loaf baked?"
+    with open_retriever(index=by_the_model.store.folder, settings={"top_k": 1}) as one:
+        few, many = one.answer(question), by_the_model.answer(question)
+    assert [sentence.text for sentence in few.sentences] == [sentence.text for sentence in many.sentences]
+    assert (few.answer.verdict, few.answer.confidence) == (many.answer.verdict, many.answer.confidence)
+    assert found(few.answer) == found(many.answer)[:1]
 
 
 def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> None:

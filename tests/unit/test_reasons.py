@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from retriever.display.phrases import because
 from retriever.lexical.tokens import tokenize
 from retriever.searching.hits import find_question_words, list_reasons
-from retriever.types import Evidence, Relation, RelationKind, Source
+from retriever.types import Candidate, Evidence, Relation, RelationKind, Source
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_what_else_speaks_for_a_hit() -> None:
     near = Evidence(Source.SEMANTIC, 1, 0.7, "cosine", 0.02)
     words = Evidence(Source.KEYWORD, 2, 7.0, "bm25", 0.01)
     tree = Evidence(Source.NEIGHBORS, 3, 0.01, "rrf", 0.01, via=Relation(RelationKind.SIBLING, "a.md#install"))
-    assert list_reasons((near, words), {}) == ("nearest in meaning",)
-    assert list_reasons((words, tree), {"a.md#install": "Install"}) == ('beside "Install"',)
+    assert list_reasons(Candidate("a.md", 1.0, (near, words)), {}) == ("nearest in meaning",)
+    assert list_reasons(Candidate("a.md", 1.0, (words, tree)), {"a.md#install": "Install"}) == ('beside "Install"',)
     assert because(("vacation days", "leave"), ("near in meaning",)) == "*vacation days*, *leave*; near in meaning"
     assert because((), ()) == "words of the question"
 
