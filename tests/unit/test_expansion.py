@@ -41,14 +41,20 @@ def test_entities_are_those_of_the_question() -> None:
     assert find_entities("how do I send an email?") == ()
 
 
-def test_short_questions_are_searched_as_they_are() -> None:
-    assert reason_too_short("send an email", SETTINGS) == "the question has 3 words"
-    assert reason_too_short("caching?", SETTINGS) == "the question has 1 word"
-    assert reason_too_short("how caching", SETTINGS) == "the question has 2 words"
-    for question in ("how does caching work?", "Wie geht das Backen?", "caching and its limits?", "pourquoi tout cela"):
-        assert reason_too_short(question, SETTINGS) == ""
-    assert reason_too_short(QUESTION, SETTINGS) == ""
-    assert reason_too_short("\u5982\u4f55\u5728\u54cd\u5e94\u4e4b\u540e\u53d1\u9001\u90ae\u4ef6\u5462", SETTINGS) == ""
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        ("caching?", "the question has 1 word"),
+        ("send an email", "the question has 3 words"),
+        ("how does caching work?", ""),
+        ("Wie geht das Backen?", ""),
+        ("caching and its limits?", ""),
+        ("pourquoi tout cela", ""),
+        ("如何在响应之后发送邮件呢", ""),
+    ],
+)
+def test_a_short_question_is_searched_as_it_is(question: str, reason: str) -> None:
+    assert reason_too_short(question, SETTINGS) == reason
 
 
 def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:
@@ -96,9 +102,12 @@ def test_texts_that_no_search_should_follow_are_dropped_and_long_ones_cut(text: 
     assert usable.passages == ((kept,) if kept else ())
 
 
-def test_a_text_comes_once_and_no_passage_is_made_up_for_a_single_fact() -> None:
+def test_a_text_comes_once() -> None:
     usable, dropped = screen(QUESTION, Expansion(passages=(PASSAGE,) * 3), 420)
     assert (usable.passages, len(dropped)) == ((PASSAGE,), 2)
+
+
+def test_no_passage_is_made_up_for_a_single_fact() -> None:
     expansion = Expansion(("which port does it use?",), (PASSAGE,), intent="STUDY_DETAIL")
     usable, dropped = screen("what is the port by default?", expansion, 420)
     assert usable.rewordings == expansion.rewordings
@@ -108,25 +117,37 @@ def test_a_text_comes_once_and_no_passage_is_made_up_for_a_single_fact() -> None
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
 
 
-def test_weights_are_shares_by_the_profile_and_no_text_outweighs_the_question() -> None:
+def test_a_question_without_other_texts_has_all_the_weight() -> None:
     assert weigh_queries("a", Expansion(), SETTINGS) == (Query("a", 1.0, 1.0),)
-    shares = replace(SETTINGS, hyde_variant_weight=0.25)
-    queries = weigh_queries("a", EXPANSION, shares)
+
+
+def test_weights_are_shares_by_the_profile() -> None:
+    queries = weigh_queries("a", EXPANSION, replace(SETTINGS, hyde_variant_weight=0.25))
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
-    assert [query.semantic_weight for query in queries] == pytest.approx([1 / 3.25, 1 / 3.25, 1 / 3.25, 0.25 / 3.25])
-    assert [query.keyword_weight for query in queries] == pytest.approx([1 / 3.5, 1 / 3.5, 1 / 3.5, 0.5 / 3.5])
-    queries = weigh_queries("a", EXPANSION, SETTINGS)
-    assert max(query.semantic_weight for query in queries) == queries[0].semantic_weight
-    assert max(query.keyword_weight for query in queries) == queries[0].keyword_weight
-    assert normalize_weights(queries[:1]) == (Query("a", 1.0, 1.0),), "what is dropped leaves its weight"
+    assert [3.25 * query.semantic_weight for query in queries] == pytest.approx([1, 1, 1, 0.25])
+    assert [3.5 * query.keyword_weight for query in queries] == pytest.approx([1, 1, 1, 0.5])
 
 
-def test_the_vector_is_the_weighted_mean_or_else_that_of_the_question() -> None:
-    vectors = np.array([[1, 0], [0, 1]], np.float32)
-    assert average_vectors(vectors, [0.8, 0.6]) == pytest.approx(np.array([[0.8, 0.6]]), abs=1e-6)
-    assert np.array_equal(average_vectors(vectors[:1], [1.0]), vectors[:1])
-    vectors = np.array([[1, 0], [-1, 0]], np.float32)
-    assert np.array_equal(average_vectors(vectors, [0.5, 0.5]), vectors[:1])
+def test_no_text_outweighs_the_question() -> None:
+    first, *others = weigh_queries("a", EXPANSION, SETTINGS)
+    assert all(query.semantic_weight <= first.semantic_weight for query in others)
+    assert all(query.keyword_weight <= first.keyword_weight for query in others)
+
+
+def test_what_is_dropped_leaves_its_weight() -> None:
+    assert normalize_weights([Query("a", 0.4, 0.2)]) == (Query("a", 1.0, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "weights", "mean"),
+    [
+        ([[1, 0], [0, 1]], [0.8, 0.6], [0.8, 0.6]),
+        ([[1, 0]], [1.0], [1, 0]),
+        ([[1, 0], [-1, 0]], [0.5, 0.5], [1, 0]),  # nothing is left: that of the question
+    ],
+)
+def test_the_vector_is_the_weighted_mean(vectors: list[list[int]], weights: list[float], mean: list[float]) -> None:
+    assert average_vectors(np.array(vectors, np.float32), weights)[0] == pytest.approx(mean, abs=1e-6)
 
 
 def test_a_word_counts_by_the_texts_that_hold_it() -> None:

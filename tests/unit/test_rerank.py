@@ -92,6 +92,9 @@ def test_the_passage_lies_around_the_chunk_that_matched() -> None:
     assert cut_passage(NODE, chunk("Second part, the one.", 9, 9), 24) == "…Second part, the one.\n"
     assert cut_passage(NODE, chunk("First part.", 7, 7), 1500) == NODE.text
     assert cut_passage(NODE, None, 10) == "# T\n\nFirs…"
+
+
+def test_a_chunk_matches_by_its_vector_else_by_its_words() -> None:
     chunks = [chunk("red and blue", 5, 6), chunk("green", 7, 9)]
     dense = Candidate(NODE.id, 0.1, (Evidence(Source.SEMANTIC, 1, 0.5, "cosine", 0.1, Span(7, 9)),))
     assert find_matched_chunk(dense, chunks, {"red"}) == chunks[1]
