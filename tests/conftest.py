@@ -31,6 +31,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp("home")))
+        patch.delenv("OPENAI_API_KEY", raising=False)
         # Each program that is started would compile all modules again, for a quarter of a second.
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)  # by it the program knows that `uv run` started it

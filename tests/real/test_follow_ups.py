@@ -13,7 +13,7 @@ from retriever.serving.pool import ServedIndex
 from retriever.several import SeveralRetrievers
 from retriever.types import Answer
 from tests.program import Cli
-from tests.real.scripted_server import Asked, ScriptedServer, hang_up, status
+from tests.real.scripted_server import Asked, ScriptedServer, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -77,10 +77,7 @@ def test_the_model_rewrites_it_for_every_stage(shelf: Shelf, ollama: ScriptedSer
     ("reply", "reason"),
     [
         ({"standalone_question": "when does mildew turn the leaves brown?"}, "words that nobody said: mildew"),
-        ({"standalone_question": BEFORE[0]}, "it repeats an earlier question"),
-        ({}, "it says nothing"),
         (status(500), "500"),
-        (hang_up(), ""),
     ],
 )
 def test_what_fails_is_named_and_words_join(shelf: Shelf, ollama: ScriptedServer, reply: object, reason: str) -> None:
@@ -92,12 +89,11 @@ def test_what_fails_is_named_and_words_join(shelf: Shelf, ollama: ScriptedServer
     assert reason in degraded.reason
 
 
-@pytest.mark.parametrize("question", ["how are letters paid?", "Bread rises over night"])
-def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: ScriptedServer, question: str) -> None:
-    answer = ask(shelf, ollama.url, question)
+def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: ScriptedServer) -> None:
+    answer = ask(shelf, ollama.url, "how are letters paid?")
     assert answer.follow_up is None
     assert ollama.asked == []
-    assert found(answer) == found(shelf.ask(question))
+    assert found(answer) == found(shelf.ask("how are letters paid?"))
 
 
 def test_several_indexes_know_the_conversation(shelf: Shelf) -> None:
@@ -111,10 +107,9 @@ def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
     after = ["--after", BEFORE[0], "--index", str(shelf.index), "--encoder-kind", "none"]
     printed = cli("ask", QUESTION, *after)
     assert f"understood as: {QUESTION} turns leaves" in printed.err
-    answer = json.loads(cli("ask", QUESTION, "--json", "--explain", *after).out)
+    answer = json.loads(cli("ask", QUESTION, "--json", *after).out)
     assert answer["follow_up"]["words"][:2] == ["turns", "leaves"]
     assert answer["follow_up"]["question"].startswith(QUESTION)
-    assert "follow_up" in [stage["name"] for stage in answer["trace"]["stages"]]
     same = json.loads(cli("ask", QUESTION, "--json", "--recent-context", *after[1:]).out)
     assert same["hits"] == answer["hits"]
 

@@ -4,10 +4,9 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import httpx
 import psycopg  # noqa: TID253  # these tests are of it
@@ -81,76 +80,95 @@ def strip(value: Any) -> Any:  # noqa: ANN401  # JSON
     return [strip(item) for item in value] if isinstance(value, list) else value
 
 
+def print_both(shared: Shared, cli: Cli, *command: str) -> list[Any]:
+    """What a role is told that sees the first folder, and what an index of that folder alone says."""
+    places = shared.seen_by("sales"), shared.alone
+    return [strip(json.loads(cli(*command, "--json", "--index", place).out)) for place in places]
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("profile", ["balanced", "classic", "fast"])
 def test_answers_are_those_of_an_index_of_the_visible_folders_alone(shared: Shared, cli: Cli, profile: str) -> None:
     for question in QUESTIONS:
-        found = [
-            strip(json.loads(cli("ask", question, "--index", place, "--profile", profile, "--json", "-k", "10").out))
-            for place in (shared.seen_by("sales"), shared.alone)
-        ]
-        assert found[0] == found[1], question
+        one, other = print_both(shared, cli, "ask", question, "--profile", profile, "-k", "10")
+        assert one == other, question
 
 
-def test_what_is_shown_without_a_question(shared: Shared, cli: Cli) -> None:
-    for command, code in (
-        (("tree", "--json"), 0),
-        (("status", "--json", "-v"), 0),
-        (("similar", "retention.md", "--json"), 0),
-        (("read", "encryption.md"), 2),
-        (("read", "Zyxworth"), 2),
-        (("ask", "keys in:secret"), 2),
-        (("ask", "keys", "--tag", "confidential"), 2),
-    ):
-        said = [cli(*command, "--index", place, code=code) for place in (shared.seen_by("sales"), shared.alone)]
-        if "--json" in command:
-            assert strip(json.loads(said[0].out)) == strip(json.loads(said[1].out)), command
-        else:
-            plain = [(printed.out, printed.err.replace("'open:", "'")) for printed in said]
-            assert plain[0] == plain[1], command
+@pytest.mark.parametrize("command", [["tree"], ["status", "-v"], ["similar", "retention.md"]])
+def test_what_is_shown_is_that_of_the_visible_folders_alone(shared: Shared, cli: Cli, command: list[str]) -> None:
+    one, other = print_both(shared, cli, *command)
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["read", "encryption.md"],
+        ["read", "Zyxworth"],
+        ["ask", "keys in:secret"],
+        ["ask", "keys", "--tag", "confidential"],
+    ],
+)
+def test_what_is_hidden_is_refused_like_what_is_not_there(shared: Shared, cli: Cli, command: list[str]) -> None:
+    said, expected = (cli(*command, "--index", place, code=2).err for place in (shared.seen_by("sales"), shared.alone))
+    assert said.replace("'open:", "'") == expected
+
+
+def test_a_role_that_reads_all_sees_all(shared: Shared, cli: Cli) -> None:
     assert "merger.md" in cli("tree", "--index", shared.seen_by("boss")).out
     assert "15 files" in cli("status", "--index", shared.seen_by("boss")).out
 
 
+def read_table(shared: Shared, role: str, table: str) -> list[Any]:
+    query = f"SELECT * FROM hybrid_retrieve.{table}"
+    return execute(shared.index, f"SET ROLE {role}", query)
+
+
 def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
-    with closing(psycopg.connect(shared.index, autocommit=True)) as connection:
-        connection.execute("SET search_path TO hybrid_retrieve, public")
-        connection.execute("INSERT INTO forgotten SELECT folder_key, path || '/old.md' FROM folders")
-        connection.execute("INSERT INTO skipped SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM folders")
-        connection.execute("INSERT INTO pending (text_hash, text) SELECT DISTINCT text_hash, text FROM chunks")
-        names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'alone'")]
-        try:
-            whole = {name: _read(connection, name) for name in names}
-            connection.execute("SET ROLE sales")
-            seen = {name: _read(connection, name) for name in names}
-            # What a role makes itself stands before nothing that the policies name.
-            connection.execute("CREATE TEMP TABLE rights AS SELECT * FROM hybrid_retrieve.rights")
-            connection.execute("INSERT INTO rights SELECT role, folder_key + 1 FROM hybrid_retrieve.rights")
-            assert _read(connection, "documents") == seen["documents"]
-            for statement in ("DELETE FROM hybrid_retrieve.documents", "INSERT INTO hybrid_retrieve.rights SELECT"):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                    connection.execute(statement)
-            connection.execute("SET ROLE boss")
-            alone = {name: len(_read(connection, name, "alone")) for name in names}
-            connection.execute("SET ROLE clerk")
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                _read(connection, "documents")
-        finally:
-            connection.execute("RESET ROLE")
-            for table in ("forgotten", "skipped", "pending"):
-                connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
-    assert all(len(whole[name]) > len(seen[name]) for name in names if name != "meta")
-    for name in ["folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "postings", "words"]:
-        assert len(seen[name]) == alone[name], name
-    assert [len(seen[name]) for name in ("forgotten", "skipped", "rights", "backgrounds")] == [1] * 4
-    assert len(seen["pending"]) == alone["vectors"]
+    execute(
+        shared.index,
+        "INSERT INTO hybrid_retrieve.forgotten SELECT folder_key, path || '/old.md' FROM hybrid_retrieve.folders",
+        "INSERT INTO hybrid_retrieve.skipped"
+        " SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM hybrid_retrieve.folders",
+        "INSERT INTO hybrid_retrieve.pending (text_hash, text)"
+        " SELECT DISTINCT text_hash, text FROM hybrid_retrieve.chunks",
+    )
+    tables = execute(shared.index, "SELECT tablename FROM pg_tables WHERE schemaname = 'alone'")
+    filled = ("forgotten", "skipped", "pending")
+    try:
+        whole, seen = ({name: read_table(shared, role, name) for (name,) in tables} for role in ("owner", "sales"))
+    finally:
+        execute(shared.index, *(f"DELETE FROM hybrid_retrieve.{name}" for name in filled))
+    assert all(0 < len(seen[name]) < len(whole[name]) for name in seen if name != "meta")
     text = repr(seen).casefold()
     assert not [word for word in ("zyxworth", "merger", str(shared.docs / "secret")) if word in text]
 
 
-def _read(connection: psycopg.Connection[Any], table: str, schema: str = "hybrid_retrieve") -> list[Any]:
-    query = psycopg.sql.SQL("SELECT * FROM {}").format(psycopg.sql.Identifier(schema, table))
-    return connection.execute(query).fetchall()
+def test_a_table_of_a_roles_own_gives_no_right(shared: Shared) -> None:
+    """What a role makes itself is found before nothing that the policies name."""
+    ((seen,),) = execute(
+        shared.index,
+        "SET ROLE sales",
+        "CREATE TEMP TABLE rights AS SELECT * FROM hybrid_retrieve.rights",
+        "INSERT INTO rights SELECT role, folder_key + 1 FROM hybrid_retrieve.rights",
+        "SELECT count(*) FROM hybrid_retrieve.documents",
+    )
+    assert seen == len(read_table(shared, "sales", "documents"))
+
+
+@pytest.mark.parametrize(
+    ("role", "statement"),
+    [
+        ("sales", "DELETE FROM hybrid_retrieve.documents"),
+        ("sales", "INSERT INTO hybrid_retrieve.rights SELECT"),
+        ("clerk", "SELECT FROM hybrid_retrieve.documents"),
+    ],
+)
+def test_a_role_does_nothing_that_it_was_not_granted(
+    shared: Shared, role: LiteralString, statement: LiteralString
+) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        execute(shared.index, f"SET ROLE {role}", statement)
 
 
 def test_a_right_that_is_taken_back_ends_for_an_open_retriever_too(shared: Shared) -> None:
@@ -192,11 +210,12 @@ def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
 
 # Over HTTP: who asks is what the proxy says.
 
+HEADER = ("--role-header", "X-Role")
+
 
 @pytest.fixture(scope="module")
 def server(shared: Shared) -> Iterator[Served]:
-    roles = "--role-header", "X-Role", "--role", "sales", "--role", "legal"
-    with served(shared.index, "--web", "--mcp", *roles) as running:
+    with served(shared.index, "--web", "--mcp", *HEADER, "--role", "sales", "--role", "legal") as running:
         yield running
 
 
@@ -232,17 +251,25 @@ def test_who_is_refused(server: Served) -> None:
             assert said.status_code == 403, headers
 
 
-def test_a_header_is_believed_of_loopback_or_with_a_token(shared: Shared, cli: Cli, tmp_path: Path) -> None:
-    token, header = tmp_path / "token", ("--role-header", "X-Role")
-    serve = "serve", "--web", "--port", "0", "--index", shared.index
-    said = cli(*serve, *header, "--role", "sales", "--host", socket.gethostname(), code=2).err
-    assert "a token is needed: add --token-file" in said
-    with served(shared.index, "--web", *header, "--role", "sales", "--token-file", str(token)) as running:
+def test_beyond_loopback_a_header_is_believed_only_with_a_token(shared: Shared, cli: Cli) -> None:
+    given = ("--index", shared.index, *HEADER, "--role", "sales", "--host", socket.gethostname())
+    assert "a token is needed: add --token-file" in cli("serve", "--web", *given, code=2).err
+
+
+def test_with_a_token_the_header_alone_is_not_believed(shared: Shared, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    with served(shared.index, "--web", *HEADER, "--role", "sales", "--token-file", str(token)) as running:
         known = {"X-Role": "sales"}
         assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 401
         known["Authorization"] = f"Bearer {token.read_text(encoding='ascii').strip()}"
         assert httpx.get(f"{running.url}/api/tree", headers=known, timeout=60).status_code == 200
-    for wrong in (header, ("--role", "sales")):
-        assert "name the header and the roles" in cli(*serve, *wrong, code=2).err
-    in_folder = "serve", "--web", "--port", "0", "--index", tmp_path, *header, "--role", "sales"
-    assert "--role-header is for one --index postgresql://" in cli(*in_folder, code=2).err
+
+
+@pytest.mark.parametrize("given", [HEADER, ("--role", "sales")])
+def test_a_header_and_its_roles_belong_together(shared: Shared, cli: Cli, given: tuple[str, ...]) -> None:
+    assert "name the header and the roles" in cli("serve", "--web", "--index", shared.index, *given, code=2).err
+
+
+def test_a_folder_has_no_roles(cli: Cli, tmp_path: Path) -> None:
+    said = cli("serve", "--web", "--index", tmp_path, *HEADER, "--role", "sales", code=2).err
+    assert "--role-header is for one --index postgresql://" in said

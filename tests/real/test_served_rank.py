@@ -1,7 +1,5 @@
 """A reranking model behind a server's /rerank: what is asked, what its scores are, and what follows a failure."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from retriever.errors import RerankerError
@@ -13,9 +11,7 @@ from tests.real.scripted_server import (
     Asked,
     Fault,
     ScriptedServer,
-    hang_up,
     rank_words,
-    scripted_server,
     silence,
     status,
 )
@@ -26,36 +22,29 @@ QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with scripted_server() as script:
-        yield script
+def opened(ollama: ScriptedServer, **changes: object) -> EndpointReranker:
+    return EndpointReranker(RerankSettings(**{"kind": "endpoint", "model": "small", "url": ollama.v1, **changes}))  # type: ignore[arg-type] # the tests' own names
 
 
-def opened(server: ScriptedServer, **changes: object) -> EndpointReranker:
-    return EndpointReranker(RerankSettings(**{"kind": "endpoint", "model": "small", "url": server.v1, **changes}))  # type: ignore[arg-type] # the tests' own names
-
-
-def test_all_candidates_are_asked_in_one_request(server: ScriptedServer) -> None:
+def test_all_candidates_are_asked_in_one_request(ollama: ScriptedServer) -> None:
     many = [RerankInput("A", f"text {place}") for place in range(30)]
-    output = opened(server).score("text 7", many)
+    output = opened(ollama).score("text 7", many)
     assert output.scores.index(max(output.scores)) == 7
     assert output.note == "30 candidates"
-    ((path, body, headers),) = server.requests
+    ((path, body, headers),) = ollama.requests
     assert path == "/v1/rerank"
     assert (body["model"], body["query"], body["top_n"]) == ("small", "text 7", 30)
     assert body["documents"] == [f"A\n{candidate.text}" for candidate in many]
     assert "authorization" not in headers
 
 
-def test_logits_become_scores_and_stay_in_order(server: ScriptedServer) -> None:
+def test_logits_become_scores_and_stay_in_order(ollama: ScriptedServer) -> None:
     """As llama.cpp gives them for bge-reranker; of others it gives scores from 0 to 1."""
     logits = iter([(0.9, 0.2, 0.1), (7.7, -2.3, -11.0), (0.9, 0.2, 0.1)])
-    server.rank = lambda asked: {
+    ollama.rank = lambda asked: {
         "results": [{"index": place, "relevance_score": score} for place, score in enumerate(next(logits))]
     }
-    reranker = opened(server)
+    reranker = opened(ollama)
     first, second, again = (reranker.score(question, SHOWN).scores for question in ("a", "b", "a"))
     assert first == (0.9, 0.2, 0.1)
     assert second == pytest.approx((0.99955, 0.0911, 0.0000167), rel=1e-2)
@@ -70,42 +59,40 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "one is missing": (rank((0, 0.1), (1, 0.2)), "not one item for each of 3 texts"),
     "NaN": (status(200, '{"results": [{"index": 0, "relevance_score": NaN}]}'), "speaks otherwise"),
     "no such path": (status(404), "see rerank.model, and whether rerank.url"),
-    "failing": (status(500, "the runner has died"), "status 500: the runner has died"),
-    "hung up": (hang_up(), "broke before"),
     "silent": (silence(), "takes too long"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_every_fault_leaves_the_list_as_it_is_and_is_named(server: ScriptedServer, shelf: Shelf, name: str) -> None:
+def test_every_fault_leaves_the_list_as_it_is_and_is_named(ollama: ScriptedServer, shelf: Shelf, name: str) -> None:
     fault, message = FAULTS[name]
-    server.rank = lambda asked: fault
+    ollama.rank = lambda asked: fault
     with pytest.raises(RerankerError, match=message):
-        opened(server, seconds=0.3).score(QUESTION, SHOWN)
-    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": server.v1, "seconds": 0.3})
+        opened(ollama, seconds=0.3).score(QUESTION, SHOWN)
+    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": ollama.v1, "seconds": 0.3})
     assert found(answer) == found(shelf.ask(QUESTION))
     (reason,) = map(str, answer.degraded)
     assert reason.startswith("rerank: ")
 
 
-def test_what_is_too_long_is_sent_again_shorter_and_that_is_remembered(server: ScriptedServer) -> None:
+def test_what_is_too_long_is_sent_again_shorter_and_that_is_remembered(ollama: ScriptedServer) -> None:
     def refuse_long(asked: Asked) -> object:
         longest = max(len(asked.body["query"]) + len(text) for text in asked.body["documents"]) // 4
         said = f"input ({longest} tokens) is too large to process (current batch size: 300)"
         return rank_words(asked) if longest <= 300 else status(500, {"error": {"message": said}})
 
-    server.rank = refuse_long
-    reranker = opened(server)
+    ollama.rank = refuse_long
+    reranker = opened(ollama)
     shown = [RerankInput("A", "tomatoes in a wet summer"), RerankInput("B", "boats " * 2000), RerankInput("C", "one")]
     scores = reranker.score(QUESTION, shown).scores
     assert scores.index(max(scores)) == 0, "a long one does not lose the others"
-    assert len(server.of_kind("rank")) == 2
+    assert len(ollama.of_kind("rank")) == 2
     reranker.score("other tomatoes", shown)
-    assert len(server.of_kind("rank")) == 3
+    assert len(ollama.of_kind("rank")) == 3
 
 
-def test_a_search_in_the_order_of_the_server(server: ScriptedServer, shelf: Shelf) -> None:
-    answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": server.v1, "blend": 0.0}, top_k=3)
+def test_a_search_in_the_order_of_the_server(ollama: ScriptedServer, shelf: Shelf) -> None:
+    answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": ollama.v1, "blend": 0.0}, top_k=3)
     assert answer.degraded == ()
     assert answer.hits[0].title == "Bread"
     scales = {item.scale for hit in answer.hits for item in hit.evidence if item.source == "rerank"}
@@ -113,10 +100,10 @@ def test_a_search_in_the_order_of_the_server(server: ScriptedServer, shelf: Shel
 
 
 def test_doctor_asks_the_server(
-    server: ScriptedServer, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    ollama: ScriptedServer, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_KIND", "endpoint")
-    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_URL", server.v1)
-    assert f"{server.v1} reranks" in cli("doctor", "--llm", "--index", shelf.index, code=(0, 1)).out
-    server.once.append(status(404))
+    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_URL", ollama.v1)
+    assert f"{ollama.v1} reranks" in cli("doctor", "--llm", "--index", shelf.index, code=(0, 1)).out
+    ollama.once.append(status(404))
     assert "see rerank.model" in cli("doctor", "--llm", "--index", shelf.index, code=1).out
