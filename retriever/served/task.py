@@ -93,7 +93,7 @@ def read_whole_parts(text: str, kind: type[Written]) -> Written | None:
     """Return what a text says that ends in the middle of an object; None where nothing is whole."""
     try:
         # Texts that are not closed are left out by the parser; of a number nobody could tell.
-        whole = re.sub(r"[-+.\deE]+$", "", text[text.find("{") :])
+        whole = text[text.find("{") :].rstrip("0123456789+-.eE")
         content = from_json(whole.encode("utf-8", "replace"), allow_partial=True)  # it refuses half of an emoji
     except ValueError:
         return None
@@ -131,9 +131,10 @@ def drop_thoughts(text: str) -> str:
 
 
 def find_object(text: str) -> str | None:
-    for brace in islice(re.finditer("{", text), 8):  # each costs a look through the rest of the text
+    braces = (place for place, letter in enumerate(text) if letter == "{")
+    for start in islice(braces, 8):  # each costs a look through the rest of the text
         with contextlib.suppress(ValueError, RecursionError):
-            return text[brace.start() : json.JSONDecoder().raw_decode(text, brace.start())[1]]
+            return text[start : json.JSONDecoder().raw_decode(text, start)[1]]
     return None
 
 
