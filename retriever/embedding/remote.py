@@ -15,10 +15,8 @@ from retriever.embedding.encoder import (
     served_prefixes,
     unit_rows,
 )
-from retriever.errors import EncoderError, UsageError
-from retriever.served.address import find_key, ollama_url, server_url
-from retriever.served.server import ModelServer, OllamaServer, OpenAIServer
-from retriever.served.transport import ServedError, retry
+from retriever.errors import EncoderError
+from retriever.served.server import SERVERS, ModelServer
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
@@ -33,21 +31,14 @@ def open_remote(settings: EncoderSettings, dimension: int | None = None) -> "Rem
     """Return the encoder of a model on a server, which is not asked yet.
 
     Raises:
-        EncoderError: no model is named, or the URL is none.
+        EncoderError: no model is named, or the address may not be asked.
     """
     if not settings.model:
         raise EncoderError("encoder.model: name the server's embedding model, such as nomic-embed-text")
-    if settings.kind == "openai" and not settings.url:
-        raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
-    try:
-        # OLLAMA_HOST is followed as for the language model; to another machine only where encoder.url names it.
-        url = server_url(settings.url) if settings.url else ollama_url("", allow_remote=False)
-        if settings.kind == "ollama":
-            return RemoteEncoder(OllamaServer("encoder", settings.model, url), settings, dimension)
-        key = find_key(settings.api_key_env, url)
-    except UsageError as error:
-        raise EncoderError(f"encoder.url: {error}") from error
-    return RemoteEncoder(OpenAIServer("encoder", settings.model, url, key), settings, dimension)
+    # OLLAMA_HOST is followed as for the language model; to another machine only where encoder.url names it.
+    allow_remote = bool(settings.url)
+    server = SERVERS[settings.kind]("encoder", settings.model, settings.url, settings.api_key_env, allow_remote)
+    return RemoteEncoder(server, settings, dimension)
 
 
 class RemoteEncoder(TokenEncoder):
@@ -73,10 +64,7 @@ class RemoteEncoder(TokenEncoder):
         """
         # Not the URL: the same model behind another address gives the same vectors, and needs no new index.
         limits = self._server.limits()
-        try:
-            identity = retry(lambda: self._server.identity(limits), QUESTION_PAUSES_S)
-        except ServedError as error:
-            raise EncoderError(str(self._server.explain(error))) from error
+        identity = self._server.attempt(lambda: self._server.identity(limits), QUESTION_PAUSES_S)
         return fingerprint((*identity, self.dimension, *self._prefixes, self._limit))
 
     @cached_property
@@ -111,8 +99,6 @@ class RemoteEncoder(TokenEncoder):
     def _ask(self, texts: Sequence[str], *, are_questions: bool) -> FloatMatrix:
         server = self._server
         limits = server.limits(QUESTION_S if are_questions else DOCUMENTS_S)
-        try:
-            rows = retry(lambda: server.embed(texts, limits), QUESTION_PAUSES_S if are_questions else DOCUMENT_PAUSES_S)
-        except ServedError as error:
-            raise EncoderError(str(server.explain(error))) from error
+        pauses = QUESTION_PAUSES_S if are_questions else DOCUMENT_PAUSES_S
+        rows = server.attempt(lambda: server.embed(texts, limits), pauses)
         return unit_rows(rows, len(texts), f"{server.model} at {server.url}")

@@ -4,7 +4,6 @@ llama.cpp, vLLM, Infinity, Jina and Cohere speak that.
 """
 
 import math
-import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,11 +15,10 @@ import numpy.typing as npt
 from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import Tokens, bundled_tokens, readable
 from retriever.embedding.onnx import CrossEncoder, usable_cores
-from retriever.errors import RerankerError, UsageError
+from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
-from retriever.served.address import find_key, server_url
-from retriever.served.server import OpenAIServer
-from retriever.served.transport import Limits, RefusedError, ServedError
+from retriever.served.server import OpenAIServer, read_numbers
+from retriever.served.transport import Limits, RefusedError
 from retriever.settings.schema import RerankSettings
 
 MAX_TOKENS = 512  # of a question and a candidate together: what the models were trained with
@@ -64,11 +62,8 @@ class EndpointReranker:
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = math.inf) -> RerankOutput:
         """Do as `Reranker.score`; RerankerError where the server does not answer."""
         texts = [readable(candidate.joined) for candidate in candidates]
-        try:
-            limits = self._server.limits(min(seconds, self._settings.seconds))
-            scores = self._rank(readable(question), texts, limits)
-        except ServedError as error:
-            raise RerankerError(str(self._server.explain(error))) from error
+        limits = self._server.limits(min(seconds, self._settings.seconds))
+        scores = self._server.attempt(lambda: self._rank(readable(question), texts, limits))
         self._has_logits = self._has_logits or not all(0 <= score <= 1 for score in scores)
         shown = squash(scores) if self._has_logits else tuple(scores)
         return RerankOutput(shown, pluralize(len(texts), "candidate"), "the server's, 0 to 1")
@@ -91,8 +86,7 @@ class EndpointReranker:
                 if error.status not in TOO_LONG or most_tokens == LEAST_TOKENS:
                     raise
                 longest = self._tokens.count([asked])[0] + max(self._tokens.count(shown))
-                # Of the numbers in a refusal the smaller one is the window, in the server's own tokens.
-                numbers = [int(number) for number in re.findall(r"\d{3,}", str(error))]
+                numbers = read_numbers(error)  # in the server's own tokens
                 window = min(numbers, default=0) or self._server.ask_window(limits) or USUAL_WINDOW
                 fitting = longest * window / max(numbers) if numbers else window
                 most_tokens = max(LEAST_TOKENS, int(0.9 * min(fitting, 0.8 * longest, window)))
@@ -108,14 +102,7 @@ class EndpointReranker:
     @cached_property
     def _server(self) -> OpenAIServer:
         settings = self._settings
-        if not settings.url:
-            raise RerankerError("rerank.url: name the server of rerank.kind endpoint, such as http://127.0.0.1:8080/v1")
-        try:
-            url = server_url(settings.url, "" if settings.allow_remote else "rerank")
-            key = find_key(settings.api_key_env, url)
-        except UsageError as error:
-            raise RerankerError(f"rerank.url: {error}") from error
-        return OpenAIServer("rerank", settings.model, url.removesuffix("/rerank"), key)
+        return OpenAIServer("rerank", settings.model, settings.url, settings.api_key_env, settings.allow_remote)
 
 
 def check_rerank_server(settings: RerankSettings, chars: int) -> str:

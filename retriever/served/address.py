@@ -13,16 +13,16 @@ MIN_TOKEN_LENGTH = 16
 MAX_TOKEN_BYTES = 10_000
 
 
-def ollama_url(setting: str, *, allow_remote: bool) -> str:
+def ollama_url(setting: str, section: str = "") -> str:
     """Return the server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine.
 
-    Scheme and port may be missing, and 0.0.0.0 means this machine. Raises UsageError as `server_url`.
+    Scheme and port may be missing, and 0.0.0.0 means this machine. The section and errors are as in `server_url`.
     """
     url = (setting or os.environ.get("OLLAMA_HOST", "")).replace("0.0.0.0", "127.0.0.1", 1) or OLLAMA_URL
     if "://" not in url:
         has_port = ":" in url.rpartition("]")[2]
         url = f"http://{url}" if has_port else f"http://{url}:11434"
-    return server_url(url, "" if allow_remote else "llm")
+    return server_url(url, section)
 
 
 def server_url(url: str, section: str = "") -> str:

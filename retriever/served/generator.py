@@ -5,26 +5,22 @@ docs/guide/language-model.md says what it promises.
 
 import logging
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
-from urllib.parse import urlsplit
 
 from retriever.errors import (
     CutAnswerError,
     LanguageModelError,
-    NoGeneratorError,
+    RetrieverError,
     TaskTooLongError,
-    UsageError,
     WrongAnswerError,
 )
-from retriever.served.address import find_key, ollama_url, server_url
-from retriever.served.server import ModelInfo, ModelServer, OllamaServer, OpenAIServer, StreamPiece
+from retriever.served.server import SERVERS, ModelInfo, ModelServer, StreamEvent, read_numbers
 from retriever.served.task import (
     BYTES_PER_TOKEN,
     Measured,
@@ -44,7 +40,6 @@ from retriever.served.transport import (
     ServedError,
     StrangeAnswerError,
     one_line,
-    retry,
 )
 from retriever.settings.schema import LlmSettings
 
@@ -58,20 +53,22 @@ JUDGED_AT_ONCE = 4  # a server with fewer slots lets them wait
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
 
 
-def open_server(settings: LlmSettings) -> ModelServer:
-    """Return the server of the settings' kind, which is not asked yet; NoGeneratorError where it may not be asked."""
-    try:
-        if settings.kind == "ollama":
-            url = ollama_url(settings.url, allow_remote=settings.allow_remote)
-            return OllamaServer("llm", settings.model, url, llm=settings)
-        if not settings.url:
-            raise UsageError("name the server, such as http://127.0.0.1:1234/v1")
-        url = server_url(settings.url, "" if settings.allow_remote else "llm")
-        url = url if urlsplit(url).path else f"{url}/v1"
-        return OpenAIServer("llm", settings.model, url, find_key(settings.api_key_env, url), settings)
-    except UsageError as error:
-        is_by_variable = settings.kind == "ollama" and not settings.url
-        raise NoGeneratorError(f"{'OLLAMA_HOST' if is_by_variable else 'llm.url'}: {error}") from error
+@dataclass(slots=True)
+class Reply:
+    """What has come of a stream."""
+
+    text: str = ""
+    thought: str = ""
+    reason: str | None = None  # why the model stopped, once it did
+    prompt_tokens: int | None = None  # how many tokens of the messages were read; None: the server does not say
+    measured: Measured | None = None
+
+    def add(self, event: StreamEvent) -> None:
+        self.text += event.text or ""
+        self.thought += event.thought or ""
+        self.reason = event.reason or self.reason
+        self.prompt_tokens = event.prompt_tokens or self.prompt_tokens
+        self.measured = event.measured or self.measured
 
 
 class Generator:
@@ -87,8 +84,9 @@ class Generator:
 
     @cached_property
     def server(self) -> ModelServer:
-        """The server, as `open_server` gives it."""
-        return open_server(self._settings)
+        """The server of the settings' kind; NoGeneratorError where it may not be asked."""
+        llm = self._settings
+        return SERVERS[llm.kind]("llm", llm.model, llm.url, llm.api_key_env, llm.allow_remote, llm)
 
     @property
     def identity(self) -> str:
@@ -120,10 +118,8 @@ class Generator:
         try:
             return self.write(plan())
         except TaskTooLongError as error:
-            # Of the numbers in a server's refusal the smaller one is its window, and the larger one the task.
-            numbers = [int(number) for number in re.findall(r"\d{3,}", str(error.__cause__))]
             model = self.look_up()
-            self._model = replace(model, window=min([model.window, *numbers]))
+            self._model = replace(model, window=min([model.window, *read_numbers(error.__cause__)]))
             return self.write(plan())
 
     def write(self, task: Task[Written]) -> Written:
@@ -164,22 +160,22 @@ class Generator:
             return written
         raise WrongAnswerError(f"{problem}, and so it did when asked again: try another llm.model")
 
-    def _ask(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> tuple[str, LanguageModelError | None]:
+    def _ask(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> tuple[str, RetrieverError | None]:
         """Return what the model writes, unchecked, and why it is not whole, where it is not; LanguageModelError.
 
         A connection that breaks is tried once more. How fast the model was is remembered.
         """
 
-        def collect() -> tuple[StreamPiece, LanguageModelError | None]:
+        def collect() -> tuple[Reply, RetrieverError | None]:
             limits.has_begun = False
-            with closing(self.server.stream(task, limits, with_schema=with_schema)) as pieces:
-                return self._collect(pieces, task, limits)
+            with closing(self.server.stream(task, limits, with_schema=with_schema)) as events:
+                return self._collect(events, task, limits)
 
         try:
-            reply, cut = retry(collect, (PAUSE_S,))
-        except ServedError as error:
+            reply, cut = self.server.attempt(collect, (PAUSE_S,))
+        except LanguageModelError:
             self._model = None  # look it up again before the next task
-            raise self.server.explain(error) from error
+            raise
         self._loaded_until = time.monotonic() + self._settings.keep_alive_seconds
         if reply.measured and (speed := reply.measured.joined(self.speed)):
             write_speed(self.identity, speed)
@@ -189,33 +185,33 @@ class Generator:
         return reply.text.strip() or reply.thought, cut
 
     def _collect(
-        self, pieces: Iterable[StreamPiece], task: Task[Any], limits: Limits
-    ) -> tuple[StreamPiece, LanguageModelError | None]:
+        self, events: Iterable[StreamEvent], task: Task[Any], limits: Limits
+    ) -> tuple[Reply, RetrieverError | None]:
         """Return all of a stream, and why it is not whole; one without an end is left, one that is late is cut off."""
         started, first, count = time.monotonic(), 0.0, 0
-        whole, late = StreamPiece(), None
+        reply, late = Reply(), None
         try:
-            for piece in pieces:
-                whole = whole.joined(piece)
-                if piece.text or piece.thought:
+            for event in events:
+                reply.add(event)
+                if event.text or event.thought:
                     first = first or time.monotonic() - started
                     limits.has_begun = True
                     count += 1  # nearly always, an event is a token
-                if piece.text and task.on_text is not None:
-                    task.on_text(whole.text)
-                if piece.text and is_endless(whole.text):
-                    whole = replace(whole, reason="endless")
+                if event.text and task.on_text is not None:
+                    task.on_text(reply.text)
+                if event.text and is_endless(reply.text):
+                    reply.reason = "endless"
                     break
         except OverdueError as error:
             if not limits.has_begun:
                 raise
             late = error
-        if whole.measured is None and self._loaded_until:  # else the model may have been loaded first
-            read = whole.prompt_tokens or round(size(task.instructions + task.material) / BYTES_PER_TOKEN)
-            whole = replace(whole, measured=Measured(read, first, count, time.monotonic() - started - first))
-        return whole, self.server.explain(late) if late else self._explain_end(whole)
+        if reply.measured is None and self._loaded_until:  # else the model may have been loaded first
+            read = reply.prompt_tokens or round(size(task.instructions + task.material) / BYTES_PER_TOKEN)
+            reply.measured = Measured(read, first, count, time.monotonic() - started - first)
+        return reply, self.server.explain(late) if late else self._explain_end(reply)
 
-    def _explain_end(self, whole: StreamPiece) -> LanguageModelError | None:
+    def _explain_end(self, whole: Reply) -> LanguageModelError | None:
         """Return what is wrong with an answer that ended for a reason; None where it is whole."""
         match whole.reason:
             case "stop":
@@ -267,10 +263,7 @@ class Generator:
         """
         if self._model is None:
             server = self.server
-            try:
-                self._model = server.look_up(server.limits())
-            except ServedError as error:
-                raise server.explain(error) from error
+            self._model = server.attempt(lambda: server.look_up(server.limits()))
             self.name = server.model
         return self._model
 

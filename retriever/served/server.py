@@ -1,28 +1,37 @@
-"""One model on one server, of Ollama or behind OpenAI's API: what it is asked, and what a fault means."""
+"""One model on one server, of Ollama or behind OpenAI's API: what it is asked, and what a fault means.
 
+Both APIs are JSON over HTTP, of which a few fields are used. Their own clients take a second to import, cannot keep a
+deadline, and pass over the comments by which a server shows that it is alive.
+"""
+
+import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import exp, isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
-import httpx
 import numpy.typing as npt
-from pydantic import AliasPath, BaseModel, Field, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from retriever.errors import (
     CutAnswerError,
+    EncoderError,
     LanguageModelError,
     LanguageModelTimeoutError,
     NoGeneratorError,
     NoModelError,
+    RerankerError,
+    RetrieverError,
     TaskTooLongError,
+    UsageError,
     WrongAnswerError,
 )
-from retriever.served.address import is_this_machine
+from retriever.served.address import find_key, is_this_machine, ollama_url, server_url
 from retriever.served.task import Measured, Task
 from retriever.served.transport import (
     BUSY,
@@ -32,24 +41,22 @@ from retriever.served.transport import (
     ServedError,
     StrangeAnswerError,
     UnreachableError,
-    client_options,
     find_message,
     one_line,
-    open_response,
-    read_events,
-    request_json,
-    translate_http_errors,
+    open_reply,
+    read_lines,
+    retry,
 )
 from retriever.settings.schema import LlmSettings
-
-if TYPE_CHECKING:
-    from ollama import ChatResponse, Client, ListResponse
-
 
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 ODDS = 10  # words that a server is asked for, with how likely they are
 # For the thoughts of a model that cannot be told not to think; the least level takes some hundred.
 THOUGHT_TOKENS = 1024
+# Of faults, by the section of the settings; the language model has a kind for each.
+ERRORS: Mapping[str, type[RetrieverError]] = {"encoder": EncoderError, "rerank": RerankerError}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +67,35 @@ class ModelInfo:
     billions: float | None  # of weights; None: the server does not say, and neither does the name
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPiece:
-    """What comes with one event of a stream, or with several."""
+def _find(*places: tuple[str | int, ...]) -> Any:  # noqa: ANN401 - as pydantic's Field
+    return Field(None, validation_alias=AliasChoices(*(AliasPath(*place) for place in places)))  # type: ignore[arg-type]
 
-    text: str = ""
-    thought: str = ""
-    reason: str | None = None  # why the model stopped, once it did
-    prompt_tokens: int | None = None  # how many tokens of the messages were read; None: the server does not say
-    measured: Measured | None = None
 
-    def joined(self, after: "StreamPiece") -> "StreamPiece":
-        """Return what comes with this one and the next."""
-        return StreamPiece(
-            self.text + after.text,
-            self.thought + after.thought,
-            after.reason or self.reason,
-            after.prompt_tokens or self.prompt_tokens,
-            after.measured or self.measured,
-        )
+class StreamEvent(BaseModel):
+    """One event of a stream: what of it is used, and where OpenAI's API and Ollama have it."""
+
+    text: str | None = _find(("choices", 0, "delta", "content"), ("message", "content"))
+    thought: str | None = _find(
+        ("choices", 0, "delta", "reasoning_content"), ("choices", 0, "delta", "reasoning"), ("message", "thinking")
+    )
+    reason: str | None = _find(("choices", 0, "finish_reason"), ("done_reason",))  # why the model stopped
+    prompt_tokens: int | None = _find(("usage", "prompt_tokens"), ("prompt_eval_count",))
+    done: bool | None = None
+    error: object = None
+    # How long it took, by the clocks of llama.cpp and Ollama.
+    read: int | None = _find(("timings", "prompt_n"), ("prompt_eval_count",))
+    read_ms: float | None = _find(("timings", "prompt_ms"))
+    read_ns: float | None = _find(("prompt_eval_duration",))
+    written: int | None = _find(("timings", "predicted_n"), ("eval_count",))
+    written_ms: float | None = _find(("timings", "predicted_ms"))
+    written_ns: float | None = _find(("eval_duration",))
+
+    @property
+    def measured(self) -> Measured | None:
+        """How long the answer took; None where the server does not say."""
+        read_s = (self.read_ms or 0) / 1e3 + (self.read_ns or 0) / 1e9
+        written_s = (self.written_ms or 0) / 1e3 + (self.written_ns or 0) / 1e9
+        return Measured(self.read or 0, read_s, self.written, written_s) if self.written else None
 
 
 def read_billions(said: str) -> float | None:
@@ -91,25 +108,22 @@ def read_billions(said: str) -> float | None:
     return float(found[1]) / (1 if found[2] == "b" else 1000) if found else None
 
 
-def make_messages(instructions: str, material: str) -> list[dict[str, str]]:
-    return [
-        # A lone surrogate, which the name of a file may hold, cannot be sent.
-        {"role": role, "content": text.encode("utf-8", "replace").decode("utf-8")}
-        for role, text in (("system", instructions), ("user", material))
-    ]
+def read_numbers(refusal: object) -> list[int]:
+    """Return the numbers of a refusal for length: the smaller one is the window, the larger one what was sent."""
+    return [int(number) for number in re.findall(r"\d{3,}", str(refusal))]
 
 
-def share_of_yes(odds: Iterable[tuple[str, float]]) -> float:
+def share_of_yes(odds: Sequence[Mapping[str, Any]]) -> float:
     """Return p(yes) / (p(yes) + p(no)) by the likeliest first words and the logarithms of how likely they are.
 
-    >>> round(share_of_yes([("Yes", -0.2), (" no", -2.0), ("The", -5.0)]), 2)
+    >>> round(share_of_yes([{"token": "Yes", "logprob": -0.2}, {"token": " no", "logprob": -2.0}]), 2)
     0.86
     """
     sums = {"yes": 0.0, "no": 0.0}
-    for word, logarithm in odds:
-        word = word.strip(" \n\"'.*\u2581\u0120").lower()
+    for item in odds:
+        word = item["token"].strip(" \n\"'.*\u2581\u0120").lower()
         if word in sums:
-            sums[word] += exp(min(logarithm, 0.0))
+            sums[word] += exp(min(item["logprob"], 0.0))
     if not any(sums.values()):
         raise StrangeAnswerError("neither is among its first words")
     return sums["yes"] / sum(sums.values())
@@ -117,26 +131,42 @@ def share_of_yes(odds: Iterable[tuple[str, float]]) -> float:
 
 @dataclass(eq=False)
 class ModelServer(ABC):
-    """One model on one server; what asks it raises ServedError, and `explain` says what that means."""
+    """One model on one server; what asks it raises ServedError, and `explain` says what that means.
+
+    Making one asks nothing yet; an address that may not be asked is an error of the kind that `explain` gives.
+    """
 
     kind: ClassVar[str]  # as settings name it
     program: ClassVar[str]  # what is called busy, missing or failing in a message
     start: ClassVar[str]  # what to do where nothing answers
     may_think: ClassVar[bool]  # whether some servers of this kind cannot keep a model from thinking
     missing: ClassVar[str]  # that there is no such model, and what to do, of `section`, `model` and `url`
+    event_mark: ClassVar[bytes]  # before each event of a stream; other lines show that the server is alive
 
-    section: str  # of the settings that name it, for messages: `llm`, `encoder` or `rerank`
+    section: str  # of the settings that name it: `llm`, `encoder` or `rerank`
     model: str  # as the server names it
-    url: str
-    key: str = field(default="", repr=False)  # is sent to this URL alone; empty: none
+    url: str  # as the settings have it, then as it is asked
+    key_name: str = ""  # the environment variable with the key; empty: none
+    allow_remote: bool = True
     llm: LlmSettings = field(default_factory=LlmSettings)  # how a language model is asked
+    key: str = field(default="", init=False, repr=False)  # is sent to this URL alone; empty: none
+
+    def __post_init__(self) -> None:
+        name = f"{self.section}.url" if self.url or self.kind != "ollama" else "OLLAMA_HOST"
+        try:
+            self._locate("" if self.allow_remote else self.section)
+        except UsageError as error:
+            raise ERRORS.get(self.section, NoGeneratorError)(f"{name}: {error}") from error
+
+    @abstractmethod
+    def _locate(self, section: str) -> None:
+        """Set URL and key; UsageError, also for another machine where a section is given."""
 
     def limits(self, seconds: float | None = None) -> Limits:
         """Return the limits of a request that may take these seconds from now; with None, of a quick look."""
-        is_near = is_this_machine(self.url)
-        # A server that needs longer to connect, or to say what it has, is not healthy.
-        total_s = seconds if seconds is not None else 1.0 if is_near else 5.0
-        return Limits(0.5 if is_near else 5.0, time.monotonic() + total_s, self.llm.idle_seconds)
+        if seconds is None:  # a server that needs longer to say what it has is not healthy
+            seconds = 1.0 if is_this_machine(self.url) else 5.0
+        return Limits(time.monotonic() + seconds, self.llm.idle_seconds)
 
     @property
     def is_gpt_oss(self) -> bool:
@@ -165,8 +195,64 @@ class ModelServer(ABC):
         """Return how likely the model begins with yes beside no, 0 to 1; StrangeAnswerError where nothing says so."""
 
     @abstractmethod
-    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
+    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Yield what the model writes, as it comes."""
+
+    @contextmanager
+    def _open(self, url: str, limits: Limits, body: Mapping[str, object] | None) -> Iterator[Iterator[bytes]]:
+        """Yield the parts of a good answer; RefusedError for any other one."""
+        try:
+            with open_reply(url, limits, body, self.key) as (status, parts):
+                if status // 100 != 2:
+                    raise RefusedError(status, find_message(b"".join(parts)))
+                yield parts
+        except ServedError as error:
+            if self.key:  # which some servers repeat
+                error.args = (str(error).replace(self.key, "(the key)"),)
+            raise
+
+    @contextmanager
+    def ask(self, url: str, limits: Limits, body: Mapping[str, object] | None = None) -> Iterator[Any]:
+        """Yield the JSON that answers one request; it is a StrangeAnswerError that what is read of it is not there."""
+        with self._open(url, limits, body) as parts:
+            content = b"".join(parts)
+        try:
+            yield json.loads(content)
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise StrangeAnswerError(f"{url}: {one_line(content)}") from error
+
+    def _stream(self, url: str, limits: Limits, body: Mapping[str, object]) -> Generator[StreamEvent]:
+        with self._open(url, limits, body) as parts:
+            for line in read_lines(parts):
+                data = line.removeprefix(self.event_mark).strip()
+                if data == b"[DONE]":
+                    return
+                if not line or not line.startswith(self.event_mark):
+                    continue
+                try:
+                    event = StreamEvent.model_validate_json(data)
+                except ValidationError as error:
+                    raise StrangeAnswerError(one_line(line)) from error
+                if event.error is not None:
+                    raise RefusedError(-1, find_message(data))
+                yield event
+                if event.done:
+                    return
+
+    def _chat(self, instructions: str, material: str, **more: object) -> dict[str, object]:
+        # A lone surrogate, which the name of a file may hold, cannot be sent.
+        messages = [
+            {"role": role, "content": text.encode("utf-8", "replace").decode("utf-8")}
+            for role, text in (("system", instructions), ("user", material))
+        ]
+        return {"model": self.model, "messages": messages, **more}
+
+    def attempt(self, ask: Callable[[], T], pauses: Sequence[float] = ()) -> T:
+        """Return what requests give, which are tried again as in `retry`; raises what `explain` says of a fault."""
+        try:
+            return retry(ask, pauses)
+        except ServedError as error:
+            raise self.explain(error) from error
 
     def _make_info(self, name: str, context_length: int | None, said: str = "") -> ModelInfo:
         """Return the information of a model; it reads what is asked for, unless it was made, or loaded, for less."""
@@ -174,38 +260,39 @@ class ModelServer(ABC):
         known = context_length or (USUAL_WINDOW if wanted == LlmSettings().num_ctx else wanted)  # nobody has said more
         return ModelInfo(min(wanted, known), read_billions(f"{said} {name}"))
 
-    def explain(self, error: ServedError) -> LanguageModelError:
-        """Return what a fault means, and what to do about it."""
+    def explain(self, error: ServedError) -> RetrieverError:
+        """Return what a fault means, and what to do about it: an error of the section's kind."""
+        kind, text = self._explain(error)
+        return ERRORS.get(self.section, kind)(text)
+
+    def _explain(self, error: ServedError) -> tuple[type[LanguageModelError], str]:
         url, said, section = self.url, one_line(error), self.section
         match error:
             case UnreachableError():
-                return NoGeneratorError(f"no {self.program} answers at {url}: {self.start}")
+                return NoGeneratorError, f"no {self.program} answers at {url}: {self.start}"
             case OverdueError():
                 how = "; restart it, choose a smaller llm.model, or wait longer (llm.seconds, llm.stage_seconds)"
                 text = f"{self.model or 'the model'} at {url} takes too long: {said}"
-                return LanguageModelTimeoutError(text + (how if section == "llm" else ""))
+                return LanguageModelTimeoutError, text + (how if section == "llm" else "")
             case StrangeAnswerError():
-                return WrongAnswerError(f"what answers at {url} speaks otherwise than {self.program} ({said})")
+                return WrongAnswerError, f"what answers at {url} speaks otherwise than {self.program} ({said})"
             case RefusedError(status=401 | 403):
                 what = f"{url} refuses the key" if self.key else f"{url} wants a key"
-                return NoGeneratorError(f"{what} ({said}): put it into the variable that {section}.api_key_env names")
+                return NoGeneratorError, f"{what} ({said}): put it into the variable that {section}.api_key_env names"
             case RefusedError(status=404):
-                return NoModelError(f"{self.missing.format(section=section, model=self.model, url=url)} ({said})")
+                return NoModelError, f"{self.missing.format(section=section, model=self.model, url=url)} ({said})"
             case RefusedError(status=status) if 300 <= status < 400:
                 how = f"which is not followed: set {section}.url to that"
-                return NoGeneratorError(f"{url} sends on to another address, {how}")
+                return NoGeneratorError, f"{url} sends on to another address, {how}"
             case RefusedError(status=status) if status in BUSY:
-                return NoGeneratorError(f"the {self.program} at {url} is busy ({said}): ask again later")
+                return NoGeneratorError, f"the {self.program} at {url} is busy ({said}): ask again later"
             case RefusedError(status=status):
                 kind = CutAnswerError if status < 0 else LanguageModelError
-                if re.search(r"n_ctx|context.*(exceed|length)|exceed.*context", said, re.IGNORECASE):
+                if "n_ctx" in said or ("context" in said and ("exceed" in said or "length" in said)):
                     kind = TaskTooLongError
                 how = "; set encoder.max_tokens lower if a text is too long" if section == "encoder" else ""
-                return kind(f"the {self.program} at {url} refuses: status {status}: {said}{how}")
-        return CutAnswerError(f"the connection to {url} broke before the answer was complete ({said})")
-
-
-# Ollama's own API, by its client.
+                return kind, f"the {self.program} at {url} refuses: status {status}: {said}{how}"
+        return CutAnswerError, f"the connection to {url} broke before the answer was complete ({said})"
 
 
 class OllamaServer(ModelServer):
@@ -216,124 +303,65 @@ class OllamaServer(ModelServer):
     start = "start it with `ollama serve`"
     may_think = False
     missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
+    event_mark = b""
+
+    def _locate(self, section: str) -> None:
+        self.url = ollama_url(self.url, section)
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """Do as `ModelServer.identity`, with the digest of the weights from the server's list of models."""
-        with self._client(limits) as client:
-            return (self.kind, self.model, str(self._find(client).digest))
+        _, digest = self._find_model(limits)
+        return (self.kind, self.model, digest)
 
-    def _find(self, client: "Client") -> "ListResponse.Model":
-        models = client.list().models
-        found = next((model for model in models if model.model in (self.model, f"{self.model}:latest")), None)
-        if found is None:
-            raise RefusedError(404, f"it has {', '.join(str(model.model) for model in models) or 'none'}")
-        return found
+    def _find_model(self, limits: Limits) -> tuple[str, str]:
+        """Return the model's full name and its digest."""
+        with self.ask(f"{self.url}/api/tags", limits) as content:
+            digests = {str(model["model"]): str(model["digest"]) for model in content["models"]}
+        for name in (self.model, f"{self.model}:latest"):
+            if name in digests:
+                return name, digests[name]
+        raise RefusedError(404, f"it has {', '.join(digests) or 'none'}")
 
     def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
         """Return one vector for each text; the server is told to refuse what it would have to cut."""
-        with self._client(limits) as client:
-            return client.embed(self.model, texts, truncate=False).embeddings
+        body = {"model": self.model, "input": list(texts), "truncate": False}
+        with self.ask(f"{self.url}/api/embed", limits, body) as content:
+            vectors: npt.ArrayLike = content["embeddings"]
+            return vectors
 
     def judge(self, instructions: str, material: str, limits: Limits) -> float:
         """Do as `ModelServer.judge`; Ollama gives odds since 0.12.11."""
-        with self._client(limits) as client:
-            request = self._make_request(instructions, material, num_predict=1)
-            said = client.chat(**request, think=False, logprobs=True, top_logprobs=ODDS)
-        if not said.logprobs:
-            raise StrangeAnswerError("no logprobs")
-        return share_of_yes([(item.token, item.logprob) for item in said.logprobs[0].top_logprobs or ()])
+        body = self._request(instructions, material, num_predict=1)
+        body |= {"stream": False, "think": False, "logprobs": True, "top_logprobs": ODDS}
+        with self.ask(f"{self.url}/api/chat", limits, body) as content:
+            return share_of_yes(content["logprobs"][0]["top_logprobs"])
 
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what Ollama says of the model."""
-        with self._client(limits) as client:
-            name = str(self._find(client).model)
-            shown = client.show(name)
-        lengths = (value for key, value in (shown.modelinfo or {}).items() if key.endswith(".context_length"))
-        context_length = next((length for length in lengths if isinstance(length, int)), None)
-        size = shown.details.parameter_size if shown.details else None
-        return self._make_info(name, context_length, size or "")
+        name, _ = self._find_model(limits)
+        with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
+            lengths = [int(value) for key, value in content["model_info"].items() if key.endswith(".context_length")]
+            return self._make_info(name, max(lengths, default=None), content["details"]["parameter_size"])
 
-    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
+    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Do as `ModelServer.stream`."""
         options = {"num_predict": task.max_tokens + self.thought_tokens, "temperature": task.temperature, "seed": 7}
-        with self._client(limits) as client:
-            stream = client.chat(
-                **self._make_request(task.instructions, task.material, **options),
-                stream=True,
-                think="low" if self.is_gpt_oss else False,
-                format=task.answer.model_json_schema() if with_schema else None,
-            )
-            with closing(cast("Generator[ChatResponse]", stream)) as parts:
-                for part in parts:
-                    text, thought = part.message.content or "", part.message.thinking or ""
-                    if not part.done:
-                        yield StreamPiece(text, thought)
-                        continue
-                    read_s, written_s = (part.prompt_eval_duration or 0) / 1e9, (part.eval_duration or 0) / 1e9
-                    measured = Measured(part.prompt_eval_count or 0, read_s, part.eval_count or 0, written_s)
-                    yield StreamPiece(text, thought, part.done_reason, part.prompt_eval_count, measured)
-                    return
+        body = self._request(task.instructions, task.material, **options)
+        body["think"] = "low" if self.is_gpt_oss else False
+        if with_schema:
+            body["format"] = task.answer.model_json_schema()
+        return self._stream(f"{self.url}/api/chat", limits, body)
 
-    def _make_request(self, instructions: str, material: str, **options: float) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "messages": make_messages(instructions, material),
-            "options": {"num_ctx": self.llm.num_ctx, **options},
-            "keep_alive": self.llm.keep_alive_seconds,
-        }
-
-    @contextmanager
-    def _client(self, limits: Limits) -> "Iterator[Client]":
-        """Yield a client for one try; its connections are closed at the end, also by an interrupt."""
-        import ollama  # 335 ms
-
-        def drop_key(request: httpx.Request) -> None:  # the client sends the environment's OLLAMA_API_KEY to any host
-            request.headers.pop("authorization", None)
-
-        options = {"event_hooks": {"request": [drop_key]}, **client_options(limits, self.url)}
-        try:
-            with translate_http_errors(), ollama.Client(self.url, **options) as client:
-                yield client
-        except ConnectionError as error:  # the client's own, which hides the reason
-            raise UnreachableError(f"no connection to {self.url}") from error
-        except ollama.ResponseError as error:
-            raise RefusedError(error.status_code, str(error.error)) from error
-        # Lists where objects belong make the client look for attributes, and deep ones exhaust its JSON parser.
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise StrangeAnswerError(str(error)) from error
+    def _request(self, instructions: str, material: str, **options: float) -> dict[str, object]:
+        options["num_ctx"] = self.llm.num_ctx
+        keep_alive = self.llm.keep_alive_seconds
+        return self._chat(instructions, material, stream=True, options=options, keep_alive=keep_alive)
 
 
-# OpenAI's API, as LM Studio, llama.cpp's server, vLLM and hosted ones speak it, with /rerank beside it. The official
-# client is not used: it takes a second to import, checks nothing of what it is given, and passes over the comments by
-# which a server shows that it is alive; what is left of it here is the reading of events (`transport.read_events`).
+# OpenAI's API, as LM Studio, llama.cpp's server, vLLM and hosted ones speak it, with /rerank beside it.
 
 # Templates pass over names that they do not know.
 UNTHINKING = {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"}}
-
-
-def _find(first: str, *path: str | int) -> Any:  # noqa: ANN401 - as pydantic's Field
-    return Field(None, validation_alias=AliasPath(first, *path))
-
-
-class _Event(BaseModel):
-    """One event of a stream: what of it is used, and where it stands."""
-
-    text: str | None = _find("choices", 0, "delta", "content")
-    reasoning_content: str | None = _find("choices", 0, "delta", "reasoning_content")
-    reasoning: str | None = _find("choices", 0, "delta", "reasoning")
-    reason: str | None = _find("choices", 0, "finish_reason")
-    prompt_tokens: int | None = _find("usage", "prompt_tokens")
-    # What llama.cpp measures, by its own clock.
-    prompt_n: int | None = _find("timings", "prompt_n")
-    prompt_ms: float | None = _find("timings", "prompt_ms")
-    predicted_n: int | None = _find("timings", "predicted_n")
-    predicted_ms: float | None = _find("timings", "predicted_ms")
-    error: object = None
-
-    @property
-    def measured(self) -> Measured | None:
-        read_s, written_s = (self.prompt_ms or 0) / 1e3, (self.predicted_ms or 0) / 1e3
-        return Measured(self.prompt_n or 0, read_s, self.predicted_n, written_s) if self.predicted_n else None
 
 
 class OpenAIServer(ModelServer):
@@ -344,102 +372,86 @@ class OpenAIServer(ModelServer):
     start = "start it, or check the address"
     may_think = True
     missing = "{url} has no {model}: see {section}.model, and whether {section}.url has the whole path, such as /v1"
+    event_mark = b"data:"
+
+    def _locate(self, section: str) -> None:
+        if not self.url:
+            raise UsageError("name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
+        self.url = server_url(self.url, section).removesuffix("/rerank")
+        if self.section == "llm" and not urlsplit(self.url).path:
+            self.url += "/v1"
+        self.key = find_key(self.key_name, self.url)
 
     def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
         """Return one vector for each text."""
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
-        content = request_json(f"{self.url}/embeddings", limits, body, self.key)
-        return _read_values(content, "data", "embedding", len(texts))
+        with self.ask(f"{self.url}/embeddings", limits, body) as content:
+            return _read_values(content["data"], "embedding", len(texts))
 
     def rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
         """Return the server's own score for each text, any finite number; ServedError."""
         body = {"model": self.model, "query": question, "documents": list(texts), "top_n": len(texts)}
-        content = request_json(f"{self.url}/rerank", limits, body, self.key)
-        scores = _read_values(content, "results", "relevance_score", len(texts))
-        if not all(isinstance(score, int | float) and isfinite(score) for score in scores):
+        with self.ask(f"{self.url}/rerank", limits, body) as content:
+            scores = [float(score) for score in _read_values(content["results"], "relevance_score", len(texts))]
+        if not all(map(isfinite, scores)):
             raise StrangeAnswerError("a score is no number")
         return scores
 
     def judge(self, instructions: str, material: str, limits: Limits) -> float:
         """Do as `ModelServer.judge`."""
-        messages = make_messages(instructions, material)
-        body = {"model": self.model, "messages": messages, "max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
-        content = request_json(f"{self.url}/chat/completions", limits, body | UNTHINKING, self.key)
-        try:
-            (word,) = content["choices"][0]["logprobs"]["content"]
-            return share_of_yes([(str(item["token"]), float(item["logprob"])) for item in word["top_logprobs"]])
-        except (LookupError, TypeError, ValueError) as error:
-            raise StrangeAnswerError("no logprobs") from error
+        odds = {"max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
+        body = self._chat(instructions, material, **odds, **UNTHINKING)
+        with self.ask(f"{self.url}/chat/completions", limits, body) as content:
+            return share_of_yes(content["choices"][0]["logprobs"]["content"][0]["top_logprobs"])
 
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what the server says of the model; without a name, of the only model that it has."""
-        name, listed = self.llm.model, request_json(f"{self.url}/models", limits, key=self.key).get("data")
-        if not isinstance(listed, list):
-            raise StrangeAnswerError("no list of models")
-        models = {str(model["id"]): model for model in listed if isinstance(model, dict) and "id" in model}
-        found = next((known for known in models if known == name or known.endswith(f"/{name}")), None)
-        if found is None and len(models) == 1 and name == LlmSettings().model:
-            (found,) = models
-        if found is None and models:
-            raise RefusedError(404, f"it has {', '.join(list(models)[:20])}")
-        self.model = found or name
-        said = models.get(self.model, {})
-        lengths = (said.get("max_model_len"), said.get("context_length"))  # vLLM, OpenRouter
-        length = next((item for item in lengths if isinstance(item, int)), None) or self.ask_window(limits)
-        return self._make_info(self.model, length)
+        with self.ask(f"{self.url}/models", limits) as content:
+            models = {str(model["id"]): model for model in content["data"]}
+            name = self.llm.model
+            names = [known for known in models if known == name or known.endswith(f"/{name}")]
+            if name == LlmSettings().model and len(models) == 1:
+                names = list(models)
+            if models and not names:
+                raise RefusedError(404, f"it has {', '.join(list(models)[:20])}")
+            self.model = names[0] if names else name
+            said = models.get(self.model, {})
+            length = said.get("max_model_len") or said.get("context_length")  # vLLM, OpenRouter
+            return self._make_info(self.model, int(length or 0) or self.ask_window(limits))
 
     def ask_window(self, limits: Limits) -> int | None:
         """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
-        root, nothing = self.url.removesuffix("/v1"), (ServedError, LookupError, TypeError, ValueError)
-        with suppress(*nothing):
-            models = request_json(f"{root}/api/v0/models", limits, key=self.key)["data"]
-            return int({model["id"]: model for model in models}[self.model]["loaded_context_length"])
-        with suppress(*nothing):
-            return int(request_json(f"{root}/props", limits, key=self.key)["default_generation_settings"]["n_ctx"])
+        root = self.url.removesuffix("/v1")
+        with suppress(ServedError), self.ask(f"{root}/api/v0/models", limits) as content:
+            return int({model["id"]: model for model in content["data"]}[self.model]["loaded_context_length"])
+        with suppress(ServedError), self.ask(f"{root}/props", limits) as content:
+            return int(content["default_generation_settings"]["n_ctx"])
         return None
 
-    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamPiece]:
+    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Do as `ModelServer.stream`."""
-        max_tokens = task.max_tokens + self.thought_tokens
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": make_messages(task.instructions, task.material),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        url, max_tokens = f"{self.url}/chat/completions", task.max_tokens + self.thought_tokens
+        body = self._chat(task.instructions, task.material, stream=True, stream_options={"include_usage": True})
         if with_schema:
             schema = {"name": "answer", "schema": task.answer.model_json_schema()}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         usual = {**UNTHINKING, "seed": 7, "temperature": task.temperature, "max_tokens": max_tokens}
         try:
-            yield from self._ask(body | usual, limits)
+            yield from self._stream(url, limits, body | usual)
         except RefusedError as error:
             if error.status not in {400, 415, 422, 501}:
                 raise
             # Hosted models refuse some of these, and have another name for `max_tokens`.
-            yield from self._ask(body | {"max_completion_tokens": max_tokens}, limits)
-
-    def _ask(self, body: Mapping[str, object], limits: Limits) -> Generator[StreamPiece]:
-        with open_response(f"{self.url}/chat/completions", limits, body, self.key) as response:
-            for data in read_events(response):
-                try:
-                    event = _Event.model_validate_json(data)
-                except ValidationError as error:
-                    first = error.errors(include_url=False, include_input=False)[0]
-                    raise StrangeAnswerError(str(first["msg"])) from error
-                if event.error is not None:
-                    raise RefusedError(-1, find_message(data.decode("utf-8", "replace")))
-                thought = event.reasoning_content or event.reasoning or ""
-                yield StreamPiece(event.text or "", thought, event.reason, event.prompt_tokens, event.measured)
+            yield from self._stream(url, limits, body | {"max_completion_tokens": max_tokens})
 
 
-def _read_values(content: Mapping[str, Any], items: str, name: str, count: int) -> list[Any]:
+def _read_values(items: Sequence[Mapping[str, Any]], name: str, count: int) -> list[Any]:
     """Return what each item has under a name, by the items' `index`, which may come in any order but each once."""
-    try:
-        values = {int(item["index"]): item[name] for item in content[items]}
-    except (LookupError, TypeError, ValueError) as error:
-        raise StrangeAnswerError(f"no `{items}` with `index` and `{name}`") from error
-    # Else two texts would change places.
-    if sorted(values) != list(range(count)) or len(content[items]) != count:
-        raise StrangeAnswerError(f"`{items}` has not one item for each of {count} texts")
-    return [values[place] for place in range(count)]
+    values = {item["index"]: item[name] for item in items}
+    places = range(count)
+    if len(items) != count or values.keys() != set(places):  # else two texts would change places
+        raise StrangeAnswerError(f"not one item for each of {count} texts")
+    return [values[place] for place in places]
+
+
+SERVERS: Mapping[str, type[ModelServer]] = {server.kind: server for server in (OllamaServer, OpenAIServer)}

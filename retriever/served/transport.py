@@ -1,6 +1,9 @@
-"""HTTP to a model server: never through a proxy, never to another host, never for longer or more than was agreed.
+"""HTTP to a server: never through a proxy, never to another host, never for longer or more than was agreed.
 
-Whatever goes wrong is a ServedError, so that no error of httpx leaves this module:
+It uses the standard library's client: the read timeout of httpx is of each read alone, which a byte a second never
+exceeds, and the import of httpx takes ten times as long.
+
+Whatever goes wrong is a ServedError:
 
     ServedError
     ├── UnreachableError    no connection
@@ -11,18 +14,21 @@ Whatever goes wrong is a ServedError, so that no error of httpx leaves this modu
 """
 
 import json
+import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from ssl import SSLContext
-from typing import Any, TypeVar
-
-import httpcore
-import httpx
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from socket import SHUT_RDWR, socket
+from threading import Timer
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 BUSY = frozenset({429, 502, 503, 504})  # statuses that may pass by themselves
 MAX_BYTES = 64 * 2**20  # of an answer: some fifty times the vectors of a batch
+PART_BYTES = 2**16
+CONNECT_S = 5.0  # until a server accepts the connection; one that needs longer is not healthy
 
 T = TypeVar("T")
 
@@ -66,19 +72,17 @@ class StrangeAnswerError(ServedError):
 class Limits:
     """How long is waited for an answer, in all tries together."""
 
-    connect_s: float  # until the server accepts the connection
     end: float  # when the answer must be complete, by time.monotonic()
     idle_s: float  # the longest silence after the first data
     # Whether the first data has come. Not the first bytes: llama.cpp sends its headers before it reads the prompt.
     has_begun: bool = False
 
-    @property
-    def left_s(self) -> float:
-        """The seconds until the answer must be complete, above 0; OverdueError."""
-        left = self.end - time.monotonic()
-        if left <= 0:
+    def left(self) -> float:
+        """Return the seconds until the answer must be complete, above 0; OverdueError."""
+        seconds = self.end - time.monotonic()
+        if seconds <= 0:
             raise OverdueError("not complete in time")
-        return left
+        return seconds
 
 
 def retry(ask: Callable[[], T], pauses: Sequence[float]) -> T:
@@ -93,138 +97,96 @@ def retry(ask: Callable[[], T], pauses: Sequence[float]) -> T:
     return ask()
 
 
-class _MeteredStream(httpcore.NetworkStream):
-    """A connection that counts time, silence and bytes; httpx's own limits are for each read alone."""
+@contextmanager
+def open_reply(
+    url: str, limits: Limits, body: Mapping[str, object] | None = None, key: str = ""
+) -> Iterator[tuple[int, Iterator[bytes]]]:
+    """Yield the status of the reply to one request, a POST where it has a body, and the parts of its own body.
 
-    def __init__(self, stream: httpcore.NetworkStream, limits: Limits) -> None:
-        self._stream = stream
-        self._limits = limits
-        self._received = 0
+    The key is sent to this URL alone; empty: none is sent. What fails is a ServedError, also while the parts are read.
+    """
+    parts = urlsplit(url)
+    connect_s = min(CONNECT_S, limits.left())
+    connection = HTTPConnection(parts.netloc, timeout=connect_s)
+    if parts.scheme == "https":
+        import certifi  # 13 ms; some systems have no authorities where this Python looks
 
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        left = self._limits.left_s
-        # Before the first data, a model loads and reads: that silence may be as long as the whole time.
-        idle = self._limits.idle_s if self._limits.has_begun else left
+        context = ssl.create_default_context()
+        context.load_verify_locations(certifi.where())
+        connection = HTTPSConnection(parts.netloc, timeout=connect_s, context=context)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    content = None
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+        content = json.dumps(body).encode()
+    with closing(connection):
         try:
-            part = self._stream.read(max_bytes, min(left, idle))
-        except httpcore.ReadTimeout as error:
-            said = "not complete in time" if left <= idle else f"nothing came for {idle:.3g} s"
-            raise OverdueError(said) from error
-        self._received += len(part)
-        if self._received > MAX_BYTES:
-            raise StrangeAnswerError(f"more than {MAX_BYTES} bytes")
-        return part
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._limits.left_s)
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        self._stream = self._stream.start_tls(ssl_context, server_hostname, self._limits.left_s)
-        return self
-
-    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as httpcore declares it
-        return self._stream.get_extra_info(info)
+            connection.connect()
+        except OSError as error:
+            raise UnreachableError(str(error)) from error
+        sock: socket = connection.sock
+        # At the deadline the connection ends, whatever the server does: headers that trickle, say.
+        timer = Timer(limits.left(), _shut_down, [sock])
+        timer.daemon = True
+        timer.start()
+        try:
+            with _translate_errors(limits):
+                sock.settimeout(limits.left())
+                target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+                connection.request("GET" if body is None else "POST", target, content, headers)
+                response = connection.getresponse()
+            with response:
+                yield response.status, _read_parts(response, sock, limits)
+        finally:
+            timer.cancel()
 
 
-class _MeteredBackend(httpcore.SyncBackend):
-    """Opens such connections."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-
-    def connect_tcp(self, *arguments: Any, **named: Any) -> httpcore.NetworkStream:  # noqa: ANN401 - as httpcore has it
-        return _MeteredStream(super().connect_tcp(*arguments, **named), self._limits)
-
-
-def client_options(limits: Limits, url: str) -> dict[str, Any]:
-    """Return the options of an httpx client, or one built on it, that asks this server and no other; OverdueError."""
-    # Certificates take 10 ms to load. No connection is kept, so that each answer is counted for itself.
-    context = httpx.create_ssl_context(verify=url.startswith("https:"), trust_env=False)
-    transport = httpx.HTTPTransport(verify=context)
-    transport._pool = httpcore.ConnectionPool(
-        ssl_context=context, max_keepalive_connections=0, network_backend=_MeteredBackend(limits)
-    )
-    return {
-        "transport": transport,
-        "timeout": httpx.Timeout(limits.left_s, connect=min(limits.connect_s, limits.left_s)),
-        "trust_env": False,
-        "follow_redirects": False,
-    }
+def _shut_down(sock: socket) -> None:
+    with suppress(OSError):  # it has ended just now
+        sock.shutdown(SHUT_RDWR)
 
 
 @contextmanager
-def translate_http_errors(key: str = "") -> Iterator[None]:
-    """Turn the errors of httpx into ServedErrors; a key that a message repeats is left out of it."""
+def _translate_errors(limits: Limits) -> Iterator[None]:
     try:
         yield
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise UnreachableError(str(error)) from error
-    except httpx.TimeoutException as error:
-        raise OverdueError(str(error)) from error
-    except httpx.HTTPError as error:
+    except TimeoutError as error:
+        limits.left()
+        raise OverdueError(f"nothing came for {limits.idle_s:.3g} s") from error
+    except (OSError, HTTPException, ValueError) as error:
+        limits.left()
         raise BrokenError(str(error)) from error
-    except ServedError as error:
-        if key and key in str(error):
-            error.args = (str(error).replace(key, "(the key)"),)
-        raise
 
 
-@contextmanager
-def open_response(
-    url: str, limits: Limits, body: Mapping[str, object] | None = None, key: str = ""
-) -> Iterator[httpx.Response]:
-    """Yield the answer to one request, a POST where it has a body, not read yet; RefusedError unless it is a good one.
-
-    The key is sent to this URL alone; empty: none is sent.
-    """
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    with (
-        translate_http_errors(key),
-        httpx.Client(**client_options(limits, url)) as client,
-        client.stream("GET" if body is None else "POST", url, json=body, headers=headers) as response,
-    ):
-        if not response.is_success:
-            response.read()
-            raise RefusedError(response.status_code, find_message(response.text))
-        yield response
+def _read_parts(response: HTTPResponse, sock: socket, limits: Limits) -> Iterator[bytes]:
+    received = 0
+    with _translate_errors(limits):
+        # `read` would take all that comes after a chunk of the length -1.
+        while part := response.read1(PART_BYTES):
+            received += len(part)
+            if received > MAX_BYTES:
+                raise StrangeAnswerError(f"more than {MAX_BYTES:,} bytes")
+            yield part
+            # Before the first data, a model loads and reads: that silence may be as long as the whole time.
+            sock.settimeout(min(limits.left(), limits.idle_s) if limits.has_begun else limits.left())
+        limits.left()  # what the deadline cut off may look complete
+        if response.length:
+            raise BrokenError(f"{response.length} bytes are missing")
 
 
-def request_json(
-    url: str, limits: Limits, body: Mapping[str, object] | None = None, key: str = ""
-) -> Mapping[str, Any]:
-    """Return the JSON object that answers one request, as `open_response` asks it."""
-    with open_response(url, limits, body, key) as response:
-        response.read()
-        try:
-            content = json.loads(response.content)
-        except (ValueError, RecursionError):
-            content = None
-        if not isinstance(content, dict):
-            raise StrangeAnswerError(f"{url}: {one_line(response.text)}")
-        return content
-
-
-def read_events(response: httpx.Response) -> Iterator[bytes]:
-    """Yield the data of each server-sent event, up to `[DONE]`; comments only show that the server is alive."""
+def read_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a body, as they come, without their ends."""
     rest = b""
-    for part in response.iter_bytes():
+    for part in parts:
         # Lines end at a line feed alone: other characters that end lines may stand inside JSON.
         *lines, rest = (rest + part).split(b"\n")
-        for line in lines:
-            data = line.removeprefix(b"data:").strip()
-            if data == b"[DONE]":
-                return
-            if line.startswith(b"data:"):
-                yield data
+        yield from lines
+    yield rest
 
 
-def find_message(text: str) -> str:
+def find_message(body: bytes) -> str:
     """Return what a server says of an error, wherever its JSON has it; else the whole text."""
+    text = body.decode("utf-8", "replace")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -235,5 +197,7 @@ def find_message(text: str) -> str:
 
 
 def one_line(message: object) -> str:
-    """Return a server's message as one printable line of at most 200 characters."""
+    """Return a server's message, or what it sent, as one printable line of at most 200 characters."""
+    if isinstance(message, bytes):
+        message = message[:1000].decode("utf-8", "replace")
     return "".join(filter(str.isprintable, " ".join(str(message).split())))[:200]

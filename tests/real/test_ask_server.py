@@ -119,7 +119,7 @@ MEGABYTE = b" " * 2**20
 
 @pytest.mark.parametrize("head", [OK + b"\r\n", CHUNKED + b"-1\r\n"], ids=["without a length", "a chunk of length -1"])
 def test_a_reply_that_is_too_large_is_not_read(head: bytes) -> None:
-    with replying(head, MEGABYTE) as url, pytest.raises(ServingError, match="more than 16,777,216 bytes"):
+    with replying(head, MEGABYTE) as url, pytest.raises(ServingError, match="more than 67,108,864 bytes"):
         ask_server(url, AskRequest(QUESTION))
 
 
@@ -131,7 +131,7 @@ def test_a_reply_that_is_too_large_is_not_read(head: bytes) -> None:
 def test_a_reply_that_is_not_complete_in_time_is_given_up(again: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "ANSWER_SECONDS", 0.5)
     begin = again if b"100" in again else OK
-    with replying(begin, again, every_s=0.1) as url, pytest.raises(ServingError, match=r"not complete after 0\.5 s"):
+    with replying(begin, again, every_s=0.1) as url, pytest.raises(ServingError, match="not complete in time"):
         ask_server(url, AskRequest(QUESTION))
 
 

@@ -38,6 +38,7 @@ from tests.real.scripted_server import (
     parts,
     scripted_server,
     silence,
+    slow_headers,
     status,
     trickle,
     written,
@@ -152,6 +153,12 @@ def test_nothing_of_the_environment_leads_elsewhere_or_is_sent(served: Served, m
     assert not any("authorization" in headers for _, _, headers in served.script.requests)
 
 
+def test_no_compressed_answer_is_asked_for(served: Served) -> None:
+    """One of a few bytes could become gigabytes."""
+    served.open().write(TASK)
+    assert {headers["accept-encoding"] for _, _, headers in served.script.requests} == {"identity"}
+
+
 # What goes wrong
 
 STRANGE = "speaks otherwise than (Ollama|OpenAI-compatible server)"
@@ -195,7 +202,11 @@ def test_a_connection_that_breaks_once_does_no_harm(served: Served, fault: Fault
     assert served.script.asked[0].body == served.script.asked[1].body
 
 
-@pytest.mark.parametrize("slow", [silence(), trickle(0.05)], ids=["silence", "one byte each 50 ms"])
+@pytest.mark.parametrize(
+    "slow",
+    [silence(), trickle(0.05), slow_headers(0.05)],
+    ids=["silence", "one byte each 50 ms", "one byte of a header each 50 ms"],
+)
 def test_a_healthy_server_that_does_not_come_to_an_end(served: Served, slow: Fault) -> None:
     served.script.once.extend([slow] * 2)
     generator = served.open(seconds=SECONDS, load_seconds=0.01)
