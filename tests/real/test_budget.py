@@ -66,17 +66,17 @@ def ask(shelf: Shelf, wishes: Mapping[str, Any]) -> tuple[list[tuple[str, float]
     return found(answer), tuple(map(str, answer.degraded))
 
 
-def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(shelf: Shelf, ollama: ScriptedServer) -> None:
-    plain = found(shelf.ask(QUESTION))
-    hits, degraded = ask(shelf, with_model(ollama, budget="200ms"))
-    assert hits != plain, "the reranking had time: what follows it takes little"
+def test_a_stage_that_has_no_time_is_skipped_alone(shelf: Shelf, ollama: ScriptedServer) -> None:
+    _, degraded = ask(shelf, with_model(ollama, budget="200ms"))
     assert degraded == ("expand: skipped, 200 ms of the budget of 200 ms were left, and 250 ms are needed",)
     assert [asked.properties for asked in ollama.asked] == [{"best_first"}]
 
+
+def test_an_answer_without_time_for_a_model_is_the_one_without_it(shelf: Shelf, ollama: ScriptedServer) -> None:
     hits, degraded = ask(shelf, with_model(ollama, budget="10ms"))
-    assert hits == plain
+    assert hits == found(shelf.ask(QUESTION))
     assert [item.partition(",")[0] for item in degraded] == ["expand: skipped", "rerank: skipped"]
-    assert len(ollama.asked) == 1
+    assert ollama.asked == []
 
 
 def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedServer) -> None:
@@ -84,6 +84,5 @@ def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedSer
     ollama.answer = lambda asked: silence()
     hits, degraded = ask(shelf, with_model(ollama, budget="1500ms"))
     assert hits == found(shelf.ask(QUESTION))
-    stages = [item.partition(":")[0] for item in degraded]
-    assert stages == ["expand", "rerank"]
+    assert len(degraded) == 2
     assert all("takes too long" in item for item in degraded)

@@ -53,24 +53,23 @@ def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama:
     assert ollama.requests == []
 
 
-def test_the_model_rewrites_it_for_every_stage(shelf: Shelf, ollama: ScriptedServer) -> None:
-    answer = ask(shelf, ollama.url, rerank={"kind": "llm"})
+def test_the_model_rewrites_it(shelf: Shelf, ollama: ScriptedServer) -> None:
+    answer = ask(shelf, ollama.url)
     assert answer.follow_up == FollowUp(STANDALONE)
     assert answer.degraded == ()
-    rewriting, *reranking = ollama.asked
-    assert rewriting.properties == {"standalone_question"}
-    for text in (*BEFORE, QUESTION):
-        assert text in rewriting.material
-        assert text not in rewriting.instructions
-    assert reranking
-    assert all(STANDALONE in asked.material for asked in reranking)
-    plain = shelf.ask(STANDALONE, use_llm=True, llm={"url": ollama.url}, hyde="never", rerank={"kind": "llm"})
-    assert found(answer) == found(plain)
-    ollama.requests.clear()
-    ask(shelf, ollama.url, hyde="always")
-    _, expansion = ollama.asked
-    assert STANDALONE in expansion.material
-    assert BEFORE[0] not in expansion.material
+    (rewriting,) = ollama.asked
+    assert all(text in rewriting.material for text in (*BEFORE, QUESTION))
+    assert found(answer) == found(shelf.ask(STANDALONE))
+
+
+@pytest.mark.parametrize("stage", [{"rerank": {"kind": "llm"}}, {"hyde": "always"}], ids=["rerank", "expand"])
+def test_every_stage_of_the_model_is_asked_the_rewritten_question(
+    shelf: Shelf, ollama: ScriptedServer, stage: dict[str, Any]
+) -> None:
+    ask(shelf, ollama.url, **stage)
+    _, asked = ollama.asked
+    assert STANDALONE in asked.material
+    assert BEFORE[0] not in asked.material
 
 
 @pytest.mark.parametrize(
