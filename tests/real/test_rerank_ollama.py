@@ -45,13 +45,10 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
     others = [hit.node_id for hit in plain.hits if hit.title not in {"Bread", "Blight"}]
     assert [hit.title for hit in answer.hits[:2]] == ["Bread", "Blight"]
     assert [hit.node_id for hit in answer.hits[2:]] == others
-    (first, *_) = answer.hits
-    (evidence,) = [item for item in first.evidence if item.source == "rerank"]
+    assert {hit.scale for hit in answer.hits} == {"reranked"}
+    assert [hit.score for hit in answer.hits] == pytest.approx([rank_value(rank) for rank in range(1, 9)])
+    (evidence,) = [item for item in answer.hits[0].evidence if item.source == "rerank"]
     assert (evidence.rank, evidence.score, evidence.scale) == (1, 1.0, "1 / log2(1 + the model's rank)")
-    assert (first.score, first.scale) == (1.0, "reranked")
-    for rank, hit in enumerate(answer.hits, start=1):
-        assert hit.score == pytest.approx(rank_value(rank)) == pytest.approx(sum(item.share for item in hit.evidence))
-        assert {item.source for item in hit.evidence} > {"rerank"}
     (stage,) = [stage for stage in answer.trace.stages if stage.name == "rerank"]
     assert stage.note == "8 candidates, 1 call"
 
@@ -65,8 +62,6 @@ def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ol
         plain.hits[place].node_id for place in (2, 0, 1, *range(3, len(plain.hits)))
     ]
     assert len(ollama.asked[0].candidates) == 3
-    assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
-    assert {hit.scale for hit in answer.hits} == {"reranked"}
 
 
 def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedServer) -> None:

@@ -40,22 +40,28 @@ def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any)
         return retriever.search(QUESTION)
 
 
-def test_what_the_server_says_is_learned_and_kept(ollama: ScriptedServer, tmp_path: Path) -> None:
+def test_the_speed_that_a_server_says_is_kept(ollama: ScriptedServer) -> None:
     ollama.reads, ollama.writes = 60.0, 12.0
-    assert opened(ollama).speed is None
-    generator = opened(ollama)
-    generator.write(TASK)
-    assert generator.speed
-    assert (generator.speed.reads, generator.speed.writes) == pytest.approx((60, 12))
-    (file,) = (tmp_path / "cache").rglob(FILE_NAME)
+    opened(ollama).write(TASK)
     assert str(opened(ollama).speed) == "60 tokens a second read, 12 written"
     assert opened(ollama, model="other").speed is None
-    ollama.reads = 160.0
-    generator.write(TASK)
-    assert generator.speed.reads == pytest.approx(100), "a part of what is new"
-    for content in ("[]", "no JSON", json.dumps({f"{ollama.url} llama3.2": [0, "x"]}), '{"x": 5}'):
-        file.write_text(content)
-        assert opened(ollama).speed is None
+
+
+def test_a_new_speed_counts_in_part(ollama: ScriptedServer) -> None:
+    generator = opened(ollama)
+    for ollama.reads in (60.0, 160.0):
+        ollama.writes = 12.0
+        generator.write(TASK)
+    assert generator.speed
+    assert generator.speed.reads == pytest.approx(100)
+
+
+@pytest.mark.parametrize("content", ["[]", "no JSON", '{"URL llama3.2": [0, "x"]}', '{"x": 5}'])
+def test_a_damaged_file_says_nothing_of_speeds(ollama: ScriptedServer, tmp_path: Path, content: str) -> None:
+    write_speed(f"{ollama.url} llama3.2", Speed(60, 12))
+    (file,) = (tmp_path / "cache").rglob(FILE_NAME)
+    file.write_text(content.replace("URL", ollama.url))
+    assert opened(ollama).speed is None
 
 
 @pytest.mark.parametrize(
