@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import Retriever, open_retriever
 from retriever.lexical.languages import STOP_WORDS
-from retriever.lexical.names import list_members, list_names, spell_code, spell_name
+from retriever.lexical.names import list_names, spell_code, spell_name
 from retriever.lexical.tokens import stem_word
 
 TITLES = 120
@@ -86,10 +86,6 @@ def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]
     for name, node_id in Random(1).sample(unique, min(TITLES, len(unique))):
         yield "name of a program", name, (node_id,)
         yield "the same in a question", f"how do I use {name}?", (node_id,)
-    members = [(sorted(list_members(node.title, node.breadcrumb[-2:])), node.id) for node in nodes]
-    members = [(names, node_id) for names, node_id in members if names]
-    for names, node_id in Random(1).sample(members, min(TITLES, len(members))):
-        yield "member of a heading", names[0], (node_id,)
 
 
 def draw_words(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -289,35 +289,27 @@ def boilerplate(connection: Connection, node_ids: Iterable[str]) -> dict[str, fl
     return dict(select(connection, f"{query} AND node_id {GIVEN}", node_ids))
 
 
-def nodes_named(connection: Connection, name: str, other: str, limit: int) -> list[tuple[str, int]]:
+def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str, int]]:
     """Return (id that a search shows, how many titles are above) of the nodes with a name, highest headings first.
 
-    Without those of which there is nothing to show: empty files. Where none has the name, those with the other one.
+    Without those of which there is nothing to show: empty files.
     """
     rows = connection.execute(
-        "SELECT name, coalesce(holder_id, node_id), breadcrumb FROM names JOIN nodes USING (node_key)"
-        " WHERE name IN (?, ?) AND (first_line IS NOT NULL OR holder_id IS NOT NULL)"
-        " ORDER BY CASE WHEN name = ? THEN 0 ELSE 1 END, level, node_key LIMIT ?",
-        (name, other, name, limit),
-    ).fetchall()
-    return [(node_id, len(read_titles(breadcrumb))) for known, node_id, breadcrumb in rows if known == rows[0][0]]
+        "SELECT coalesce(holder_id, node_id), breadcrumb FROM names JOIN nodes USING (node_key) WHERE name = ?"
+        " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY level, node_key LIMIT ?",
+        (name, limit),
+    )
+    return [(node_id, len(read_titles(breadcrumb))) for node_id, breadcrumb in rows]
 
 
 def nodes_called(connection: Connection, part: str, limit: int) -> list[tuple[str, str, str]]:
-    """Return (id that a search shows, name, title) of nodes whose name has this part, but terms; shortest first."""
+    """Return (id that a search shows, name, title) of nodes whose name has this part, shortest first."""
     rows = connection.execute(
         "SELECT coalesce(holder_id, node_id), name, title FROM names JOIN nodes USING (node_key) WHERE name LIKE ?"
-        " AND name NOT LIKE ':%' AND (first_line IS NOT NULL OR holder_id IS NOT NULL)"
-        " ORDER BY length(name), name, level, node_key LIMIT ?",
+        " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY length(name), name, level, node_key LIMIT ?",
         (f"%{part}%", limit),
     )
     return rows.fetchall()
-
-
-def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
-    """Map node ids to title and own text; ids that are not there are left out."""
-    query = f"SELECT node_id, title || ? || text FROM nodes WHERE node_id {GIVEN}"
-    return dict(select(connection, query, node_ids, "\n"))
 
 
 def texts_without_front_matter(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:

@@ -189,7 +189,6 @@ def test_what_people_type(vault: Retriever, written: str, cited: str) -> None:
     ("question", "named"),
     [
         ("how do I use days.left()?", {"tools/api.md:3-6"}),
-        ("days.left_over or days.left?", {"tools/api.md:3-6", "tools/api.md:7-10"}),
         ("days.on", {"tools/api.md:15-17"}),  # no word of it is a stop word
         ("days left", {"tools/api.md:3-6", "tools/api.md:7-10"}),  # by the stems of its words: `over` is none
         ("how many days are left?", set()),
