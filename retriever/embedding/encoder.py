@@ -312,7 +312,7 @@ def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
     """
     try:
         matrix = np.asarray(rows, dtype=np.float32)
-    except (ValueError, TypeError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise EncoderError(f"{source} gave no vectors of one length: {error}") from error
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] == 0:
         raise EncoderError(f"{source} gave an array of shape {matrix.shape} for {count} texts")

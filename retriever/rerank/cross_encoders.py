@@ -17,7 +17,7 @@ from retriever.embedding.encoder import Tokens, bundled_tokens, readable
 from retriever.embedding.onnx import CrossEncoder, usable_cores
 from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
-from retriever.served.server import OpenAIServer, read_numbers
+from retriever.served.server import ModelServer, read_numbers
 from retriever.served.transport import Limits, RefusedError
 from retriever.settings.schema import RerankSettings
 
@@ -100,9 +100,9 @@ class EndpointReranker:
         return bundled_tokens()
 
     @cached_property
-    def _server(self) -> OpenAIServer:
+    def _server(self) -> ModelServer:
         settings = self._settings
-        return OpenAIServer("rerank", settings.model, settings.url, settings.api_key_env, settings.allow_remote)
+        return ModelServer("rerank", settings.model, settings.url, settings.api_key_env, settings.allow_remote)
 
 
 def check_rerank_server(settings: RerankSettings, chars: int) -> str:

@@ -7,7 +7,6 @@ deadline, and pass over the comments by which a server shows that it is alive.
 import json
 import re
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -129,19 +128,27 @@ def share_of_yes(odds: Sequence[Mapping[str, Any]]) -> float:
     return sums["yes"] / sum(sums.values())
 
 
-@dataclass(eq=False)
-class ModelServer(ABC):
-    """One model on one server; what asks it raises ServedError, and `explain` says what that means.
+# Templates pass over names that they do not know.
+UNTHINKING = {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"}}
 
-    Making one asks nothing yet; an address that may not be asked is an error of the kind that `explain` gives.
+
+@dataclass(eq=False)
+class ModelServer:
+    """One model on one server, which speaks OpenAI's API, as LM Studio, llama.cpp, vLLM and hosted ones do.
+
+    What asks it raises ServedError, and `explain` says what that means. Making one asks nothing yet; an address that
+    may not be asked is an error of the kind that `explain` gives.
     """
 
-    kind: ClassVar[str]  # as settings name it
-    program: ClassVar[str]  # what is called busy, missing or failing in a message
-    start: ClassVar[str]  # what to do where nothing answers
-    may_think: ClassVar[bool]  # whether some servers of this kind cannot keep a model from thinking
-    missing: ClassVar[str]  # that there is no such model, and what to do, of `section`, `model` and `url`
-    event_mark: ClassVar[bytes]  # before each event of a stream; other lines show that the server is alive
+    kind: ClassVar[str] = "openai"  # as settings name it
+    program: ClassVar[str] = "OpenAI-compatible server"  # what is called busy, missing or failing in a message
+    start: ClassVar[str] = "start it, or check the address"  # what to do where nothing answers
+    # That there is no such model, and what to do.
+    missing: ClassVar[str] = (
+        "{url} has no {model}: see {section}.model, and whether {section}.url has the whole path, such as /v1"
+    )
+    may_think: ClassVar[bool] = True  # whether some servers of this kind cannot keep a model from thinking
+    event_mark: ClassVar[bytes] = b"data:"  # before each event of a stream; other lines show that the server is alive
 
     section: str  # of the settings that name it: `llm`, `encoder` or `rerank`
     model: str  # as the server names it
@@ -158,9 +165,14 @@ class ModelServer(ABC):
         except UsageError as error:
             raise ERRORS.get(self.section, NoGeneratorError)(f"{name}: {error}") from error
 
-    @abstractmethod
     def _locate(self, section: str) -> None:
         """Set URL and key; UsageError, also for another machine where a section is given."""
+        if not self.url:
+            raise UsageError("name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
+        self.url = server_url(self.url, section).removesuffix("/rerank")
+        if self.section == "llm" and not urlsplit(self.url).path:
+            self.url += "/v1"
+        self.key = find_key(self.key_name, self.url)
 
     def limits(self, seconds: float | None = None) -> Limits:
         """Return the limits of a request that may take these seconds from now; with None, of a quick look."""
@@ -182,21 +194,67 @@ class ModelServer(ABC):
         """Return the kind of server and the model's name; most servers say nothing of the weights."""
         return (self.kind, self.model)
 
-    @abstractmethod
     def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
         """Return one vector for each text, in order, unchecked."""
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        with self.ask(f"{self.url}/embeddings", limits, body) as content:
+            return _read_values(content["data"], "embedding", len(texts))
 
-    @abstractmethod
-    def look_up(self, limits: Limits) -> ModelInfo:
-        """Return what the server says of the model, without running it."""
+    def rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
+        """Return the server's own score for each text, any finite number; ServedError."""
+        body = {"model": self.model, "query": question, "documents": list(texts), "top_n": len(texts)}
+        with self.ask(f"{self.url}/rerank", limits, body) as content:
+            scores = [float(score) for score in _read_values(content["results"], "relevance_score", len(texts))]
+        if not all(map(isfinite, scores)):
+            raise StrangeAnswerError("a score is no number")
+        return scores
 
-    @abstractmethod
     def judge(self, instructions: str, material: str, limits: Limits) -> float:
         """Return how likely the model begins with yes beside no, 0 to 1; StrangeAnswerError where nothing says so."""
+        odds = {"max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
+        body = self._chat(instructions, material, **odds, **UNTHINKING)
+        with self.ask(f"{self.url}/chat/completions", limits, body) as content:
+            return share_of_yes(content["choices"][0]["logprobs"]["content"][0]["top_logprobs"])
 
-    @abstractmethod
+    def look_up(self, limits: Limits) -> ModelInfo:
+        """Return what the server says of the model; without a name, of the only model that it has."""
+        with self.ask(f"{self.url}/models", limits) as content:
+            models = {str(model["id"]): model for model in content["data"]}
+            name = self.llm.model
+            names = [known for known in models if known == name or known.endswith(f"/{name}")]
+            if name == LlmSettings().model and len(models) == 1:
+                names = list(models)
+            if models and not names:
+                raise RefusedError(404, f"it has {', '.join(list(models)[:20])}")
+            self.model = names[0] if names else name
+            said = models.get(self.model, {})
+            length = said.get("max_model_len") or said.get("context_length")  # vLLM, OpenRouter
+            return self._make_info(self.model, int(length or 0) or self.ask_window(limits))
+
+    def ask_window(self, limits: Limits) -> int | None:
+        """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
+        root = self.url.removesuffix("/v1")
+        with suppress(ServedError), self.ask(f"{root}/api/v0/models", limits) as content:
+            return int({model["id"]: model for model in content["data"]}[self.model]["loaded_context_length"])
+        with suppress(ServedError), self.ask(f"{root}/props", limits) as content:
+            return int(content["default_generation_settings"]["n_ctx"])
+        return None
+
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Yield what the model writes, as it comes."""
+        url, max_tokens = f"{self.url}/chat/completions", task.max_tokens + self.thought_tokens
+        body = self._chat(task.instructions, task.material, stream=True, stream_options={"include_usage": True})
+        if with_schema:
+            schema = {"name": "answer", "schema": task.answer.model_json_schema()}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        usual = {**UNTHINKING, "seed": 7, "temperature": task.temperature, "max_tokens": max_tokens}
+        try:
+            yield from self._stream(url, limits, body | usual)
+        except RefusedError as error:
+            if error.status not in {400, 415, 422, 501}:
+                raise
+            # Hosted models refuse some of these, and have another name for `max_tokens`.
+            yield from self._stream(url, limits, body | {"max_completion_tokens": max_tokens})
 
     @contextmanager
     def _open(self, url: str, limits: Limits, body: Mapping[str, object] | None) -> Iterator[Iterator[bytes]]:
@@ -218,7 +276,7 @@ class ModelServer(ABC):
             content = b"".join(parts)
         try:
             yield json.loads(content)
-        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise StrangeAnswerError(f"{url}: {one_line(content)}") from error
 
     def _stream(self, url: str, limits: Limits, body: Mapping[str, object]) -> Generator[StreamEvent]:
@@ -296,13 +354,13 @@ class ModelServer(ABC):
 
 
 class OllamaServer(ModelServer):
-    """One model of Ollama, which writes and embeds; Ollama has no interface for rerankers."""
+    """One model of Ollama, by its own API: by OpenAI's it takes no size of the window, and cuts what is longer."""
 
     kind = "ollama"
     program = "Ollama"
     start = "start it with `ollama serve`"
-    may_think = False
     missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
+    may_think = False
     event_mark = b""
 
     def _locate(self, section: str) -> None:
@@ -316,7 +374,7 @@ class OllamaServer(ModelServer):
     def _find_model(self, limits: Limits) -> tuple[str, str]:
         """Return the model's full name and its digest."""
         with self.ask(f"{self.url}/api/tags", limits) as content:
-            digests = {str(model["model"]): str(model["digest"]) for model in content["models"]}
+            digests = {str(model["model"]): str(model.get("digest")) for model in content["models"]}
         for name in (self.model, f"{self.model}:latest"):
             if name in digests:
                 return name, digests[name]
@@ -340,8 +398,9 @@ class OllamaServer(ModelServer):
         """Return what Ollama says of the model."""
         name, _ = self._find_model(limits)
         with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
-            lengths = [int(value) for key, value in content["model_info"].items() if key.endswith(".context_length")]
-            return self._make_info(name, max(lengths, default=None), content["details"]["parameter_size"])
+            info, details = content.get("model_info") or {}, content.get("details") or {}
+            lengths = [int(value) for key, value in info.items() if key.endswith(".context_length")]
+            return self._make_info(name, max(lengths, default=None), details.get("parameter_size", ""))
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Do as `ModelServer.stream`."""
@@ -358,93 +417,6 @@ class OllamaServer(ModelServer):
         return self._chat(instructions, material, stream=True, options=options, keep_alive=keep_alive)
 
 
-# OpenAI's API, as LM Studio, llama.cpp's server, vLLM and hosted ones speak it, with /rerank beside it.
-
-# Templates pass over names that they do not know.
-UNTHINKING = {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"}}
-
-
-class OpenAIServer(ModelServer):
-    """One model behind one URL, which ends in /v1 for most servers."""
-
-    kind = "openai"
-    program = "OpenAI-compatible server"
-    start = "start it, or check the address"
-    may_think = True
-    missing = "{url} has no {model}: see {section}.model, and whether {section}.url has the whole path, such as /v1"
-    event_mark = b"data:"
-
-    def _locate(self, section: str) -> None:
-        if not self.url:
-            raise UsageError("name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
-        self.url = server_url(self.url, section).removesuffix("/rerank")
-        if self.section == "llm" and not urlsplit(self.url).path:
-            self.url += "/v1"
-        self.key = find_key(self.key_name, self.url)
-
-    def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
-        """Return one vector for each text."""
-        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
-        with self.ask(f"{self.url}/embeddings", limits, body) as content:
-            return _read_values(content["data"], "embedding", len(texts))
-
-    def rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
-        """Return the server's own score for each text, any finite number; ServedError."""
-        body = {"model": self.model, "query": question, "documents": list(texts), "top_n": len(texts)}
-        with self.ask(f"{self.url}/rerank", limits, body) as content:
-            scores = [float(score) for score in _read_values(content["results"], "relevance_score", len(texts))]
-        if not all(map(isfinite, scores)):
-            raise StrangeAnswerError("a score is no number")
-        return scores
-
-    def judge(self, instructions: str, material: str, limits: Limits) -> float:
-        """Do as `ModelServer.judge`."""
-        odds = {"max_tokens": 1, "logprobs": True, "top_logprobs": ODDS}
-        body = self._chat(instructions, material, **odds, **UNTHINKING)
-        with self.ask(f"{self.url}/chat/completions", limits, body) as content:
-            return share_of_yes(content["choices"][0]["logprobs"]["content"][0]["top_logprobs"])
-
-    def look_up(self, limits: Limits) -> ModelInfo:
-        """Return what the server says of the model; without a name, of the only model that it has."""
-        with self.ask(f"{self.url}/models", limits) as content:
-            models = {str(model["id"]): model for model in content["data"]}
-            name = self.llm.model
-            names = [known for known in models if known == name or known.endswith(f"/{name}")]
-            if name == LlmSettings().model and len(models) == 1:
-                names = list(models)
-            if models and not names:
-                raise RefusedError(404, f"it has {', '.join(list(models)[:20])}")
-            self.model = names[0] if names else name
-            said = models.get(self.model, {})
-            length = said.get("max_model_len") or said.get("context_length")  # vLLM, OpenRouter
-            return self._make_info(self.model, int(length or 0) or self.ask_window(limits))
-
-    def ask_window(self, limits: Limits) -> int | None:
-        """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
-        root = self.url.removesuffix("/v1")
-        with suppress(ServedError), self.ask(f"{root}/api/v0/models", limits) as content:
-            return int({model["id"]: model for model in content["data"]}[self.model]["loaded_context_length"])
-        with suppress(ServedError), self.ask(f"{root}/props", limits) as content:
-            return int(content["default_generation_settings"]["n_ctx"])
-        return None
-
-    def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
-        """Do as `ModelServer.stream`."""
-        url, max_tokens = f"{self.url}/chat/completions", task.max_tokens + self.thought_tokens
-        body = self._chat(task.instructions, task.material, stream=True, stream_options={"include_usage": True})
-        if with_schema:
-            schema = {"name": "answer", "schema": task.answer.model_json_schema()}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        usual = {**UNTHINKING, "seed": 7, "temperature": task.temperature, "max_tokens": max_tokens}
-        try:
-            yield from self._stream(url, limits, body | usual)
-        except RefusedError as error:
-            if error.status not in {400, 415, 422, 501}:
-                raise
-            # Hosted models refuse some of these, and have another name for `max_tokens`.
-            yield from self._stream(url, limits, body | {"max_completion_tokens": max_tokens})
-
-
 def _read_values(items: Sequence[Mapping[str, Any]], name: str, count: int) -> list[Any]:
     """Return what each item has under a name, by the items' `index`, which may come in any order but each once."""
     values = {item["index"]: item[name] for item in items}
@@ -454,4 +426,4 @@ def _read_values(items: Sequence[Mapping[str, Any]], name: str, count: int) -> l
     return [values[place] for place in places]
 
 
-SERVERS: Mapping[str, type[ModelServer]] = {server.kind: server for server in (OllamaServer, OpenAIServer)}
+SERVERS = {server.kind: server for server in (ModelServer, OllamaServer)}

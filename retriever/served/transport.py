@@ -114,11 +114,9 @@ def open_reply(
         context = ssl.create_default_context()
         context.load_verify_locations(certifi.where())
         connection = HTTPSConnection(parts.netloc, timeout=connect_s, context=context)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    content = None
-    if body is not None:
-        headers["Content-Type"] = "application/json"
-        content = json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
     with closing(connection):
         try:
             connection.connect()
@@ -133,7 +131,10 @@ def open_reply(
             with _translate_errors(limits):
                 sock.settimeout(limits.left())
                 target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-                connection.request("GET" if body is None else "POST", target, content, headers)
+                if body is None:
+                    connection.request("GET", target, headers=headers)
+                else:
+                    connection.request("POST", target, json.dumps(body).encode(), headers)
                 response = connection.getresponse()
             with response:
                 yield response.status, _read_parts(response, sock, limits)
@@ -187,13 +188,13 @@ def read_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 def find_message(body: bytes) -> str:
     """Return what a server says of an error, wherever its JSON has it; else the whole text."""
     text = body.decode("utf-8", "replace")
-    try:
+    with suppress(ValueError, RecursionError):
         content = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    for name in ("error", "message"):
-        content = content.get(name) or content if isinstance(content, dict) else content
-    return content if isinstance(content, str) else text
+        for name in ("error", "message"):
+            content = content.get(name) or content if isinstance(content, dict) else content
+        if isinstance(content, str):
+            return content
+    return text
 
 
 def one_line(message: object) -> str:

@@ -129,6 +129,7 @@ def rows(make: Callable[[int], Sequence[Sequence[float]]]) -> Callable[[Asked], 
 NO_VECTORS: dict[str, tuple[Any, str]] = {
     "too few": (rows(lambda n: [[1.0, 2.0]] * (n - 1)), r"shape \(3, 2\)|not one item for each of 4 texts"),
     "of another length than before": (rows(lambda n: [[1.0, 2.0]] * n), "of 2 numbers instead of 64"),
+    "a number without a float": (rows(lambda n: [[10**400, 1.0]] * n), "no vectors of one length"),
     "NaN": (rows(lambda n: [[float("nan"), 1.0]] * n), "NaN"),
     "not JSON": (status(200, "<html>"), "speaks otherwise than"),
     "not found": (status(404, "no such model"), "ollama pull nomic|see encoder.model.*no such model"),
