@@ -16,13 +16,12 @@ from retriever.embedding.encoder import (
     unit_rows,
 )
 from retriever.errors import EncoderError
-from retriever.served.server import SERVERS, ModelServer
+from retriever.served.server import PAUSES_S, SERVERS, ModelServer
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
 # The longest wait for a batch while indexing, where a server may be busy, and for a question, where a person waits.
 DOCUMENTS_S, QUESTION_S = 120.0, 10.0
-QUESTION_PAUSES_S = (0.3,)  # before the second try
 DOCUMENT_PAUSES_S = (0.5, 1, 2)  # before the second try, the third ..
 BATCH_SIZE = 32  # texts in a request: what is lost with one that fails is little
 
@@ -64,7 +63,7 @@ class RemoteEncoder(TokenEncoder):
         """
         # Not the URL: the same model behind another address gives the same vectors, and needs no new index.
         limits = self._server.limits()
-        identity = self._server.attempt(lambda: self._server.identity(limits), QUESTION_PAUSES_S)
+        identity = self._server.attempt(lambda: self._server.identity(limits))
         return fingerprint((*identity, self.dimension, *self._prefixes, self._limit))
 
     @cached_property
@@ -99,6 +98,6 @@ class RemoteEncoder(TokenEncoder):
     def _ask(self, texts: Sequence[str], *, are_questions: bool) -> FloatMatrix:
         server = self._server
         limits = server.limits(QUESTION_S if are_questions else DOCUMENTS_S)
-        pauses = QUESTION_PAUSES_S if are_questions else DOCUMENT_PAUSES_S
+        pauses = PAUSES_S if are_questions else DOCUMENT_PAUSES_S
         rows = server.attempt(lambda: server.embed(texts, limits), pauses)
         return unit_rows(rows, len(texts), f"{server.model} at {server.url}")

@@ -46,7 +46,6 @@ from retriever.settings.schema import LlmSettings
 progress = logging.getLogger("retriever.served.progress")
 
 LEAST_BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
-PAUSE_S = 0.3  # before a second try for which somebody waits
 # Their cards ask for these, and advise against always taking the likeliest word.
 LEAST_TEMPERATURES = (("qwen3", 0.7), ("qwq", 0.6), ("deepseek-r1", 0.6))
 JUDGED_AT_ONCE = 4  # a server with fewer slots lets them wait
@@ -172,7 +171,7 @@ class Generator:
                 return self._collect(events, task, limits)
 
         try:
-            reply, cut = self.server.attempt(collect, (PAUSE_S,))
+            reply, cut = self.server.attempt(collect)
         except LanguageModelError:
             self._model = None  # look it up again before the next task
             raise
@@ -263,7 +262,7 @@ class Generator:
         """
         if self._model is None:
             server = self.server
-            self._model = server.attempt(lambda: server.look_up(server.limits()))
+            self._model = server.attempt(lambda: server.look_up(server.limits()), ())
             self.name = server.model
         return self._model
 

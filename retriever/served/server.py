@@ -49,6 +49,7 @@ from retriever.served.transport import (
 from retriever.settings.schema import LlmSettings
 
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
+PAUSES_S = (0.3,)  # before the second try for which somebody waits
 ODDS = 10  # words that a server is asked for, with how likely they are
 # For the thoughts of a model that cannot be told not to think; the least level takes some hundred.
 THOUGHT_TOKENS = 1024
@@ -305,7 +306,7 @@ class ModelServer:
         ]
         return {"model": self.model, "messages": messages, **more}
 
-    def attempt(self, ask: Callable[[], T], pauses: Sequence[float] = ()) -> T:
+    def attempt(self, ask: Callable[[], T], pauses: Sequence[float] = PAUSES_S) -> T:
         """Return what requests give, which are tried again as in `retry`; raises what `explain` says of a fault."""
         try:
             return retry(ask, pauses)
