@@ -58,7 +58,6 @@ def rank(*pairs: tuple[object, object]) -> Fault:
 FAULTS: dict[str, tuple[Fault, str]] = {
     "one is missing": (rank((0, 0.1), (1, 0.2)), "not one item for each of 3 texts"),
     "NaN": (status(200, '{"results": [{"index": 0, "relevance_score": NaN}]}'), "speaks otherwise"),
-    "no such path": (status(404), "see rerank.model, and whether rerank.url"),
     "silent": (silence(), "takes too long"),
 }
 
