@@ -208,7 +208,7 @@ class VectorIndex:
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
         manifest.check(folder)  # ChromaDB would take a missing file for no vectors
-        if not all(os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
+        if any(path.exists() and not os.access(path, os.W_OK) for path in (folder, folder / DATABASE_NAME)):
             raise ReadOnlySnapshotError(f"{folder} is read-only, and ChromaDB writes to what it opens")
         with ExitStack() as stack, chroma_errors(folder):
             client = stack.enter_context(open_client(folder))
