@@ -36,12 +36,16 @@ def count_kept(*, shows_failures: bool = False) -> Mapping[tuple[str, str], floa
         for item in documents
     ]
     numbers = {item["document"]: number for number, item in enumerate(documents, start=1)}
+    languages = {item["document"]: tuple(item.get("languages", ())) for item in documents}
     kept: dict[tuple[str, str], list[bool]] = {}
     for item in lines[len(documents) :]:
-        found = check_sentence(item["sentence"], numbers[item["document"]], item["quote"], blocks)
+        document = item["document"]
+        found = check_sentence(
+            item["sentence"], numbers[document], item["quote"], blocks, languages=languages[document]
+        )
         reason = found.reason if isinstance(found, DroppedSentence) else ""
         kept.setdefault((item["half"], item["label"]), []).append(not reason)
-        if shows_failures and item["half"] == "seen" and (item["label"] == "true") == bool(reason):
+        if shows_failures and item["half"] != "unseen" and (item["label"] == "true") == bool(reason):
             print(f"{item['kind']}: {item['sentence']} ({reason or 'kept'})")
     return {key: sum(passed) / len(passed) for key, passed in sorted(kept.items())}
 
