@@ -1,8 +1,8 @@
 """How many sentences pass the check of short answers: true ones, changed ones, inventions.
 
-    uv run benchmarks/checks.py [--failures]          # half of them were not looked at while the check was built
+    uv run benchmarks/checks.py [--failures]          # failures of all but the unseen ones
 
-The sentences, of four kinds of documents, are in benchmarks/data/sentences.jsonl.
+The sentences, of seven kinds of documents, are in benchmarks/data/sentences.jsonl.
 """
 
 import json

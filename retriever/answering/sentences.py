@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pageindex.formats import READERS
 from pageindex.node import Span
-from retriever.answering.claims import PRONOUN, find_conflict
+from pageindex.text import find_sentences, split_sentences
+from retriever.answering.claims import UNITS, find_conflict
 from retriever.answering.context import Piece
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.searching.passage import sends_elsewhere
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
@@ -22,15 +23,14 @@ MAX_EXTRACTED = 3
 LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
 REPEATED = 0.7  # of the terms of the shorter one of two sentences
 
-_WORD = re.compile(r"[^\W_]+")
-_MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
+_SIGNS = "_./\\:@#="  # inside of a name
+# A word, or where a link leads to.
+_WORD = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]|([^\W_]+)")
+# Of a citation in the text; numbers from 100 on are values, as no answer has as many sections.
+_MARKER = re.compile(r"(\s*)\[(\d{1,2}(?:\s*,\s*\d{1,2})*)\]")
 # What may follow an ending in a citation of ours; a colon of another script, and signs that nobody sees, as well.
 _GAP = r"[\s*_`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
 _LINES = rf"{_GAP}[:\uff1a\ua789\u2236\ufe55\u02d0]{_GAP}(\d+)(\s*[-\u2010-\u2015]\s*\d+)?"
-_LINK_TARGET = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]")
-_SENTENCE_END = re.compile(
-    r"[.!?][)\"'*_`]*\s+|[\u3002\uff01\uff1f]|\n[ \t>]*\n|\n[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]|\|"
-)
 
 
 def check_sentence(
@@ -60,26 +60,22 @@ def check_sentence(
     place = find_quote(quote, block.text)
     if place is None:
         return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
-    span, cited = find_cited_lines(block, *place)
+    span = find_cited_lines(block, *place)
+    sentence, paragraph = read_around(block, span, *place)
     where = f"{block.cited_as or block.file}:{span}"
-    start, end = widen_to_sentence(block.text, *place)
-    # What is cited is the sentence, not its paragraph; of a table it is the row.
-    sentence = cited if cited.lstrip().startswith("|") else block.text[start:end]
     titles = "\n".join(block.titles)
-    paragraph = block.text[:start].rpartition("\n\n")[2]
-    last = block.text[slice(*widen_to_sentence(block.text, start - 2, start - 2))] if paragraph.strip() else ""
-    paragraph = paragraph if PRONOUN.search(sentence) else ""
     terms = set(tokenize("\n".join((sentence, titles, paragraph)), languages))
-    if missing := [name for name in find_names(text, block.text) if not terms.issuperset(tokenize(name, languages))]:
-        return DroppedSentence(text, f"the name {missing[0]} does not stand in {where}")
-    before = "\n".join((titles, paragraph or last, question))
-    for part in re.split(r"(?<=[.!?])\s+(?=[A-Z])", text):
+    before = "\n".join((titles, paragraph, question))
+    for part in split_sentences(text):
+        for name in find_names(part, block.text, languages):
+            words = tokenize(name, languages)
+            if not terms.issuperset(words) or not (words or name in sentence):
+                return DroppedSentence(text, f"the name {name} does not stand in {where}")
         if conflict := find_conflict(part, sentence, before, languages):
             return DroppedSentence(text, f"{where} does not say so: {conflict}")
-    quoted = block.text[place[0] : place[1]]
     return CitedSentence(
         text,
-        quoted,
+        block.text[place[0] : place[1]],
         node_id=block.node_ids[0],
         folder=block.folder,
         file=block.file,
@@ -93,12 +89,12 @@ def disarm_citations(text: str) -> str:
     """Return a sentence in which nothing looks like one of our citations, whoever wrote it.
 
     A document may say `[docs/other.md:3-5]`, in a link's text for instance: nobody should take that for the lines that
-    this sentence rests on. Numbers from 100 on are values: no answer has as many sections.
+    this sentence rests on.
 
     >>> disarm_citations("Keys are rotated weekly [1] [docs/other.md:3-5], after [429, 503].")
     'Keys are rotated weekly (1) [docs/other.md, lines 3-5], after [429, 503].'
     """
-    text = re.sub(r"\[(\d{1,2}(?:\s*,\s*\d{1,2})*)\]", r"(\1)", text)
+    text = _MARKER.sub(r"\1(\2)", text)
     citation = re.compile(f"({'|'.join(map(re.escape, READERS))}){_LINES}", re.IGNORECASE)
     return citation.sub(lambda found: f"{found[1]}, line{'s' * bool(found[3])} {found[2]}{found[3] or ''}", text)
 
@@ -109,64 +105,65 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     None where they do not, or are too few to say anything.
     """
     sought = [word for word, _, _ in _list_words(quote)]
-    is_unspaced = any(ord(word[0]) >= 0x0E01 for word in sought)  # Thai, and what stands behind it in Unicode
-    if len(sought) < LEAST_QUOTED and len("".join(sought)) < (LEAST_QUOTED if is_unspaced else MAX_CHARS):
+    if len(sought) < LEAST_QUOTED and sum(map(is_unspaced, "".join(sought))) < LEAST_QUOTED:
         return None
     words = list(_list_words(text))
-    for first in range(len(words) - len(sought) + 1):
-        if all(words[first + place][0] == word for place, word in enumerate(sought)):
-            return words[first][1], words[first + len(sought) - 1][2]
+    folded = [word for word, _, _ in words]
+    for first in range(len(words)):
+        last = first + len(sought)
+        if folded[first:last] == sought:
+            return words[first][1], words[last - 1][2]
     return None
 
 
 def _list_words(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield each word, folded, with its start and end; where links lead to is not read."""
-    seen = _LINK_TARGET.sub(lambda match: " " * len(match[0]), text)
-    for match in _WORD.finditer(seen):
-        yield unicodedata.normalize("NFKC", match[0]).casefold(), match.start(), match.end()
+    for match in _WORD.finditer(text):
+        if match[1]:
+            yield unicodedata.normalize("NFKC", match[1]).casefold(), *match.span()
 
 
-def find_cited_lines(block: Piece, start: int, end: int) -> tuple[Span, str]:
-    """Return the lines of the paragraphs, items or rows that a part of a block is in, and their text.
-
-    The text of a row of a table has the table's header above it.
-    """
-    lines = block.text.split("\n")
+def find_cited_lines(block: Piece, start: int, end: int) -> Span:
+    """Return the lines of the paragraphs, items or rows that a part of a block is in."""
     first = block.span.first + block.text.count("\n", 0, start)
     last = block.span.first + block.text.count("\n", 0, end)
     for own in block.unit_spans:
         if own.first <= last and first <= own.last:
             first, last = min(first, own.first), max(last, own.last)
-    first, last = max(first, block.span.first), min(last, block.span.last)
-    top = begin = first - block.span.first
-    while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
-        top -= 1
-    return Span(first, last), "\n".join(
-        [*lines[top : min(begin, top + 1)], *lines[begin : last - block.span.first + 1]]
-    )
+    return Span(max(first, block.span.first), min(last, block.span.last))
 
 
-def widen_to_sentence(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the whole sentences that a part of a text is in, as (start, end)."""
-    begin = max((match.end() for match in _SENTENCE_END.finditer(text, 0, start)), default=0)
-    close = _SENTENCE_END.search(text, end)
-    return begin, close.start() + 1 if close else len(text)
+def read_around(block: Piece, span: Span, start: int, end: int) -> tuple[str, str]:
+    """Return the sentences of some lines that a part of the block is in, and what stands above in the paragraph.
+
+    Of a table it is the row, below the names of its columns.
+    """
+    lines = block.text.split("\n")
+    top = begin = span.first - block.span.first
+    cited = "\n".join(lines[begin : span.last - block.span.first + 1])
+    offset = sum(len(line) + 1 for line in lines[:begin])
+    if cited.lstrip().startswith("|"):
+        while top and lines[top - 1].startswith("|"):
+            top -= 1
+        return "\n".join([*lines[top : min(begin, top + 1)], cited]), ""
+    parts = [(offset + first, offset + last) for first, last in find_sentences(cited)]
+    parts = [part for part in parts if part[0] < end and start < part[1]]
+    first = parts[0][0]
+    return block.text[first : parts[-1][1]], block.text[:first].rpartition("\n\n")[2]
 
 
-def find_names(text: str, block: str = "") -> Iterator[str]:
+def find_names(text: str, block: str, languages: tuple[str, ...]) -> Iterator[str]:
     """Yield the words of a sentence that may be names: with a capital, a sign or a digit inside.
 
     A first word with no more than a capital is one where the block writes it so too.
     """
     for number, word in enumerate(text.split()):
-        name = (
-            word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
-            .removesuffix("'s")
-            .removesuffix("\u2019s")
-        )
-        if not any(map(str.isalpha, name)) or (not number and name.istitle() and f" {name}" not in block):
-            continue  # a number alone may be written otherwise
-        if any(sign.isupper() or sign.isdigit() for sign in name) or re.search(r"\w[_./\\:@#=]+\w", name):
+        name = word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
+        name = name.removesuffix("'s").removesuffix("\u2019s")
+        is_plain = not number and name.istitle() and not (f" {name}" in block and tokenize(name, languages))
+        has_sign = any(sign.isupper() or sign.isdigit() for sign in name) or any(sign in _SIGNS for sign in name[1:-1])
+        is_name = any(map(str.isalpha, name)) and name.casefold() not in UNITS  # a number may be written otherwise
+        if is_name and has_sign and not is_plain:
             yield name
 
 
@@ -180,8 +177,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     read = [hit for hit in hits if hit.reading_score is not None]
     best = max(read, key=lambda hit: hit.reading_score or 0.0, default=None)
     for hit in sorted(hits, key=lambda hit: hit is not best):
-        first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
-        text = hit.sentence or first
+        text = hit.sentence or "".join(split_sentences(hit.snippet.removeprefix("\u2026 "))[:1])
         is_near = not chosen or hit is best or (hit.score >= LEAST_SCORE * hits[0].score and not sends_elsewhere(text))
         text = disarm_citations(text)
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
