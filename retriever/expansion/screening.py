@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from pageindex.text import find_sentences
 from retriever.display.phrases import pluralize
 from retriever.errors import EncoderError
 from retriever.indexing.background import load_unrelated
@@ -115,7 +116,6 @@ def find_entities(question: str) -> tuple[str, ...]:
 
 FACTUAL_INTENT = "STUDY_DETAIL"  # a single fact is asked for: an invented one is a wrong one
 MIN_Z_SCORE = 2.0  # of normally distributed texts about something else, one in forty-four is higher
-_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
 
 
 def screen(
@@ -157,7 +157,7 @@ def cut_at_sentence(text: str, max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     head = text[:max_chars]
-    end = max((match.end() for match in _SENTENCE_END.finditer(head)), default=0)
+    end = max((end for _, end in find_sentences(text) if end <= max_chars), default=0)
     return head[:end] if end else (head.rpartition(" ")[0] or head)
 
 

@@ -89,6 +89,7 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
         (PASSAGE, PASSAGE, ""),
         (f"{PASSAGE} {'Four more words here. ' * 20}", f"{PASSAGE}{' Four more words here.' * 15}", ""),
         ("x" * 500, "x" * 420, ""),
+        (f"{PASSAGE} Ask Dr. {'x' * 500}", PASSAGE, ""),
         (QUESTION.upper(), "", "it repeats the question or another text"),
         ("word " * 20_000, "", "it has 100,000 characters"),
         ("... ?!", "", "it says nothing"),
