@@ -25,6 +25,7 @@ from retriever import Retriever, open_retriever
 from retriever.lexical.languages import STOP_WORDS
 from retriever.lexical.names import list_names, spell_code, spell_name
 from retriever.lexical.tokens import stem_word
+from retriever.query import AskRequest
 
 TITLES = 120
 """Drawn from each set, or as many as there are."""
@@ -114,14 +115,15 @@ def measure(name: str, folder: str, index: str) -> None:
         with open_retriever([folder], index, settings={"top_k": 5, **values}) as retriever:
             for kind in dict.fromkeys(kind for kind, _, _ in questions):
                 asked = [(question, gold) for own, question, gold in questions if own == kind]
-                print(f"| {name} | {kind} | {setting} | {score(retriever, asked)} |", flush=True)
+                scores = score(retriever, asked, is_typing="cut" in kind)
+                print(f"| {name} | {kind} | {setting} | {scores} |", flush=True)
 
 
-def score(retriever: Retriever, asked: Sequence[tuple[str, tuple[str, ...]]]) -> str:
+def score(retriever: Retriever, asked: Sequence[tuple[str, tuple[str, ...]]], *, is_typing: bool) -> str:
     """Return how often a right section is first, and among five; of the hits, how many have no text."""
     first = five = silent = shown = 0
     for question, gold in asked:
-        hits = retriever.search(question).hits
+        hits = retriever.search(AskRequest(question, is_typing=is_typing)).hits
         right = [any(hit.node_id.startswith(begin) for begin in gold) for hit in hits]
         first += right[:1] == [True]
         five += any(right)

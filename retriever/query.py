@@ -111,6 +111,8 @@ class AskRequest:
     """What may be found, beside the filters in the question."""
     expansion: Expansion | None = None
     """Other wordings of the question, in place of those that a language model would write."""
+    is_typing: bool = False
+    """Whether the question is still being typed, so that its last word may be the beginning of another one."""
 
     def __post_init__(self) -> None:
         """Take one text for a list of it."""

@@ -122,7 +122,7 @@ class Picker:
     async def _search(self, question: str) -> None:
         self._note, self._chosen = "", 0
         try:
-            request = AskRequest(question, scope=self._scope)
+            request = AskRequest(question, scope=self._scope, is_typing=True)
             self._answer = await asyncio.to_thread(self._retriever.search, request) if question else None
         except RetrieverError as error:  # such as a filter that is half typed: the last answer stays
             self._note = error.message

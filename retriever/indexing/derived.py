@@ -37,7 +37,7 @@ from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.languages import READ, detect_language, mark_language
 from retriever.lexical.properties import find_days_of_path, mark_property, tokenize_properties
 from retriever.lexical.spelling import Spellings, build_spellings, list_words
-from retriever.lexical.table_index import POSTING, encode_term, signed_letters
+from retriever.lexical.table_index import POSTING, encode_term
 from retriever.lexical.tokens import tokenize
 from retriever.protocols import Progress
 from retriever.store import Store, reading, text_vectors, writing
@@ -451,5 +451,5 @@ def write_words(connection: Connection, documents: list[int], progress: Progress
         blocks = ((document, encode_term(term), np.array(held, POSTING).tobytes()) for term, held in postings.items())
         writing.insert(connection, "postings", "document_key, term, block", blocks)
         written = Counter(chain.from_iterable(words[key] for key in keys))
-        rows = ((document, own := encode_term(word), count, signed_letters(own)) for word, count in written.items())
-        writing.insert(connection, "words", "document_key, word, sections, letters", rows)
+        rows = ((document, encode_term(word), count) for word, count in written.items())
+        writing.insert(connection, "words", "document_key, word, sections", rows)

@@ -3,8 +3,8 @@
 Scores are those of an index in a folder, to the last bit.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import log
 
 import numpy as np
@@ -13,7 +13,7 @@ from retriever.lexical.bm25 import Bm25, FloatArray, PostingList, TokenPostings,
 from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray
 from retriever.lexical.properties import mark_property
-from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of
+from retriever.lexical.spelling import Spellings
 from retriever.lexical.tokens import remove_accents
 from retriever.store.database import Connection
 
@@ -89,22 +89,11 @@ class TableSpellings(Spellings):
                 self._known.clear()
             self._known |= {word: encode_term(word) in there for word in missing}
 
-    def _find_longer(self, word: str, as_part: bool) -> Iterator[tuple[str, int]]:
-        own, ends = word.encode(), "right(encode(word, 'escape'), ?) = ?"
-        return self._count("word >= ? AND word < ? OR ? AND " + ends, (own, own + b"\xff", as_part, len(word), word))
-
-    def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
-        edits, size = count_edits(word), len(word)
-        alike = "length(word) BETWEEN ? AND ? AND bit_count(CAST(letters # ? AS bit(64))) <= ?"
-        given = size - edits, size + edits, signed_letters(word.encode()), 2 * edits
-        return islice(self._count(alike, given), MOST_COMPARED)
-
-    def _count(self, condition: str, given: Sequence[object]) -> Iterator[tuple[str, int]]:
-        """Return words, and how many sections hold each."""
-        query = f"SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE {condition} GROUP BY word ORDER BY word"
-        return ((word.decode(), sections) for word, sections in self._connection.execute(query, given))
-
-
-def signed_letters(word: bytes) -> int:
-    """Return `letters_of` as a number that a bigint holds."""
-    return int(letters_of(word).astype(np.int64))
+    def _find_longer(self, word: str, *, as_part: bool = False) -> Iterator[tuple[str, int]]:
+        query = (
+            "SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE word >= ? AND word < ?"
+            " OR ? AND right(encode(word, 'escape'), ?) = ? GROUP BY word ORDER BY word"
+        )
+        own = word.encode()
+        found = self._connection.execute(query, (own, own + b"\xff", as_part, len(word), word))
+        return ((other.decode(), sections) for other, sections in found)

@@ -43,6 +43,7 @@ class ExpandedQuery:
     scope: Scope = field(default_factory=Scope)  # what may be found
     corrected: CorrectedQuestion = field(default_factory=CorrectedQuestion)  # what was corrected and completed in it
     corrects: bool = False  # whether its typos are still to be corrected
+    is_typing: bool = False  # whether its last word is to be completed
 
 
 # A question and its filters
@@ -87,7 +88,8 @@ def read_question(request: AskRequest, recorder: Recorder, *, corrects: bool) ->
     """
     asked = clean_question(request.question, recorder)
     text, scope = split_filters(asked)
-    return ExpandedQuery(text, asked=asked, scope=request.scope + scope, corrects=corrects)
+    scope = request.scope + scope
+    return ExpandedQuery(text, asked=asked, scope=scope, corrects=corrects, is_typing=request.is_typing)
 
 
 def split_filters(asked: str) -> tuple[str, Scope]:
@@ -130,7 +132,8 @@ def correct_question(asked: ExpandedQuery, view: "View") -> ExpandedQuery:
         place = question.lower().index(recent[0])
         question = question[:place] + recent[1] + question[place + len(recent[0]) :]
         days = [Correction(*recent)]
-    corrected = correct(question, view.spellings, is_english_word, view.lexical.languages)
+    known = (view.spellings, is_english_word, view.lexical.languages)
+    corrected = correct(question, *known, is_typing=asked.is_typing)
     corrected = replace(corrected, corrections=(*days, *corrected.corrections))
     return replace(asked, question=corrected.text, corrected=corrected, corrects=False)
 

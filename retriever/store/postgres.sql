@@ -25,7 +25,6 @@ CREATE TABLE words (
     document_key bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
     word bytea NOT NULL,         -- as it is written, in lower case
     sections bigint NOT NULL,    -- how many hold it
-    letters bigint NOT NULL,     -- `letters_of` in retriever/lexical/spelling.py
     PRIMARY KEY (word, document_key)
 );
 CREATE INDEX words_of_document ON words (document_key);

@@ -53,7 +53,8 @@ GEARS = (
 )
 def test_what_is_half_typed_finds_what_is_called_so(tmp_path: Path, typed: str, titles: set[str]) -> None:
     with open_pages(tmp_path, {"a.md": GEARS}) as retriever:
-        assert {hit.title for hit in retriever.search(typed).hits[: len(titles)]} == titles
+        request = AskRequest(typed, is_typing=True)
+        assert {hit.title for hit in retriever.search(request).hits[: len(titles)]} == titles
 
 
 VAULT = {

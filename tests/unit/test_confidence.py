@@ -126,7 +126,7 @@ def test_agreement_by_hand() -> None:
         ("# Letters\n\nq w e r t y and the tyre of a bicycle\n", ["tyre"], ["q w e r"]),
         (
             "# Locksmiths\n\nA locksmith opens every padlock with a configuration.\n",
-            ["padlock", "padlcok", "padlok", "locksmithery", "confgurtion"],
+            ["padlock", "padlcok", "padlok", "locksmithery", "confguration"],
             ["zorblax", "padzzck", "401"],
         ),
         (

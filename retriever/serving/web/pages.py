@@ -165,7 +165,7 @@ class Pages:
         retriever = self._open(visit.profile)
         if retriever.profile.use_llm or retriever.profile.rerank.kind != "none":
             retriever = self._open(visit.profile, WHILE_TYPING)
-        answer = retriever.search(visit.request)
+        answer = retriever.search(replace(visit.request, is_typing=True))
         marked = partial(highlight, words=frozenset(answer.matched_words))
         return HTMLResponse(self._render("typed.html", visit, answer=answer, highlight=marked))
 
