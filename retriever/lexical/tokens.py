@@ -25,12 +25,17 @@ from retriever.lexical.languages import SINGLED, STEMMED, STOP_WORDS
 # Characters. A longer term (a key, an encoded picture) is cut, in documents and questions alike: it still matches
 # itself, while no single line of a file can swell the vocabulary.
 _LONGEST_TERM = 200
+LONGEST_SIGNS = 3  # of an operator of one sign, `===`: more are a rule
 _LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not push the others out of memory
 
-# A word, or words joined by `.`, `-` or `_`. No two parts of it can match one character, so it is linear. Beyond ASCII
-# it is used after `_SIEVE`, which leaves nothing there but letters, digits and marks. `[\w\x80-\U0010ffff]`, written as
-# what it is not: Python takes 6 ms to compile a large range.
-_WORD = re.compile(r"[^\x00-/:-@\[-^`{-\x7f]+(?:[.-][^\x00-/:-@\[-^`{-\x7f]+)*")
+# A word, or words joined by `.`, `-` or `_`, `C++` and `C#`; or signs that stand by themselves: `&&`. No two parts of
+# it can match one character, so it is linear. Beyond ASCII it is used after `_SIEVE`, which leaves nothing there but
+# letters, digits, marks and emoji. `[\w\x80-\U0010ffff]`, written as what it is not: Python takes 6 ms to compile a
+# large range.
+_WORD = re.compile(
+    r"[^\x00-/:-@\[-^`{-\x7f]+(?:[.-][^\x00-/:-@\[-^`{-\x7f]+)*(?:\+\+|#(?!\w))?"
+    r"|(?<![^\s`\"'(])[!#-&*+,./:-@\\^|~-]{2,}(?![^\s`\"')])"
+)
 
 _SUBWORD = re.compile(r"[^ ._-]+")
 
@@ -48,16 +53,21 @@ _HUMP = re.compile(
 
 
 class _Sieve(dict[int, int | str | None]):
-    """For `str.translate`: letters, digits and marks stay, invisible characters go, everything else is a space."""
+    """For `str.translate`: letters, digits, marks and emoji stay, the latter apart; invisible characters go.
+
+    Everything else is a space.
+    """
 
     def __missing__(self, code: int) -> int | str | None:
         character = chr(code)
         category = unicodedata.category(character)
         kept: int | str | None = " "
-        if code < 0x80 or category[0] in "LMN":
+        if character in "\ufe0e\ufe0f" or (category == "Cf" and character != "\u200b"):
+            kept = None  # how an emoji is drawn, soft hyphen, joiners; a zero-width space does end a word
+        elif code < 0x80 or category[0] in "LMN":
             kept = code
-        elif category == "Cf" and character != "\u200b":  # soft hyphen, joiners; a zero-width space does end a word
-            kept = None
+        elif category == "So" and code >= 0x2600:  # before them, what frames are drawn with
+            kept = f" {character} "
         self[code] = kept
         return kept
 
@@ -102,12 +112,14 @@ def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     stemmed = [name for name in languages if name in STEMMED]
     stop_words = [STOP_WORDS[name] for name in ("english", *stemmed)]
     whole = word.strip("._-")
+    if not any(map(str.isalnum, whole)):
+        return _read_signs(_fold(word))
     if any(_fold(whole) in words for words in stop_words):
         return ()
     candidates: list[str] = []
     for run in split_scripts(whole):
         candidates += [] if is_unspaced(run[0]) else [run, *_join_hyphened(run)]
-        for subword in _SUBWORD.findall(run):
+        for subword in _SUBWORD.findall(run.rstrip("+#")):
             candidates.extend(_parts(subword, singled=any(name in SINGLED for name in languages)))
     folded = [_fold(candidate) for candidate in candidates]
     plain = [] if word.isascii() else [remove_accents(term) for term in folded]
@@ -117,6 +129,14 @@ def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         own = [stem_word(term, name) for term in terms if term in folded and term.isalpha()]
         stems += [*own, *map(remove_accents, own)]
     return tuple(dict.fromkeys(stems))
+
+
+def _read_signs(signs: str) -> tuple[str, ...]:
+    """Return signs as a term, `&&`, without those that end a sentence as well; nothing of `##`, rules, single ones."""
+    if len(set(signs)) == 1 and signs.isascii() and (signs[0] in "#.-_" or len(signs) > LONGEST_SIGNS):
+        return ()
+    terms = dict.fromkeys((signs, signs.rstrip("?!.,;:")))
+    return tuple(term for term in terms if len(term) > 1 or not term.isascii())
 
 
 def split_scripts(word: str) -> list[str]:
@@ -252,7 +272,8 @@ def stems(text: str) -> list[str]:
     ['background', 'task']
     """
     found: list[str] = []
-    for word in _split(text):
+    words = _split(text)
+    for word in [word for word in words if any(map(str.isalnum, word))] or words:  # signs alone are a name
         is_one = bool(_join_hyphened(word))  # `log-in` is no `log`
         for subword in _SUBWORD.findall(word):
             humps = _HUMP.finditer("".join(map(_classify_character, subword)))

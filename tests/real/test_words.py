@@ -271,3 +271,27 @@ def test_a_word_with_a_hyphen_is_one_word_as_well(tmp_path: Path, question: str)
     pages |= {"check.md": "# Check\n\nIn the list.\n", "check-in.md": "# Check-in\n\nAt noon.\n"}
     with open_pages(tmp_path, pages) as retriever:
         assert retriever.search(question).hits[0].file == ("plugins.md" if "plug" in question else "check-in.md")
+
+
+SIGNS = {
+    "status.md": "# Exit status\n\n`$?` holds the status of a command.\n\n## Joining\n\n`a && b` runs b if a succeeds.\n",
+    "compare.md": "# Comparing\n\nUse `===` with numbers, `?.` where something is missing.\n",
+    "kin.md": "# Relatives\n\nC++ has templates. Releases are marked \N{PARTY POPPER}.\n",
+    **{
+        f"{n}.md": f"# Note {n}\n\nC is a letter, {n} a number. What is a status, and what does it mean?\n"
+        for n in range(9)
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "file"),
+    [
+        *((sign, "status.md") for sign in ("$?", "what does $? mean?", "&&", "what is && good for?")),
+        *((sign, "compare.md") for sign in ("===", "?.", "what does ?. do")),
+        *((sign, "kin.md") for sign in ("C++", "C++ or C", "\N{PARTY POPPER}")),
+    ],
+)
+def test_signs_are_looked_for_as_they_stand(tmp_path: Path, question: str, file: str) -> None:
+    with open_pages(tmp_path, SIGNS) as retriever:
+        assert retriever.search(question).hits[0].file == file
