@@ -1,8 +1,9 @@
 """A question as it is read, and what is searched for: it and the texts beside it, their weights, words and vectors.
 
 A question may hold filters: `oven in:daily -"car" "first week" tag:kitchen` searches for `oven "first week"` in the
-folder daily, among the sections of documents with the tag kitchen that hold `first week` and not `car`. What could be
-something else stays text: quotation marks in code (`name="x"`, `f("x")`), `--flag`, `-x`, `-xzf`.
+folder daily, among the sections of documents with the tag kitchen that hold `first week` and not `car`; `-2023` leaves
+out a year. What could be something else stays text: quotation marks in code (`name="x"`, `f("x")`), `--flag`, `-x`,
+`-xzf`.
 
 The semantic search takes the weighted mean of the texts' vectors, as HyDE does (Gao, Ma, Lin and Callan, "Precise
 Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023); the keyword search takes their words, each counted by
@@ -59,7 +60,7 @@ _END = r"(?=[\s.,;!?)]|$)"
 # Each begins a word. In a filter a blank is quoted: `in:"my notes"`, `where:author="Ann Lee"`.
 _FILTER = re.compile(
     rf"(?<!\S)(?P<negated>-?)(?:{_QUOTES.format('phrase')}{_END}|(?P<key>in|tag|since|until|where):"
-    rf"(?:{_QUOTES.format('quoted')}{_END}|(?P<name>[\w.-]+=){_QUOTES.format('value')}{_END}|(?P<bare>[^\s\"]\S*)))"
+    rf"(?:{_QUOTES.format('quoted')}{_END}|(?P<name>[\w.-]+=){_QUOTES.format('value')}{_END}|(?P<bare>[^\s\"]\S*))|(?<=-)(?P<number>\d{{4,}}){_END})"
 )
 _BEFORE_CODE = frozenset("=:({[,<>+")  # behind these a quotation mark opens a text of code
 
@@ -101,7 +102,7 @@ def split_filters(asked: str) -> tuple[str, Scope]:
     given: dict[str, list[str]] = {part.name: [] for part in fields(Scope)}
     pieces, place = [], 0
     for found in _FILTER.finditer(asked):
-        phrase = found["phrase1"] or found["phrase2"]
+        phrase = found["phrase1"] or found["phrase2"] or found["number"]
         if not phrase or found["negated"]:
             name, value = ("without", phrase) if phrase else _read_filter(found)
             given[name].append(value)

@@ -55,6 +55,7 @@ def find_part(view: View, scope: Scope) -> Part:
         if not len(keys):
             words = "without the quotation marks its words are searched for"
             return leave_nothing(met, f'no section holds "{phrase}"; {words}')
+        met = f'{met} "{phrase}"'.strip()
     for word in scope.without:
         keys = np.setdiff1d(keys, find_word(view, word, keys))
         if not len(keys):

@@ -103,6 +103,15 @@ def test_a_flag_is_searched_for(retriever: Retriever) -> None:
     assert retriever.search('tar -"xzf"').hits[0].node_id != "handbook/station.md#the-station/archive"
 
 
+@pytest.mark.parametrize(
+    ("question", "left", "without"),
+    [("mortgage -2023", "mortgage", ("2023",)), ("kill -9 now", "kill -9 now", ()), ("5 - 2023", "5 - 2023", ())],
+)
+def test_a_year_behind_a_dash_is_left_out(question: str, left: str, without: tuple[str, ...]) -> None:
+    text, scope = split_filters(question)
+    assert (text, scope.without) == (left, without)
+
+
 def test_a_word_that_a_long_question_quotes_is_no_filter(retriever: Retriever) -> None:
     answer = retriever.search('error: the "jaguar" argument of the oven must be a number')
     assert answer.scope is None
@@ -160,6 +169,7 @@ def test_filters_alone_are_an_error_with_an_example(question: str) -> None:
         ("oven in:handbook since:2024", "no document meets since:2024; the days are 2022-01-01 to 2023-02-01"),
         ('oven "bread at 240"', 'no section holds "bread at 240"'),
         ('oven in:handbook/oven.md -"the oven"', "every section holds 'the oven'"),
+        ('"the oven" -"oven"', "\"the oven\": every section holds 'oven'"),
     ],
 )
 def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: str, reason: str) -> None:

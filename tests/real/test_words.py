@@ -274,7 +274,7 @@ def test_a_word_with_a_hyphen_is_one_word_as_well(tmp_path: Path, question: str)
 
 
 SIGNS = {
-    "status.md": "# Exit status\n\n`$?` holds the status of a command.\n\n## Joining\n\n`a && b` runs b if a succeeds.\n",
+    "status.md": "# Exit status\n\n`$?` holds the status of a command.\n\n## Joining\n\n`a && b` runs b behind a.\n",
     "compare.md": "# Comparing\n\nUse `===` with numbers, `?.` where something is missing.\n",
     "kin.md": "# Relatives\n\nC++ has templates. Releases are marked \N{PARTY POPPER}.\n",
     **{
