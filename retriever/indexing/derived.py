@@ -35,7 +35,7 @@ from retriever.embedding.vectors import VectorIndex, write_vectors
 from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.languages import READ, detect_language, mark_language
-from retriever.lexical.properties import find_days_of_path, mark_property, tokenize_properties
+from retriever.lexical.properties import mark_property, tokenize_properties
 from retriever.lexical.spelling import Spellings, build_spellings, list_words
 from retriever.lexical.table_index import POSTING, encode_term
 from retriever.lexical.tokens import tokenize
@@ -139,14 +139,12 @@ class SearchedText:
     language: str
     """Of its document (`detect_language`)."""
     properties: Sequence[tuple[str, str]] = ()
-    """Keys and values of the front matter that is searched with it."""
-    path: str = ""
-    """Of its document, without the ending."""
+    """Keys and values of the front matter that is searched with it, and its path."""
 
     @property
     def written(self) -> str:
         """All of it, to tell words from typos by."""
-        return "\n".join((self.text, self.path, *map(" ".join, self.properties)))
+        return "\n".join((self.text, *map(" ".join, self.properties)))
 
 
 def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, SearchedText]:
@@ -175,8 +173,8 @@ def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, Se
                 node.searched_body,
                 *(names if stored is reader else ()),
             )
-            path = node.path.rpartition(".")[0] or node.path
-            texts[stored.key] = SearchedText("\n".join(read), language, properties if stored is reader else (), path)
+            own = properties if stored is reader else ()
+            texts[stored.key] = SearchedText("\n".join(read), language, (*own, ("", node.path.rpartition(".")[0])))
     return texts
 
 
@@ -192,10 +190,7 @@ def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PR
     for done, (key, item) in enumerate(texts.items(), start=1):
         languages = (item.language,) if item.language else ()
         tokens[key] = tokenize(item.text, languages)
-        # What titles and text say is said: the same word once more would only favour documents with long paths.
-        tokens[key] += set(tokenize(item.path, languages)).difference(tokens[key])
-        dated = (*tokenize_properties(item.properties, languages), *find_days_of_path(item.path))
-        tokens[key] += map(mark_property, dict.fromkeys(dated))
+        tokens[key] += map(mark_property, tokenize_properties(item.properties, languages))
         tokens[key] += map(mark_language, languages)
         if not done % SECTIONS_AT_ONCE:
             progress.advance("words", done)

@@ -21,7 +21,7 @@ from math import inf
 from pathlib import Path
 
 from retriever.lexical.languages import count_function_words
-from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
+from retriever.lexical.spelling import LONGEST, SHORTEST, SWAPPED, Spellings
 from retriever.lexical.tokens import remove_accents
 from retriever.query import Correction
 
@@ -30,40 +30,31 @@ MOST_COMPLETED = 3  # words that it may be the beginning of, or a part of
 MOST_UNKNOWN = 20  # words that are looked for among others: a pasted page may have a thousand
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 
-# What a typo may cost that is likelier than a word of a language that nothing else speaks for, by the least letters:
-# short words of two languages are often alike, long ones mean the same where they are.
-LIKELY = ((12, inf), (9, 1.0), (6, 0.7), (0, 0.0))
-# The same for a word that is only spelled as those of a language are: the first letter of a short one is right.
-LIKELY_AT_LEAST = 1.3
+# What a typo may cost that is likelier than a word of a language that nothing else speaks for, by the least letters.
+LIKELY = ((9, 1.3), (6, SWAPPED), (0, 0.0))
+LIKELY_AT_LEAST = 1.3  # of a word that is only spelled as those of a language are: its first letter is right
 # Of English words.
 PREFIXES = ("", "de", "dis", "in", "mis", "multi", "non", "over", "pre", "re", "sub", "un")
 ENDINGS = (
     "",
-    *[
-        "s",
-        "es",
-        "d",
-        "ed",
-        "r",
-        "er",
-        "ers",
-        "or",
-        "ors",
-        "n",
-        "en",
-        "y",
-        "ly",
-        "ing",
-        "ings",
-        "able",
-        "ible",
-        "ment",
-        "ments",
-        "ation",
-        "ations",
-        "ion",
-        "ions",
-    ],
+    "s",
+    "es",
+    "d",
+    "ed",
+    "r",
+    "er",
+    "ers",
+    "or",
+    "n",
+    "en",
+    "y",
+    "ly",
+    "ing",
+    "able",
+    "ment",
+    "ation",
+    "ion",
+    "ions",
 )
 _AROUND = "?!.,:;()'\u2019¿¡«»„“”…"  # what may stand about a word
 
@@ -109,10 +100,10 @@ class Reader:
         if is_own or self._is_english_form(word) or not (lower.isascii() or self.documents):
             return [], True
         is_spelled = any(is_spelled_as(word, name) for name in (*self.own, *self.others))
-        likely = next(weight for letters, weight in LIKELY if len(word) >= letters)
-        nearest = self.spellings.nearest(
-            word, likely if is_foreign else max(likely, LIKELY_AT_LEAST) if is_spelled else inf
-        )
+        most = LIKELY_AT_LEAST if is_spelled else inf
+        if is_foreign:
+            most = next(cost for letters, cost in LIKELY if len(word) >= letters)
+        nearest = self.spellings.nearest(word, most)
         if not nearest or word.removesuffix(nearest) in PREFIXES:  # `inefficient` is no slip of `efficient`
             return [], True
         return [nearest], False

@@ -4,13 +4,13 @@
 as if they had none. A day gives its ISO form, whichever way a note or a question writes it.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
+from itertools import takewhile
 
 from retriever.lexical.languages import SINGLED
-from retriever.lexical.tokens import remove_accents, tokenize
+from retriever.lexical.tokens import is_unspaced, remove_accents, tokenize
 
 TEXT_FIELDS = frozenset({"title", "aliases", "tags"})  # which are searched as text
 
@@ -25,19 +25,9 @@ _MONTHS = (
     "dec dez dic des дек",
 )  # fmt: skip
 MONTHS = {begin: number for number, names in enumerate(_MONTHS, start=1) for begin in names.split()}
-# Of the days of Chinese, Japanese and Korean the signs, as those of other dates.
-_SIGNS = str.maketrans("年月日년월일", "-- -- ")
-_DAY, _NAME, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|o)?", r"(?P<name>[^\W\d_]{3,10})\.?", r"(?P<year>\d{4})"
-_DAYS = tuple(
-    re.compile(rf"(?<![a-z\d.-]){form}(?![a-z\d]|[.-][a-z\d])")
-    for form in (
-        r"(?P<year>\d{4})-(?P<month>\d\d?)-(?P<day>\d\d?)",
-        r"(?P<day>\d\d?)[./](?P<month>\d\d?)[./](?P<year>\d{4})",
-        rf"{_DAY} (?:of |de )?{_NAME},? (?:de |del )?{_YEAR}",
-        rf"{_NAME} {_DAY},? {_YEAR}",
-        rf"{_NAME},? (?:de |del )?{_YEAR}",
-    )
-)
+_SIGNS = str.maketrans("年月日년월일", "-- -- ")  # of days in Chinese, Japanese and Korean
+# Of the parts of a day, by their kinds: where the year, the month and the day are.
+_ORDERS = {"ynn": (0, 1, 2), "nny": (2, 1, 0), "nmy": (2, 1, 0), "mny": (2, 0, 1), "my": (1, 0)}
 
 # Today and yesterday, by language: in a question they are days.
 _RECENT = {
@@ -80,36 +70,36 @@ def is_status(key: str, value: str) -> bool:
 def find_days(text: str) -> list[str]:
     """Return the days and months that a text names, as `1987-11-02` and `1987-11`, each once.
 
-    >>> find_days("on 2.11.1987, in March 2024, le 1er mai 1990")
-    ['1987-11-02', '1990-05-01', '2024-03']
+    >>> find_days("on 2.11.1987, in March 2024, le 1er mai 1990, journal/2026/05/17")
+    ['1987-11-02', '2024-03', '1990-05-01', '2026-05-17']
     """
     if not any(map(str.isdigit, text)):
         return []
-    plain = " ".join(remove_accents(word) for word in text.lower().translate(_SIGNS).split())
-    found = []
-    for pattern in _DAYS:
-        for match in pattern.finditer(plain):
-            groups = match.groupdict()
-            name = groups.get("name") or ""
-            month = int(groups.get("month") or MONTHS.get(name[:4], MONTHS.get(name[:3], 0)))
-            with suppress(ValueError):  # the 31st of February, and what is no month
-                written = date(int(groups["year"]), month, int(groups.get("day") or 1)).isoformat()
-                found.append(written if groups.get("day") else written[:7])
-        plain = pattern.sub(" ", plain)
-    return list(dict.fromkeys(found))
+    words = [word for word in text.lower().translate(_SIGNS).split() if word.count(".") < 3]  # a version has more
+    plain = "".join(sign if sign.isalnum() and not is_unspaced(sign) else " " for sign in " ".join(words))
+    parts = [
+        (part[:4], part[4:6], part[6:]) if len(part) == 8 and part.isdigit() else (part,)  # 20260517
+        for part in plain.split()
+    ]
+    read = [_read_part(part) for own in parts for part in own if part not in ("of", "de", "del")]
+    kinds, place, found = "".join(kind for kind, _ in read), 0, dict[str, None]()
+    while place < len(kinds):
+        form = next((form for form in _ORDERS if kinds.startswith(form, place)), "-")
+        numbers = [read[place + at][1] for at in _ORDERS.get(form, ())]
+        with suppress(ValueError, TypeError):  # the 31st of February, and what is no day
+            day = date(*numbers, *[1][: 3 - len(form)]).isoformat()
+            found[day if len(form) == 3 else day[:7]] = None
+        place += len(form)
+    return list(found)
 
 
-def find_days_of_path(path: str) -> list[str]:
-    """Return the days that a path names, and their months: its numbers may be joined by anything, or be folders.
-
-    >>> find_days_of_path("journal/2026/05/17"), find_days_of_path("20260517 Standup")
-    (['2026-05-17', '2026-05'], ['2026-05-17', '2026-05'])
-    """
-    numbers = "".join(sign if sign.isdigit() else " " for sign in path).split()
-    parts = [part for item in numbers for part in ((item[:4], item[4:6], item[6:]) if len(item) == 8 else (item,))]
-    written = [sign.join(three) for three in zip(parts, parts[1:], parts[2:], strict=False) for sign in "-."]
-    days = [day for text in (path, *written) for day in find_days(text)]
-    return list(dict.fromkeys(form for day in days for form in (day, day[:7])))
+def _read_part(part: str) -> tuple[str, int]:
+    """Return `y` and the number of a year, `m` of a month's name, `n` of another one, as of `3`, `3rd` and `1er`."""
+    digits, plain = "".join(takewhile(str.isdecimal, part)), remove_accents(part)
+    if month := MONTHS.get(plain[:4], MONTHS.get(plain[:3], 0)):
+        return "m", month
+    is_number = len(digits) in (1, 2) and len(part) - len(digits) <= 2
+    return "y" if digits == part and len(part) == 4 else "n" if is_number else "-", int(digits or 0)
 
 
 def find_recent_day(question: str, languages: Sequence[str], today: date) -> tuple[str, str] | None:

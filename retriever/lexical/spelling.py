@@ -24,7 +24,7 @@ SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
 TWO_EDITS_FROM = 10  # letters of a word that may have two more, less or others
 
 # What an edit of a kind weighs against a plain one: hands often swap two letters, and seldom miss the first one.
-SWAPPED, FIRST_LETTER = 0.7, 1.4
+SWAPPED, TWO_LETTERS, FIRST_LETTER = 0.7, 1.2, 1.4
 
 
 class Spellings:
@@ -140,7 +140,7 @@ def typo_cost(wrote: str, meant: str) -> float:
     if edits == 2 and rest == other[::-1]:
         cost = SWAPPED
     elif len(wrote) >= CHANGED_FROM and edits <= 1 + (len(wrote) >= TWO_EDITS_FROM):
-        cost = float(edits)
+        cost = TWO_LETTERS if edits > 1 else 1.0
     else:
         return inf
     return cost * (FIRST_LETTER if wrote[0] != meant[0] else 1.0)
