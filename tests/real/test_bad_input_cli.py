@@ -79,7 +79,7 @@ def test_what_cannot_be_done_is_said(cli: Cli, line: str, code: int, says: str) 
 def test_names_that_look_alike_are_documents_of_their_own(cli: Cli) -> None:
     """They differ in case, or in how an accent is written; where the file system takes them for one, they are one."""
     for name in ("zebra.md", "Zebra.md", "caf\xe9.md", "cafe\u0301.md"):
-        Path("docs", name).write_text(PAGE, encoding="utf-8")
+        Path("docs", name).write_text(f"{PAGE}\n{name.encode()!r}\n", encoding="utf-8")
     cli("index", "docs", "--index", "index", "--encoder-kind", "none", "-q")
     hits = json.loads(cli("zebra", "--index", "index", "--json", "--top-k", "100").out)["hits"]
     assert {hit["file"] for hit in hits} == {path.name for path in Path("docs").iterdir()}
