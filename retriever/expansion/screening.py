@@ -137,7 +137,7 @@ def screen(
         checks = (
             (kind != "rewording" and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
             (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
-            (not words, "it says nothing"),
+            (not any(map(str.isalnum, text)) or not words, "it says nothing"),
             (not all(name & set(words) for name in name_words), "it lost a name of the question"),
             (tuple(sorted(words)) in seen, "it repeats the question or another text"),
         )

@@ -164,7 +164,8 @@ def kept(shelf: Shelf) -> Any:  # noqa: ANN401 - JSON
     return json.loads(found[0]) if found else None
 
 
-def test_a_small_change_keeps_the_measurement_and_a_large_one_renews_it(tmp_path: Path) -> None:
+def test_a_small_change_of_a_large_index_keeps_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.indexing.background.EXACT_UP_TO", 0)
     shelf = Shelf(tmp_path, PAGES)
     shelf.update()
     first = kept(shelf)
