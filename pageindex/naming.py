@@ -1,6 +1,5 @@
 """What a document is called: by its title, and by its file where the title could stand above any other."""
 
-import unicodedata
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -45,10 +44,7 @@ def _is_hash(word: str) -> bool:
 
 
 def _split_words(text: str) -> list[str]:
-    """Return the words of a text in lower case, without accents."""
-    apart = unicodedata.normalize("NFKD", text.casefold())
-    kept = (sign for sign in apart if not unicodedata.combining(sign))
-    return "".join(sign if unicodedata.category(sign)[0] in "LMN" else " " for sign in kept).split()
+    return "".join(sign if sign.isalnum() else " " for sign in text.casefold()).split()
 
 
 def _says(title: str, name: str) -> bool:

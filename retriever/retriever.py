@@ -101,23 +101,21 @@ class Retriever(Closing):
         with self._use() as index:
             return self._answer(index, asked, fresh, recorder)
 
-    def context(self, question: AskRequest | str, max_tokens: int | None = None) -> AnswerInContext:
+    def context(self, question: AskRequest | str, max_tokens: int | None = None, *, least: int = 0) -> AnswerInContext:
         """Return the sections that answer the question as context for a prompt.
 
         Args:
             question: as in `search`.
             max_tokens: how long the context may be; None for the profile's `context_tokens`.
+            least: how many sections at least, whatever `top_k` is.
 
         Raises:
             UsageError: `max_tokens` has no room for any section.
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
-        return self._quote(question, most, self.profile.top_k)
-
-    def _quote(self, question: AskRequest | str, most: int, count: int) -> AnswerInContext:
         for _ in range(ATTEMPTS):
-            answer = show_hits(self._search(question), count)
+            answer = show_hits(self._search(question), max(self.profile.top_k, least))
             with self.view() as view:
                 if view.number == answer.index.snapshot:  # else the index has changed since the search
                     sections = gather_sections(view, answer, self.access)
@@ -160,7 +158,7 @@ class Retriever(Closing):
             answer = self._search(question)
         else:
             most = min(self.profile.context_tokens, plan.context_tokens)
-            found = self._quote(question, most, max(shown, ANSWERED_FROM))
+            found = self.context(question, most, least=ANSWERED_FROM)
             answer, pieces = found.answer, found.context.pieces
         if on_found is not None:
             on_found(show_hits(answer, shown))

@@ -153,7 +153,7 @@ def find_candidates(
         note.text = f"{sum(len(item.items) for item in rankings if item.source is Source.NEIGHBORS)} sections"
     with recorder.stage(StageName.FUSE) as note:
         fused = reciprocal_rank_fusion(rankings, profile.rrf_k, priors=read_priors(view, rankings, profile))
-        candidates = join_copies(view, fused, keyword.words)[:cap]
+        candidates = join_copies(view, fused)[:cap]
         note.text = f"{len(candidates)} candidates"
     recorder.rankings.extend(rankings)
     return candidates, keyword.words

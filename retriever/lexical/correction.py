@@ -13,7 +13,7 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -33,29 +33,9 @@ TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one
 # What a typo may cost that is likelier than a word of a language that nothing else speaks for, by the least letters.
 LIKELY = ((9, 1.3), (6, SWAPPED), (0, 0.0))
 LIKELY_AT_LEAST = 1.3  # of a word that is only spelled as those of a language are: its first letter is right
-# Of English words.
-PREFIXES = ("", "de", "dis", "in", "mis", "multi", "non", "over", "pre", "re", "sub", "un")
-ENDINGS = (
-    "",
-    "s",
-    "es",
-    "d",
-    "ed",
-    "r",
-    "er",
-    "ers",
-    "or",
-    "n",
-    "en",
-    "y",
-    "ly",
-    "ing",
-    "able",
-    "ment",
-    "ation",
-    "ion",
-    "ions",
-)
+# Of English words; the empty one of each comes first.
+PREFIXES = " de dis in mis multi non over pre re sub un".split(" ")  # noqa: SIM905  # thirty literals would fill the page
+ENDINGS = " s es d ed r er ers or n en y ly ing able ment ation ion ions".split(" ")  # noqa: SIM905
 _AROUND = "?!.,:;()'\u2019¿¡«»„“”…"  # what may stand about a word
 
 
@@ -69,51 +49,6 @@ class CorrectedQuestion:
     """A short question as it was typed, if its last word may be the beginning of another one."""
     alternatives: frozenset[str] = frozenset()
     """Words of the text, in lower case, that each stand for the same as the one before: completions, parts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """What is known of the words of a question, and of those of the documents."""
-
-    spellings: Spellings
-    is_english: Callable[[str], bool]
-    documents: tuple[str, ...]
-    """Their languages, beside English."""
-    own: tuple[str, ...]
-    """The languages of the question and the documents."""
-    others: tuple[str, ...]
-    """Those that its words may be in besides."""
-
-    def find_meant(self, lower: str) -> tuple[list[str], bool]:
-        """Return the words of the documents that a word in lower case stands for, and whether it stays beside them."""
-        word = remove_accents(lower)
-        if len(word) < SHORTEST or self.spellings.holds(lower):
-            return [], True
-        is_own = self.is_english(word) or any(is_common(lower, name) for name in self.own)
-        is_foreign = not is_own and any(is_common(lower, name) for name in self.others)
-        if not COMPOUNDING.isdisjoint(self.documents):
-            longer = self.spellings.complete(word, SHORTEST, as_part=True)
-            longer = [other for other in longer if other.startswith(word) or not self.is_english(other)]
-            if longer := longer or (self.spellings.split(word) if is_own else []):
-                return longer[:MOST_COMPLETED], is_own or is_foreign
-        # A word with accents is none of documents in English.
-        if is_own or self._is_english_form(word) or not (lower.isascii() or self.documents):
-            return [], True
-        is_spelled = any(is_spelled_as(word, name) for name in (*self.own, *self.others))
-        most = LIKELY_AT_LEAST if is_spelled else inf
-        if is_foreign:
-            most = next(cost for letters, cost in LIKELY if len(word) >= letters)
-        nearest = self.spellings.nearest(word, most)
-        if not nearest or word.removesuffix(nearest) in PREFIXES:  # `inefficient` is no slip of `efficient`
-            return [], True
-        return [nearest], False
-
-    def _is_english_form(self, word: str) -> bool:
-        """Return whether an English word is left without a prefix or ending, dropped and doubled letters restored."""
-        wholes = [word.removeprefix(prefix) for prefix in PREFIXES if word.startswith(prefix)]
-        stems = {whole.removesuffix(ending) for whole in wholes for ending in ENDINGS if whole.endswith(ending)}
-        forms = (form for stem in stems for form in (stem, f"{stem}e", stem[:-1] if stem[-1:] == stem[-2:-1] else ""))
-        return any(len(form) >= SHORTEST and self.is_english(form) for form in forms)
 
 
 def correct(
@@ -138,7 +73,6 @@ def correct(
     parts = question.split(" ")
     words = [part.strip(_AROUND) for part in parts]
     spellings.look_up(form for word in words for form in (word.lower(), remove_accents(word.lower())))
-    reader = Reader(spellings, is_english, documents, *split_languages(question, documents))
     corrections, alternatives, half_typed = [], set[str](), ""
     if is_typing and len(parts) <= TYPED_WORDS and words[-1]:
         # The letters at the end: of `--froz` as well, which stays.
@@ -160,7 +94,7 @@ def correct(
         unknown += not spellings.holds(word.lower())
         if unknown > MOST_UNKNOWN:
             break
-        meant, stays = reader.find_meant(word.lower())
+        meant, stays = _find_meant(word.lower(), spellings, is_english, documents, question)
         if meant:
             parts[place] = parts[place].replace(word, " ".join([word, *meant] if stays else meant))
             alternatives.update(meant if stays else meant[1:])
@@ -169,20 +103,49 @@ def correct(
     return CorrectedQuestion(" ".join(parts), tuple(corrections), half_typed, frozenset(alternatives))
 
 
+def _find_meant(
+    lower: str, spellings: Spellings, is_english: Callable[[str], bool], documents: Sequence[str], question: str
+) -> tuple[list[str], bool]:
+    """Return the words of the documents that a word in lower case stands for, and whether it stays beside them."""
+    word, (own, others) = remove_accents(lower), split_languages(question, documents)
+    if len(word) < SHORTEST or spellings.holds(lower):
+        return [], True
+    is_own = is_english(word) or any(is_common(word, name) for name in own)
+    is_foreign = not is_own and any(is_common(word, name) for name in others)
+    if not COMPOUNDING.isdisjoint(documents):
+        longer = spellings.complete(word, SHORTEST, as_part=True)
+        longer = [other for other in longer if other.startswith(word) or not is_english(other)]
+        if longer := longer or (spellings.split(word) if is_own else []):
+            return longer[:MOST_COMPLETED], is_own or is_foreign
+    # A word with accents is none of documents in English.
+    if is_own or _is_form(word, is_english) or not (lower.isascii() or documents):
+        return [], True
+    most = LIKELY_AT_LEAST if any(is_spelled_as(word, name) for name in (*own, *others)) else inf
+    if is_foreign:
+        most = next(cost for letters, cost in LIKELY if len(word) >= letters)
+    nearest = spellings.nearest(word, most)
+    if not nearest or word.removesuffix(nearest) in PREFIXES:  # `inefficient` is no slip of `efficient`
+        return [], True
+    return [nearest], False
+
+
+def _is_form(word: str, is_english: Callable[[str], bool]) -> bool:
+    """Return whether an English word is left without a prefix or ending, dropped and doubled letters restored."""
+    wholes = [word.removeprefix(prefix) for prefix in PREFIXES if word.startswith(prefix)]
+    stems = {whole.removesuffix(ending) for whole in wholes for ending in ENDINGS if whole.endswith(ending)}
+    forms = (form for stem in stems for form in (stem, f"{stem}e", stem[:-1] if stem[-1:] == stem[-2:-1] else ""))
+    return any(len(form) >= SHORTEST and is_english(form) for form in forms)
+
+
 COMMON = Path(__file__).parent / "common"
 LISTED = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "danish", "norwegian")
 COMPOUNDING = frozenset({"german", "dutch", "swedish", "danish", "norwegian"})  # `Kartoffel` and `Gratin` are one word
-SHORTEST_PART = 4  # letters of a part of a compound
 
 
 def is_common(word: str, language: str) -> bool:
-    """Return whether a word in lower case, or each part of a compound, is a common one of a language of `LISTED`."""
-    plain, common = remove_accents(word), _read_common(language)
+    """Return whether a word in lower case, without accents, is a common one of a language of `LISTED`."""
     # A search of the text takes .1 ms; a set of its words would take 5 ms to make, and 3 MB.
-    cuts = range(SHORTEST_PART, len(plain) - SHORTEST_PART + 1) if language in COMPOUNDING else ()
-    return f"\n{plain}\n" in common or any(
-        f"\n{plain[:cut]}\n" in common and f"\n{plain[cut:]}\n" in common for cut in cuts
-    )
+    return f"\n{word}\n" in _read_common(language)
 
 
 def is_spelled_as(word: str, language: str) -> bool:
@@ -204,7 +167,7 @@ def _read_common(language: str) -> str:
     return gzip.decompress((COMMON / f"{language}.txt.gz").read_bytes()).decode("ascii")
 
 
-def split_languages(question: str, documents: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_languages(question: str, documents: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the languages that a word of the question is likely in, and those that it may be in besides.
 
     Its own function words say the language of a question. One without any may be in each.

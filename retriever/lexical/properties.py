@@ -29,22 +29,12 @@ _SIGNS = str.maketrans("年月日년월일", "-- -- ")  # of days in Chinese, Ja
 # Of the parts of a day, by their kinds: where the year, the month and the day are.
 _ORDERS = {"ynn": (0, 1, 2), "nny": (2, 1, 0), "nmy": (2, 1, 0), "mny": (2, 0, 1), "my": (1, 0)}
 
-# Today and yesterday, by language: in a question they are days.
-_RECENT = {
-    "english": ("today", "yesterday"),
-    "german": ("heute", "gestern"),
-    "french": ("aujourd'hui", "hier"),
-    "spanish": ("hoy", "ayer"),
-    "portuguese": ("hoje", "ontem"),
-    "italian": ("oggi", "ieri"),
-    "dutch": ("vandaag", "gisteren"),
-    "swedish": ("idag", "igår"),
-    "danish": ("i dag", "i går"),
-    "norwegian": ("i dag", "i går"),
-    "russian": ("сегодня", "вчера"),
-    "chinese": ("今天", "昨天"),
-    "japanese": ("今日", "昨日"),
-}
+# The words for today and yesterday, by language: in a question they are days.
+RECENT = """
+    english|today|yesterday, german|heute|gestern, french|aujourd'hui|hier, spanish|hoy|ayer, portuguese|hoje|ontem,
+    italian|oggi|ieri, dutch|vandaag|gisteren, swedish|idag|igår, danish|i dag|i går, norwegian|i dag|i går,
+    russian|сегодня|вчера, chinese|今天|昨天, japanese|今日|昨日
+"""
 
 
 def mark_property(term: str) -> str:
@@ -109,8 +99,8 @@ def find_recent_day(question: str, languages: Sequence[str], today: date) -> tup
     ('gestern', '2026-05-17')
     """
     words = f" {' '.join(question.rstrip('?!. ').split())} ".lower()
-    for name in ("english", *languages):
-        for ago, word in enumerate(_RECENT.get(name, ())):
+    for name, *recent in (listed.strip().split("|") for listed in RECENT.split(",")):
+        for ago, word in enumerate(recent if name in ("english", *languages) else ()):
             if (word if name in SINGLED else f" {word} ") in words:
                 return word, (today - timedelta(days=ago)).isoformat()
     return None
