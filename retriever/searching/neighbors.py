@@ -14,7 +14,7 @@ NEIGHBOR_SHARE = 0.2  # of the candidates: more of them took places of direct hi
 
 
 def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> list[Ranking]:
-    """Return the rankings with what the tree adds to them: a list of its own, or more of each semantic list.
+    """Return the rankings with what the tree adds to them: a list of its own, or of `classic` more of the semantic one.
 
     Args:
         view: the index.
@@ -23,30 +23,31 @@ def add_neighbors(view: View, rankings: Sequence[Ranking], profile: Profile) -> 
     """
     if not profile.neighbor_depth and not profile.candidate_file_roots:
         return list(rankings)
-
-    def look_around(hits: Sequence[Ranked], known: Iterable[str]) -> tuple[Ranked, ...]:
-        view.tree.load_nodes(hit.node_id for hit in hits)
-        found = [*find_neighbors(hits, view.tree, profile), *find_file_roots(hits, view.tree, profile)]
-        shown = best_of_each(replace(item, node_id=view.tree.holder(item.node_id)) for item in found)
-        return view.keep_allowed([item for item in shown if item.node_id not in known])
-
-    known = {item.node_id for ranking in rankings for item in ranking.items}
     if profile.ranking == "classic":
         return [
-            replace(own, items=sort_ranked([*own.items, *look_around(own.items, {item.node_id for item in own.items})]))
+            replace(own, items=sort_ranked([*own.items, *look_around(view, own.items, own.items, profile)]))
             if own.source is Source.SEMANTIC
             else own
             for own in rankings
         ]
-    priors = read_priors(view, rankings, profile)
-    fused = reciprocal_rank_fusion(rankings, profile.rrf_k, profile.candidate_cap, priors)
+    fused = reciprocal_rank_fusion(rankings, profile.rrf_k, profile.candidate_cap, read_priors(view, rankings, profile))
+    hits = [Ranked(candidate.node_id, candidate.score) for candidate in fused]
+    known = [item for ranking in rankings for item in ranking.items]
     # A section may have ten thousand children: each counts by this list alone, and no more of them than become
     # candidates. Where words alone found little, what stands around the first hit is no better than the second.
-    limit = int(profile.candidate_cap * NEIGHBOR_SHARE)
-    evidence = max((item.evidence for ranking in rankings for item in ranking.items), default=0.0)
-    around = look_around([Ranked(candidate.node_id, candidate.score) for candidate in fused], known)
-    items = tuple(replace(item, evidence=evidence) for item in around[:limit])
+    around = look_around(view, hits, known, profile)[: int(profile.candidate_cap * NEIGHBOR_SHARE)]
+    evidence = max((item.evidence for item in known), default=0.0)
+    items = tuple(replace(item, evidence=evidence) for item in around)
     return [*rankings, Ranking(Source.NEIGHBORS, "decayed rrf", NEIGHBOR_WEIGHT, items)]
+
+
+def look_around(view: View, hits: Sequence[Ranked], known: Iterable[Ranked], profile: Profile) -> tuple[Ranked, ...]:
+    """Return what is shown for the nodes around the hits, best first, without those that are known or not allowed."""
+    view.tree.load_nodes(hit.node_id for hit in hits)
+    found = [*find_neighbors(hits, view.tree, profile), *find_file_roots(hits, view.tree, profile)]
+    shown = best_of_each(replace(item, node_id=view.tree.holder(item.node_id)) for item in found)
+    ids = {item.node_id for item in known}
+    return view.keep_allowed([item for item in shown if item.node_id not in ids])
 
 
 def find_neighbors(hits: Sequence[Ranked], tree: StoredTree, profile: Profile) -> tuple[Ranked, ...]:
