@@ -20,6 +20,7 @@ QUESTIONS = f"{PROJECT}/tests/eval_corpus/larder.jsonl:{PROJECT}/tests/eval_corp
         ("speed.py", "PAGES", "--quick", "--program", str(PROGRAM)),  # beside another version
         ("growth.py", "PAGES", "--editions", "1,2"),
         ("rerank.py", QUESTIONS),
+        ("ablation.py", QUESTIONS, "--rules=prior"),
         ("hostile.py", "--scale", "0.002"),
         ("languages.py", "th"),
         ("words.py",),
