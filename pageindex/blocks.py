@@ -107,6 +107,8 @@ class Block:
     """Its last line that is not blank."""
     texts: Sequence[Inline] = ()
     """Of a paragraph, a heading or a term one; of a row, its cells."""
+    lines: Sequence[Inline] = ()
+    """Of a paragraph whose lines all begin with marked text, each of them by itself: they may be properties."""
     blocks: "list[Block]" = field(default_factory=list)
     content: str = ""
     """Of code, its lines; of HTML and what is hidden, what is written; of a heading, the id that it is given; of a
@@ -311,7 +313,8 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
     """Give a block what its token says of it besides its lines."""
     match block.kind:
         case BlockKind.PARAGRAPH:
-            block.texts = (inline.read(token.content, block.first), *inline.read_lines(token.content, block.first))
+            block.texts = (inline.read(token.content, block.first),)
+            block.lines = tuple(inline.read_lines(token.content, block.first))
         case BlockKind.HEADING:
             block.info = token.tag[1:]
         case BlockKind.CODE if token.type == "math_block":

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from pageindex.blocks import Block, BlockKind, Markdown, count_lines, line_starts, read_markdown
@@ -77,12 +77,12 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
         dialect: the name of that of its folder.
     """
     markdown = read_markdown(text, get_dialect(dialect, path))
-    sections = _cut_sections(markdown, text)
+    starts, headings = line_starts(text), find_headings(markdown.blocks)
+    sections = _cut_sections(markdown, headings, starts)
     child_titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]  # of the file, then of each section
     for section in sections:
         child_titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
 
-    starts = line_starts(text)
     firsts = [1, *(section.span.first for section in sections), len(markdown.lines) + 1]
     owns = [text[starts[first - 1] : starts[end - 1]] for first, end in pairwise([*firsts[:-1], len(starts)])]
     cut = cut_blocks(markdown.blocks, firsts)
@@ -110,13 +110,7 @@ def parse_document(path: str, text: str, id_prefix: str = "", dialect: str = COM
         )
         placed.append(Placed(node, parent.id))
 
-    # A paragraph is read once as a whole; its lines, which may be properties, are the texts behind that.
-    read = (
-        inner.texts[:1] if inner.kind is BlockKind.PARAGRAPH else inner.texts
-        for block in markdown.blocks
-        for inner in block.walk()
-    )
-    found, own_tags = find_links(chain.from_iterable(read))
+    found, own_tags = find_links(text for block in markdown.blocks for inner in block.walk() for text in inner.texts)
     links = tuple((placed[bisect_right(firsts, link.line, 1, len(sections) + 1) - 1].node.id, link) for link in found)
     matter = markdown.front_matter
     warnings = (matter.warning,) if matter.warning else ()
@@ -172,10 +166,8 @@ def _make_file_node(
     )
 
 
-def _cut_sections(markdown: Markdown, text: str) -> tuple[Section, ...]:
-    """Return the sections of a document; long ones are divided."""
-    headings = find_headings(markdown.blocks)
-    starts = line_starts(text)
+def _cut_sections(markdown: Markdown, headings: Sequence[Heading], starts: Sequence[int]) -> tuple[Section, ...]:
+    """Return the sections of a document whose lines start there; long ones are divided."""
     firsts = [markdown.front_matter.lines + 1, *(heading.line for heading in headings), len(markdown.lines) + 1]
     parts: list[Heading] = []
     for (first, end), blocks in zip(pairwise(firsts), cut_blocks(markdown.blocks, firsts), strict=True):

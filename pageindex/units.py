@@ -214,10 +214,10 @@ def _read_paragraph(block: Block, lead: _Lead | None) -> Iterator[Unit]:
 
     Where each line begins with one (`**Type:** int`, `**Default:** 80`), they are properties.
     """
-    whole, *lines = block.texts
+    whole = block.texts[0]
     begin = lead.line if lead else block.first
-    if lines and all(map(find_marked_term, lines)):
-        for number, line in enumerate(lines):
+    if block.lines and all(map(find_marked_term, block.lines)):
+        for number, line in enumerate(block.lines):
             span = Span(block.first + number if number else begin, block.first + number)
             yield from _make(UnitKind.PROPERTY, span, line.line, lead.text if lead else "", find_marked_term(line))
         return
