@@ -193,7 +193,9 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
     """Return each measure of the project below `root`, with its limit in words."""
     modules = read_modules(root)
     product, tests = measure_size(modules), measure_size(read_modules(root, ("tests",)))
-    words = sum(len(file.read_text(encoding="utf-8").split()) for file in root.glob("docs/**/*.md"))
+    # Without the page that `build_docs.py` writes: it is there only where the site was built.
+    pages = set(root.glob("docs/**/*.md")) - {root / "docs/reference/cli.md"}
+    words = sum(len(file.read_text(encoding="utf-8").split()) for file in pages)
     functions = list(chain.from_iterable(module.functions for module in modules))
     lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
     sizes = [module.lines for module in modules]
