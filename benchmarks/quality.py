@@ -30,7 +30,7 @@ SYSTEMS = (
     System("recall", "recall", {}),
     System("classic", "classic", {}),
     System("semantic alone", "fast", {"keyword_weight": 0.0}),
-    System("BM25 alone", "fast", {"semantic_weight": 0.0, "ranking": "classic"}),
+    System("BM25 alone", "fast", {"semantic_weight": 0.0, "ranking": "classic", "page_prior": 0.0}),
 )
 EXPANDED = System("balanced, expanded", "balanced", {})
 
