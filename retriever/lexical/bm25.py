@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log1p
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -133,14 +134,22 @@ class Bm25(ABC):
         best = candidates[np.argsort(-scores[candidates], kind="stable")]
         return tuple(zip(keys[best].tolist(), scores[best].tolist(), strict=True))
 
-    def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
-        """Return the share of the question that each node covers, 0 to 1: the rarity of its words over that of all."""
+    def coverage(
+        self, tokens: Sequence[str], node_keys: Sequence[int], weights: Mapping[str, float] = MappingProxyType({})
+    ) -> list[float]:
+        """Return the share of the question that each node covers, 0 to 1: the rarity of its words over that of all.
+
+        Args:
+            tokens: of the question.
+            node_keys: the sections.
+            weights: of tokens that count less than 1.
+        """
         keys, lists = self._read(tokens)
         wanted = np.array(node_keys, np.int64)
         rows = np.searchsorted(keys, wanted)
         covered, total = np.zeros(len(wanted)), 0.0
-        for postings in lists.values():
-            rarity = self._describe(postings).rarity
+        for token, postings in lists.items():
+            rarity = weights.get(token, 1.0) * self._describe(postings).rarity
             covered += rarity * np.any([_are_in(rows, column.rows) for column in postings], axis=0)
             total += rarity
         shares: list[float] = (covered * _are_in(wanted, keys) / total if total else covered).tolist()

@@ -265,6 +265,15 @@ def test_verbs_of_doing_count_as_little_as_do(tmp_path: Path, question: str, fil
         assert retriever.search(question).hits[0].file == file
 
 
+def test_a_verb_that_a_section_holds_tells_it_from_another(tmp_path: Path) -> None:
+    pages = {
+        "pay.md": "# Pay\n\nWages come on the last day of the month, on the first day where that is a holiday.\n",
+        "start.md": "# Start\n\nYou get two aprons and a locker. On the first day somebody shows you the exits.\n",
+    }
+    with open_pages(tmp_path, pages) as retriever:
+        assert retriever.search("what do I get on the first day?").hits[0].file == "start.md"
+
+
 @pytest.mark.parametrize("question", ["plug-in", "plugins", "check-in", "checkin"])
 def test_a_word_with_a_hyphen_is_one_word_as_well(tmp_path: Path, question: str) -> None:
     pages = {"plug.md": "# Plug\n\nIn the wall.\n", "plugins.md": "# Plugins\n\nOf others.\n"}
