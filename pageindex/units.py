@@ -52,6 +52,8 @@ class Unit:
     """What it is read below, as plain text: what introduces a list, the item above an inner one, a table's header."""
     term: str = ""
     """What it defines, or the key that it sets; empty where it does neither."""
+    linked: int = 0
+    """How many of its characters are the texts of links, of a paragraph or an item that is not cut."""
 
     @property
     def in_full(self) -> str:
@@ -236,7 +238,7 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead | None, term: str = ""
     text = show_block(block)
     line, above = (lead.line, lead.text) if lead else (block.first, "")
     if len(text) <= MAX_UNIT_CHARS:
-        yield from _make(kind, Span(line, block.last), text, above, term)
+        yield from _make(kind, Span(line, block.last), text, above, term, count_linked([block]))
         return
     label = as_label(block.info)
     for inner in (inner for inner in block.walk() if inner.texts or not inner.blocks):
@@ -399,7 +401,7 @@ def _read_list(block: Block, lead: _Lead | None) -> Iterator[Unit]:
         term = find_term(begins)
         kind = UnitKind.DEFINITION if find_marked_term(begins) else UnitKind.PROPERTY if term else UnitKind.ITEM
         if len(text) <= MAX_UNIT_CHARS or count:
-            yield from _make(kind, Span(first, end), text, above, term)
+            yield from _make(kind, Span(first, end), text, above, term, count_linked(item.blocks))
         else:
             own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
             part = Block(BlockKind.ITEM, first, end, blocks=own)
@@ -599,7 +601,16 @@ def _split_field(line: str) -> tuple[str, str] | None:
     return (name.strip(), value) if sign and is_name and not name[:1].isspace() else None
 
 
-def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "") -> Iterator[Unit]:
+def count_linked(blocks: Sequence[Block]) -> int:
+    """Return how many characters of some blocks, and not of lists in them, are the texts of links."""
+    return sum(
+        sum(text.linked for text in block.texts) + count_linked(block.blocks)
+        for block in blocks
+        if block.kind is not BlockKind.LIST
+    )
+
+
+def _make(kind: UnitKind, span: Span, text: str, lead: str = "", term: str = "", linked: int = 0) -> Iterator[Unit]:
     """Yield the unit if a page shows anything of it."""
     if text:
-        yield Unit(kind, span, text, lead if lead != text else "", term)
+        yield Unit(kind, span, text, lead if lead != text else "", term, linked)

@@ -14,7 +14,6 @@ from pageindex.text import find_sentences, split_sentences
 from retriever.answering.claims import UNITS, find_conflict
 from retriever.answering.context import Piece
 from retriever.lexical.tokens import is_unspaced, tokenize
-from retriever.searching.passage import sends_elsewhere
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence
@@ -170,7 +169,7 @@ def find_names(text: str, block: str, languages: tuple[str, ...]) -> Iterator[st
 def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     """Return the sentences of the first hits that answer, as the documents say them, the likeliest first.
 
-    From each hit what its passage shows, else the first sentence of its snippet; not its title, nor where to read on.
+    From each hit what its passage shows, else the first sentence of its snippet; not its title.
     The likeliest is that of the section whose lines read best; without a reading, the best hit's.
     """
     chosen: list[CitedSentence] = []
@@ -178,7 +177,7 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     best = max(read, key=lambda hit: hit.reading_score or 0.0, default=None)
     for hit in sorted(hits, key=lambda hit: hit is not best):
         text = hit.sentence or "".join(split_sentences(hit.snippet.removeprefix("\u2026 "))[:1])
-        is_near = not chosen or hit is best or (hit.score >= LEAST_SCORE * hits[0].score and not sends_elsewhere(text))
+        is_near = not chosen or hit is best or hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(text)
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
             chosen.append(

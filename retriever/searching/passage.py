@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from string import digits
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from pageindex.text import CELL, as_label, split_sentences
 from pageindex.units import MAX_TERM_WORDS, MAX_UNIT_CHARS, Unit, UnitKind
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
-from retriever.searching.question_kind import QuestionKind
+from retriever.searching.question_kind import QuestionKind, cut_phrases, read_phrases
 from retriever.text import cut
 from retriever.types import Reading
 
@@ -45,35 +46,11 @@ NEAR = 0.7
 MOST_LINES = 15
 # Kinds of question that one item of a list answers.
 _BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
+MOSTLY_LINKED = 0.6  # of a unit's characters
 MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
-# What a text has that answers a question of a kind.
-_CUES = {
-    kind: re.compile(pattern, re.IGNORECASE)
-    for kind, pattern in {
-        QuestionKind.HOW_TO: r"^(?:to|use|run|set|add|first|then|just|call|create|install|make sure|in order)\b"
-        r"|\b(?:you (?:can|need|could|have to)|if you want|by (?:using|setting|adding|calling|running|passing)|use the"
-        r"|mit|indem|musst|kannst)\b",
-        QuestionKind.YES_NO: r"\b(?:can't|can|not|cannot|won't|never|always|only|must|allowed|possible|yes|no|required"
-        r"|optional|supports?|doesn't|don't|even|instead|nicht|kein\w*|nur|muss|darf|kann|ja|nein|immer|nie)\b",
-        QuestionKind.WHY: r"\b(?:because|so|since|reason|avoid|prevent|therefore|due to|otherwise|in order to|as"
-        r"|weil|damit|denn|deshalb|sonst|wegen|um)\b",
-        QuestionKind.WHERE: r"\b(?:in the|at|located|found|inside|under|stored|file|folder|directory|page|link|section"
-        r"|im|in der|liegt|ordner|datei|seite)\b|[/\\]\w|https?:",
-        QuestionKind.VALUE: r"\d|\b(?:defaults?|minimum|maximum|at (?:least|most)|up to|standard\w*|mindestens"
-        r"|höchstens)\b",
-        QuestionKind.LIST: r"\b(?:following|these|such as|including|include|several|many|e\.g\.|folgende\w*|diese)\b"
-        r"|,.*,.*\b(?:and|or|und|oder)\b",
-        QuestionKind.DEFINITION: r"\b(?:is|are) (?:an?|the|just|simply|called|any|one)\b|\b(?:means|refers to"
-        r"|known as|called|stands for|which is|defines?)\b|\b(?:ist|sind) (?:eine?[rsnm]?|der|die|das)\b|\bbedeutet\b",
-    }.items()
-}
-_SUBJECT = re.compile(
-    r"(?:an?|the|our|your|eine?|der|die|das|in \w+,?)?\s*(.{1,70}?)\s+(?:is|are|was|means|refers|lets?|allows?"
-    r"|provides?|helps?|stands|describes|represents|defines|controls|specifies|determines|converts?|ist|sind|bedeutet)\b",
-    re.IGNORECASE,
-)
+CUES = (*read_phrases("answer_cues.txt"), *((digit, QuestionKind.VALUE) for digit in digits))
 _TWO_SIGNS = re.compile(r"(?<!\.)[.;](?=; )|(?<=:);(?= )")  # between two items of a list, which may be sentences
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
@@ -90,22 +67,13 @@ _DONE_BY = re.compile(
     re.IGNORECASE,
 )
 
-# What says where an answer is, and not the answer: `See full language support`, `Learn more about backups.`
-_SENDS_ELSEWHERE = re.compile(
-    r"(?:see|refer to|check out|visit|learn (?:how|about)|(?:(?:to )?(?:learn|read|find out) |for )?more\b"
-    r"|for (?:further|full|additional|details)|siehe|mehr (?:dazu|infos?|informationen))\b",
-    re.IGNORECASE,
-)
-
-
 # What each feature of `read_features`, and each kind of unit, adds to a score. All are fitted but two, of which the
 # questions of the fit have too few: the term's, which it gives 1.05 (lists of settings, where `Default:` is one line of
-# many, are rare among them), and that of sentences which send elsewhere.
+# many, are rare among them), and that of links.
 WEIGHTS: Mapping[str, float] = {
     "sends elsewhere": -3.00,
     "list where one is asked for": 2.37,
     "its term is asked for": 2.00,
-    "subject": 1.38,
     "code where it is asked how": 1.36,
     "words": 1.29,
     "cue of how to": 1.24,
@@ -271,13 +239,12 @@ def score_units(units: Sequence[Unit], asked: Asked) -> ScoredUnits:
 def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]:
     """Return what speaks for each unit, by the names of `WEIGHTS`; words as z-scores over the units."""
     words = standardize([measure_words(unit.in_full, asked) for unit in units])
-    cue = _CUES.get(asked.kind)
+    cues = [phrase for phrase, kind in CUES if kind is asked.kind]
     return [
         {
             "words": words[place],
-            f"cue of {asked.kind.value}": float(bool(cue and cue.search(unit.text))),
-            "subject": measure_subject(unit.text, asked),
-            "sends elsewhere": float(asked.kind is not QuestionKind.WHERE and sends_elsewhere(unit.text)),
+            f"cue of {asked.kind.value}": float(has_cue(unit, cues)),
+            "sends elsewhere": float(asked.kind is not QuestionKind.WHERE and sends_elsewhere(unit)),
             "its term is asked for": float(asks_for(unit.term, asked)),
             "list where one is asked for": float(unit.kind is UnitKind.LIST and asked.kind is QuestionKind.LIST),
             "code where it is asked how": float(unit.kind is UnitKind.CODE and asked.kind is QuestionKind.HOW_TO),
@@ -288,9 +255,15 @@ def read_features(units: Sequence[Unit], asked: Asked) -> list[dict[str, float]]
     ]
 
 
-def sends_elsewhere(text: str) -> bool:
-    """Return whether a text is one sentence that says where to read, and nothing besides."""
-    return _SENDS_ELSEWHERE.match(text) is not None and len(split_sentences(text)) == 1
+def has_cue(unit: Unit, cues: Sequence[str]) -> bool:
+    """Return whether a unit has one of some phrases."""
+    text = cut_phrases(unit.text) if cues else ""
+    return any(cue in text for cue in cues)
+
+
+def sends_elsewhere(unit: Unit) -> bool:
+    """Return whether a unit is mostly a link, and so says where an answer is: `See full language support`."""
+    return unit.linked >= MOSTLY_LINKED * len(unit.text)
 
 
 def asks_for(term: str, asked: Asked) -> bool:
@@ -309,18 +282,6 @@ def standardize(values: Sequence[float]) -> list[float]:
     numbers = np.asarray(values, dtype=np.float64)
     deviation = float(numbers.std()) if values else 0.0
     return ((numbers - numbers.mean()) / deviation).tolist() if deviation > 1e-9 else [0.0] * len(values)
-
-
-def measure_subject(text: str, asked: Asked) -> float:
-    """Return how well the subject of one of a text's sentences is what the question asks about, 0 to 1."""
-    best = 0.0
-    for sentence in split_sentences(text):
-        if found := _SUBJECT.match(sentence):
-            subject = set(tokenize(found[1], asked.languages))
-            held = asked.rarity.keys() & subject
-            if held:
-                best = max(best, len(held) / len(asked.rarity) * len(held) / len(subject))
-    return best
 
 
 def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked: Asked) -> list[int]:

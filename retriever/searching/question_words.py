@@ -14,6 +14,7 @@ from pageindex.node import Node
 from pageindex.units import UnitKind
 from retriever.lexical.languages import VERBS
 from retriever.lexical.tokens import is_unspaced, tokenize, tokenize_unit
+from retriever.searching.question_kind import OPENINGS, PUNCTUATION
 from retriever.types import QuestionForm
 
 if TYPE_CHECKING:
@@ -29,22 +30,8 @@ MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may b
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key are in many folders
 MOST_READ = 400  # units of a section: one with more is a table or a log
 
-PUNCTUATION = "?!.,:;()\"'¿«»„“”"
 # One telling word among at least three function words, as in `to the was be can is using`.
 FUNCTION_WORDS_FROM = 4
-# The words that questions begin with in English, German, French, Spanish, Italian, Portuguese and Dutch.
-OPENINGS = frozenset(
-    """
-    how what what's which when where where's why who who's whose whom can could do does did is are was were should will
-    would may must has have i my
-    wie was welche welcher welches welchen wann wo wohin woher warum wieso weshalb wer wem wen wessen womit wofür kann
-    können darf muss soll gibt ist sind haben wird werden
-    comment quoi quel quelle quels quelles quand où pourquoi qui que combien est-ce qu'est-ce peut peut-on puis-je
-    cómo qué cuál cuáles cuándo dónde porqué quién cuánto cuántos puedo puede como que
-    cosa quale quali quando dove perché chi quanto quanti posso può qual quais onde porque quem quantos pode
-    hoe wat welk welke wanneer waar waarom wie kan kunnen moet zijn heeft
-    """.split()  # noqa: SIM905  # a list of 120 literals would fill the page
-)
 
 
 def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:

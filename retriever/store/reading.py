@@ -348,7 +348,7 @@ def _read_node(row: tuple[Any, ...]) -> StoredNode:
 def unpack_units(packed: bytes) -> tuple[Unit, ...]:
     """Return the units that `pack_units` has written."""
     rows = json.loads(zlib.decompress(packed))
-    return tuple(Unit(_UNIT_KINDS[kind], Span(first, last), *texts) for kind, first, last, *texts in rows)
+    return tuple(Unit(_UNIT_KINDS[kind], Span(first, last), *rest) for kind, first, last, *rest in rows)
 
 
 _UNIT_KINDS = {kind.value: kind for kind in UnitKind}  # a look at a dictionary takes a fifth of a call of the enum

@@ -162,7 +162,6 @@ STAMPS = hit(sentence="A stamp pays for the journey of a letter.", node_id="a", 
     [
         (hit(snippet="\u2026 Bread rises over night. It is eaten at noon.", sentence=""), ["Bread rises over night."]),
         (hit(sentence="A stamp pays for a letter."), []),  # a repetition
-        (hit(sentence="Learn how the oven works."), []),  # it sends elsewhere
         (hit(sentence="Far behind.", score=0.01), []),
         (hit(sentence="Box", title="Box"), []),
     ],

@@ -114,6 +114,13 @@ def test_what_is_cited_together(text: str, best: str, question: str, cited: str,
     assert found.sentence == (shown or "A canoe has one paddle.")
 
 
+def test_a_paragraph_that_is_mostly_a_link_says_where_and_not_what() -> None:
+    text = "[The oven heats to 240 degrees](oven.md) in the bakery.\n\nThe oven heats with [gas](gas.md), slowly.\n"
+    node = parse_document("a.md", f"# Kitchen\n\n{text}").nodes[-1].node
+    what, where = (score_node(node, Asked(read_kind(kind), {}, ())).best(1) for kind in ("what is it", "where is it"))
+    assert (what, where) == ([1], [0])
+
+
 def test_of_front_matter_alone_a_sentence_may_answer() -> None:
     node = parse_document("a.md", "---\nweight: 7\nabout: Boats are kept in a house by the lake\n---\n").nodes[0].node
     assert [unit.term for unit in score_node(node, Asked(read_kind("kayak"), {}, ())).units] == ["about"]

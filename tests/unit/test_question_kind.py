@@ -24,9 +24,14 @@ from retriever.searching.question_kind import read_kind
         ("which headers does the proxy add", "list"),
         ("why is the door locked", "why"),
         ("wo liegt der Schlüssel", "where"),
-        ("add a key to a map", "how to"),
         ("How do I stop the server?", "how to"),
-        ("comment arrêter le serveur maintenant", "other"),
+        ("comment arrêter le serveur maintenant", "how to"),
+        ("qual é a diferença entre sal e fermento", "difference"),
+        ("発酵時間はいくつ", "value"),
+        ("生酵母とは", "definition"),
+        ("酵母と塩", "other"),
+        ("cakes 180", "definition"),
+        ("the oven is cold today", "other"),
     ],
 )
 def test_what_a_question_asks_for(question: str, kind: str) -> None:
