@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.costs import Cost, in_turn, print_head, print_memory, print_row, print_wall, run, timed, typical
 from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of, texts_of, write_editions
 from retriever import open_retriever
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.vectors import VectorIndex
 from retriever.lexical.bm25 import LexicalIndex
@@ -287,7 +287,7 @@ def bare_ask(scene: Scene, question: str) -> tuple[str, ...]:
     """Return the command line of benchmarks/bare_ask.py, with vectors of its own: opening them writes."""
     copy = shutil.copytree(scene.chroma, scene.place / "bare")
     script = str(ROOT / "benchmarks" / "bare_ask.py")
-    return sys.executable, script, str(copy), scene.encoder.fingerprint, str(BUNDLED_MODEL), question
+    return sys.executable, script, str(copy), scene.encoder.fingerprint, str(ENGLISH_MODEL), question
 
 
 def read_questions(path: Path) -> tuple[str, ...]:

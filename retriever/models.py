@@ -39,7 +39,9 @@ class OpenModels:
         """
         if self._encoder is None or view.dimension != self._dimension:
             self._dimension = view.dimension
-            self._encoder = self._request.encoder or open_encoder(self._profile.encoder, view.dimension)
+            self._encoder = self._request.encoder or open_encoder(
+                self._profile.encoder, view.state.fingerprint, view.dimension
+            )
         if self._encoder is None:
             return None  # the caller wants words alone
         if not view.state.fingerprint:
@@ -84,7 +86,7 @@ class OpenModels:
         from retriever.embedding.onnx import OnnxEncoder, open_reader
 
         own = self._encoder
-        if isinstance(own, OnnxEncoder) and own.is_bundled:
+        if isinstance(own, OnnxEncoder) and own.is_english:
             return open_reader(own)
         return open_reader(bundled_encoder(EncoderSettings()))
 

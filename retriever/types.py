@@ -369,6 +369,8 @@ class Signals:
     """What is read of the best line of the first sections (`confidence.weigh_reading`); None: none was read."""
     in_english: bool = True
     """Whether the question is; the bundled models know other languages in part."""
+    abroad: bool = False
+    """Whether it is not, and the embedding model reads its language."""
     is_named: bool = False
     """Whether the question is the name of a section, or the path of its file, and nothing else."""
 

@@ -31,7 +31,7 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import ENGLISH_MODEL
 
 PROJECT = Path(__file__).parents[1]
 FOLDER = Path(sys.prefix) / "llama"
@@ -141,8 +141,8 @@ def make_reranker(path: Path) -> None:
 def _write_bert(path: Path, *, is_reranker: bool) -> None:
     import gguf
 
-    config = json.loads((BUNDLED_MODEL / "config.json").read_text())
-    words = json.loads((BUNDLED_MODEL / "tokenizer.json").read_text())["model"]["vocab"]
+    config = json.loads((ENGLISH_MODEL / "config.json").read_text())
+    words = json.loads((ENGLISH_MODEL / "tokenizer.json").read_text())["model"]["vocab"]
     kinds = gguf.TokenType
     writer = gguf.GGUFWriter(path, "bert")
     writer.add_name("tiny-reranker" if is_reranker else "bundled-encoder")
@@ -187,7 +187,7 @@ def _read_bundled_weights() -> dict[str, Matrix]:
 
     values = {
         item.name: onnx.numpy_helper.to_array(item)
-        for item in onnx.load(str(BUNDLED_MODEL / "model.onnx")).graph.initializer
+        for item in onnx.load(str(ENGLISH_MODEL / "model.onnx")).graph.initializer
     }
 
     def full(name: str) -> Matrix:

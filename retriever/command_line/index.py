@@ -67,6 +67,8 @@ def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
     yield f"  chunks   {report.chunks:,}; {embedded}"
     if report.prefixes:
         yield f"  prefixes {report.prefixes}"
+    if report.model:
+        yield f"  model    {report.model}"
     yield from (f"  folder   {folder}" for folder in report.folders)
     yield f"  index    {report.path}"
 

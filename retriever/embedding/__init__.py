@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.embedding.encoder import BUNDLED_MODEL, bundled_tokens
+from retriever.embedding.encoder import BUNDLED_MODELS, ENGLISH_MODEL, bundled_tokens
 from retriever.protocols import Encoder
 from retriever.settings.schema import EncoderSettings
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from retriever.embedding.onnx import OnnxEncoder
 
 
-def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Encoder | None:
+def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimension: int | None = None) -> Encoder | None:
     """Return the encoder that the settings ask for; None for the kind `none`.
 
-    `dimension` is the length of the vectors that an index has of it: a server need not be asked for it. Where it now
-    gives others, encoding raises EncoderError.
+    Args:
+        settings: where they name no model, it is the bundled one that made the vectors of the index, else the English.
+        made_by: the fingerprint of the encoder that made the vectors of the index; None without an index.
+        dimension: the length of these vectors: a server need not be asked for it. Where it now gives others, encoding
+            raises EncoderError.
 
     Nothing is downloaded and no server is asked yet: models are loaded, and servers reached, by the first call that
     needs them, `fingerprint` and `dimension` included; those then raise EncoderError.
@@ -28,8 +31,8 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
     # Each kind is imported when it is asked for: they cost 20 to 350 ms.
     match settings.kind:
         case "onnx":
-            if settings.model in ("", BUNDLED_MODEL.name):
-                return bundled_encoder(settings)
+            if bundled := find_bundled(settings, made_by):
+                return bundled
             from retriever.embedding.onnx import OnnxEncoder
 
             return OnnxEncoder(Path(settings.model).expanduser(), settings)
@@ -45,16 +48,25 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
             return None
 
 
-@lru_cache(maxsize=2)
-def bundled_encoder(settings: EncoderSettings) -> "OnnxEncoder":
-    """Return the bundled model, one for the whole process: it takes 50 MB, and its files do not change."""
+def find_bundled(settings: EncoderSettings, made_by: str | None) -> "OnnxEncoder | None":
+    """Return the bundled model that settings of the kind `onnx` mean, as in `open_encoder`; None for others."""
+    if not settings.model:
+        own = (bundled_encoder(settings, folder) for folder in BUNDLED_MODELS.values())
+        return next((encoder for encoder in own if encoder.fingerprint == made_by), bundled_encoder(settings))
+    named = (folder for name, folder in BUNDLED_MODELS.items() if settings.model in (name, folder.name))
+    return next((bundled_encoder(settings, folder) for folder in named), None)
+
+
+@lru_cache(maxsize=4)
+def bundled_encoder(settings: EncoderSettings, folder: Path = ENGLISH_MODEL) -> "OnnxEncoder":
+    """Return a bundled model, one for the whole process: it takes 50 MB, and its files do not change."""
     from retriever.embedding.onnx import OnnxEncoder
 
-    return OnnxEncoder(settings=settings)
+    return OnnxEncoder(folder, settings)
 
 
 def is_english_word(word: str) -> bool:
-    """Return whether the bundled tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
+    """Return whether the English tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
     return bundled_tokens().is_word(word)
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from pageindex.corpus import read_file
 from retriever.embedding.encoder import (
-    BUNDLED_MODEL,
+    ENGLISH_MODEL,
     CutText,
     Prefixes,
     TokenEncoder,
@@ -97,7 +97,7 @@ class OnnxEncoder(TokenEncoder):
     last bit, whatever is encoded with it and by however many threads. Another kind of processor may round otherwise.
     """
 
-    def __init__(self, folder: Path = BUNDLED_MODEL, settings: EncoderSettings | None = None) -> None:
+    def __init__(self, folder: Path = ENGLISH_MODEL, settings: EncoderSettings | None = None) -> None:
         """Read encoder.json alone; the tokenizer and the model are loaded when they are first needed.
 
         Raises:
@@ -116,9 +116,14 @@ class OnnxEncoder(TokenEncoder):
         return fingerprint((*model, *self._prefixes, self._limit))
 
     @property
-    def is_bundled(self) -> bool:
-        """Return whether it is the model that comes with the program."""
-        return self._folder == BUNDLED_MODEL
+    def name(self) -> str:
+        """Return the name of its folder."""
+        return self._folder.name
+
+    @property
+    def is_english(self) -> bool:
+        """Return whether it is the bundled model that knows English alone."""
+        return self._folder == ENGLISH_MODEL
 
     @property
     def dimension(self) -> int:
@@ -290,7 +295,7 @@ class PassageReader:
             with ThreadPoolExecutor(usable_cores()) as pool:
                 return [first, *pool.map(read, texts[1:])]
         except onnx_errors() as error:
-            raise EncoderError(f"{BUNDLED_MODEL / MODEL_NAME} cannot be run: {error}") from error
+            raise EncoderError(f"{READER / MODEL_NAME} cannot be run: {error}") from error
 
 
 @lru_cache(maxsize=2)

@@ -56,7 +56,8 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             for table in ("vectors", "pending"):
                 connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
             with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
-                renew_background(connection, request.encoder or open_encoder(request.profile.encoder))
+                made_by = reading.meta(connection, "fingerprint")
+                renew_background(connection, request.encoder or open_encoder(request.profile.encoder, made_by))
             number = derived.build(connection)
         derived.remove_old(number)
         # What is in use by others still holds the texts.

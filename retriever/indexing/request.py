@@ -104,6 +104,8 @@ class IndexReport:
     snapshot: int
     prefixes: str = ""
     """What a served embedding model is given before each text, in words; empty for other kinds."""
+    model: str = ""
+    """Why the multilingual model was chosen, in words; empty where it was not."""
 
 
 # What the user allows.

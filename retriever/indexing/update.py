@@ -17,8 +17,15 @@ from typing import NamedTuple
 
 from pageindex.corpus import DocumentText, Listing, Skipped, SourceFile, UnreadableDocumentError, read_document
 from pageindex.document import Document, parse_document
-from retriever.embedding import open_encoder
-from retriever.embedding.encoder import bundled_tokens, checked_rows, describe_prefixes
+from retriever.embedding import bundled_encoder, open_encoder
+from retriever.embedding.encoder import (
+    FOREIGN_FROM,
+    MULTILINGUAL_MODEL,
+    bundled_tokens,
+    checked_rows,
+    describe_prefixes,
+    measure_foreign,
+)
 from retriever.errors import CommandHint, DocumentsError, EncoderError, RetrieverError, UsageError
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
@@ -75,7 +82,7 @@ def update_index(
         if request.docs:
             name_folders(request.store, request.docs)
         derived = open_derived(request.store)
-        encoder = request.encoder or open_encoder(request.profile.encoder)
+        encoder, reason = choose_encoder(request, connection, listings)
         is_anew = reading.meta(connection, "index_config") != request.index_config
         if request.docs and not is_anew:
             with contextlib.suppress(EncoderError):  # if nothing is to be embedded, its server is not needed
@@ -104,7 +111,7 @@ def update_index(
         if request.with_chroma:
             derived.update_graph(connection, progress)
         derived.remove_old(reading.snapshot_number(connection))
-        return make_report(connection, request, changes, embedded, started)
+        return replace(make_report(connection, request, changes, embedded, started), model=reason)
 
 
 def make_report(
@@ -173,6 +180,31 @@ def find_changes(
         else:
             found.append(detect_changes(folder, known, listed, request.profile.documents.max_file_bytes))
     return found
+
+
+READ_FOR_LANGUAGE = 200  # documents, evenly from all
+
+
+def choose_encoder(
+    request: IndexRequest, connection: Connection, listings: Mapping[str, Listing]
+) -> tuple[Encoder | None, str]:
+    """Return the encoder of an index; for one without vectors, where none is named, the bundled one for its languages.
+
+    The second says in words why it is not the English one, else it is empty.
+    """
+    settings, made_by = request.profile.encoder, reading.meta(connection, "fingerprint")
+    if request.encoder or made_by or settings.model or settings.kind != "onnx":
+        return request.encoder or open_encoder(settings, made_by), ""
+    files = [file for listing in listings.values() for file in listing.files]
+    texts = list[str]()
+    for file in files[:: -(-len(files) // READ_FOR_LANGUAGE) or 1]:
+        with contextlib.suppress(UnreadableDocumentError), isolate(file.path):
+            texts.append(read_document(file, request.profile.documents.max_file_bytes).text)
+    foreign = measure_foreign(texts)
+    if foreign < FOREIGN_FROM:
+        return open_encoder(settings), ""
+    reason = f"{foreign:.0%} of the text is not in English: embedded with the multilingual model"
+    return bundled_encoder(settings, MULTILINGUAL_MODEL), f"{reason}; --encoder-model english for the other"
 
 
 def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:
@@ -351,8 +383,8 @@ def work(request: IndexRequest, *, once: bool) -> Iterator[int]:
         IndexUnusableError: the database cannot be used. Nothing is lost: start the worker again.
     """
     store, _ = request.store, request.store.url  # a folder has no workers
-    encoder = open_encoder(request.profile.encoder)
     with store.read() as connection:
+        encoder = open_encoder(request.profile.encoder, reading.meta(connection, "fingerprint"))
         while True:
             if texts := claim_texts(connection):
                 if encoder is None or encoder.fingerprint != reading.meta(connection, "fingerprint"):

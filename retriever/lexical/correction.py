@@ -1,12 +1,9 @@
-"""A question as it is meant: its typos corrected, the parts of compounds, while typing its last word completed.
+"""A question as it is meant: its typos corrected, while typing its last word completed.
 
 A word that any section holds is never taken for a typo, in whichever form, and neither is a common word of the language
 of the question or of the documents. Where nothing says in which language a word is, one of any language stays, unless
 it is a very likely typo. A list lacks most words of a language, but shows how they are spelled: what is spelled as one
 of them is a typo only where its first letter is right.
-
-In languages that write compounds, a word that begins or ends one of the documents' is a part of it: `Gratin` of
-`Kartoffelgratin`.
 
 The common words of a language are its most frequent ones, without accents. `scripts/make_common_words.py` takes them
 from wordfreq; common/LICENSE has the terms of that data.
@@ -26,7 +23,7 @@ from retriever.lexical.tokens import remove_accents
 from retriever.query import Correction
 
 SHORTEST_PREFIX = 3  # letters of a half-typed word
-MOST_COMPLETED = 3  # words that it may be the beginning of, or a part of
+MOST_COMPLETED = 3  # words that it may be the beginning of
 MOST_UNKNOWN = 20  # words that are looked for among others: a pasted page may have a thousand
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 
@@ -94,39 +91,32 @@ def correct(
         unknown += not spellings.holds(word.lower())
         if unknown > MOST_UNKNOWN:
             break
-        meant, stays = _find_meant(word.lower(), spellings, is_english, documents, question)
-        if meant:
-            parts[place] = parts[place].replace(word, " ".join([word, *meant] if stays else meant))
-            alternatives.update(meant if stays else meant[1:])
-            corrections += [] if stays else [Correction(word, ", ".join(meant))]
-            half_typed = half_typed if stays else ""  # then names are looked for as corrected
+        if meant := _find_meant(word.lower(), spellings, is_english, documents, question):
+            parts[place] = parts[place].replace(word, meant)
+            corrections.append(Correction(word, meant))
+            half_typed = ""  # then names are looked for as corrected
     return CorrectedQuestion(" ".join(parts), tuple(corrections), half_typed, frozenset(alternatives))
 
 
 def _find_meant(
     lower: str, spellings: Spellings, is_english: Callable[[str], bool], documents: Sequence[str], question: str
-) -> tuple[list[str], bool]:
-    """Return the words of the documents that a word in lower case stands for, and whether it stays beside them."""
+) -> str:
+    """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
     word, (own, others) = remove_accents(lower), split_languages(question, documents)
     if len(word) < SHORTEST or spellings.holds(lower):
-        return [], True
+        return ""
     is_own = is_english(word) or any(is_common(word, name) for name in own)
     is_foreign = not is_own and any(is_common(word, name) for name in others)
-    if not COMPOUNDING.isdisjoint(documents):
-        longer = spellings.complete(word, SHORTEST, as_part=True)
-        longer = [other for other in longer if other.startswith(word) or not is_english(other)]
-        if longer := longer or (spellings.split(word) if is_own else []):
-            return longer[:MOST_COMPLETED], is_own or is_foreign
     # A word with accents is none of documents in English.
     if is_own or _is_form(word, is_english) or not (lower.isascii() or documents):
-        return [], True
+        return ""
     most = LIKELY_AT_LEAST if any(is_spelled_as(word, name) for name in (*own, *others)) else inf
     if is_foreign:
         most = next(cost for letters, cost in LIKELY if len(word) >= letters)
     nearest = spellings.nearest(word, most)
     if not nearest or word.removesuffix(nearest) in PREFIXES:  # `inefficient` is no slip of `efficient`
-        return [], True
-    return [nearest], False
+        return ""
+    return nearest
 
 
 def _is_form(word: str, is_english: Callable[[str], bool]) -> bool:
@@ -139,7 +129,6 @@ def _is_form(word: str, is_english: Callable[[str], bool]) -> bool:
 
 COMMON = Path(__file__).parent / "common"
 LISTED = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "danish", "norwegian")
-COMPOUNDING = frozenset({"german", "dutch", "swedish", "danish", "norwegian"})  # `Kartoffel` and `Gratin` are one word
 
 
 def is_common(word: str, language: str) -> bool:

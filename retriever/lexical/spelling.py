@@ -76,29 +76,19 @@ class Spellings:
         half = (len(word) - 2) // 2  # letters that a typo leaves alone, at the beginning or the end
         return {*self._find_longer(word[:half]), *self._find_longer(word[-half:], as_part=True)}
 
-    def complete(self, word: str, least: int, *, as_part: bool = False) -> list[str]:
+    def complete(self, word: str, least: int) -> list[str]:
         """Return words of the documents that begin with this one, one of each stem, those of most sections first.
 
         Args:
             word: in lower case, without accents.
             least: how many letters more they have.
-            as_part: whether words that end with it, as compounds do, are returned as well.
         """
-        longer = self._find_longer(word, as_part=as_part)
+        longer = self._find_longer(word)
         found = sorted((-sections, other) for other, sections in longer if len(other) >= len(word) + least)
         by_stem: dict[str, str] = {}
         for _, other in found:
             by_stem.setdefault(stem_word(other, "english"), other)
         return list(by_stem.values())
-
-    def split(self, word: str) -> list[str]:
-        """Return the two words of the documents that a compound is made of: `telefon` and `nummer`; else none."""
-        for cut in range(len(word) - SHORTEST, SHORTEST - 1, -1):
-            head, tail = word[:cut], word[cut:]
-            for first in (head, head.removesuffix("s")):
-                if len(first) >= SHORTEST and self.holds(first):
-                    return [first, *([tail] if self.holds(tail) else [])]
-        return []
 
     def _find_longer(self, word: str, *, as_part: bool = False) -> Iterator[tuple[str, int]]:
         """Return the words that begin with this one, or end with it, and how many sections hold each."""

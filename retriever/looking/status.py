@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from retriever.display.phrases import code, pluralize
-from retriever.embedding.encoder import BUNDLED_MODEL, describe_prefixes
+from retriever.embedding import find_bundled
+from retriever.embedding.encoder import FOREIGN_FROM, describe_prefixes, measure_foreign
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
@@ -128,13 +129,17 @@ class Status:
     forgotten: tuple[tuple[str, str], ...]  # what `forget` keeps out, each with how to take it back
     dialects: tuple[str, ...]  # of Markdown, in which the folders of `index` were read
     prefixes: str  # what a served embedding model is given before each text; empty for other kinds
+    foreign_share: float  # of the text, that the English model does not know; 0 for less than a tenth
 
 
 def read_status(view: View, profile: Profile) -> Status:
     """Return the status of an open index; the folders are looked at now, and not with the last question."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
-    model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
+    model, foreign = profile.encoder.model, 0.0
+    if profile.encoder.kind == "onnx" and (bundled := find_bundled(profile.encoder, view.state.fingerprint)):
+        model = bundled.name
+        foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.is_english else 0.0
     diffs, problems = look_at_folders(view, profile.documents)
     return Status(
         index=describe_state(view, Freshness(0, sum(map(len, diffs)), len(problems))),
@@ -147,6 +152,7 @@ def read_status(view: View, profile: Profile) -> Status:
         forgotten=tuple(list_forgotten(view.connection)),
         dialects=tuple(folder.dialect for folder in reading.folders(view.connection)),
         prefixes=describe_prefixes(profile.encoder),
+        foreign_share=foreign if foreign >= FOREIGN_FROM else 0.0,
     )
 
 

@@ -174,7 +174,11 @@ class EncoderSettings:
     kind: Literal["onnx", "sentence-transformers", "ollama", "openai", "none"] = setting(
         "onnx", "What runs the embedding model; none: search by words and structure alone."
     )
-    model: str = setting("", "Its name, or a folder that scripts/export_model.py made; empty: the bundled model.")
+    model: str = setting(
+        "",
+        "Its name, or a folder that scripts/export_model.py made; english or multilingual: a bundled one; empty: that "
+        "for the languages of the documents, when an index is made.",
+    )
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
     api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of the kind openai.")
     query_prefix: str = setting(

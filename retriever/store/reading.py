@@ -160,6 +160,13 @@ def meta(connection: Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def sample_texts(connection: Connection, count: int = 400) -> Iterator[str]:
+    """Yield the texts of some chunks, evenly from all of the index."""
+    step = max(1, counts(connection).chunks // count)
+    rows = connection.execute("SELECT text FROM chunks ORDER BY chunk_key")
+    return (text for number, (text,) in enumerate(rows) if number % step == 0)
+
+
 def snapshot_number(connection: Connection) -> int:
     """Return the number of the snapshot in force; 0 before the first."""
     return int(meta(connection, "snapshot") or 0)

@@ -134,7 +134,7 @@ def take_over(
     old: Connection, new: Connection, request: IndexRequest, folders: Sequence[StoredFolder], progress: Progress
 ) -> None:
     """Make the rows of an index anew of the documents' texts in another one, and take over the vectors of its model."""
-    encoder = request.encoder or open_encoder(request.profile.encoder)
+    encoder = request.encoder or open_encoder(request.profile.encoder, reading.meta(old, "fingerprint"))
     if encoder is not None:
         fitting = "fingerprint = ? AND length(vector) = ? AND vector <> zeroblob(length(vector))"
         query = f"SELECT fingerprint, text_hash, vector FROM vectors WHERE {fitting}"

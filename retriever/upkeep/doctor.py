@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from retriever.display.phrases import pluralize
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import BUNDLED_MODELS
 from retriever.embedding.onnx import RERANKER_CARD, ModelCard
 from retriever.errors import (
     CommandHint,
@@ -124,8 +124,10 @@ def examine_software() -> Iterator[Finding]:
     python = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
     yield Finding("environment", "software", "well", f"{python}, {engines}")
     try:
-        ModelCard.read(BUNDLED_MODEL).verify(BUNDLED_MODEL)
-        yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksums")
+        for folder in BUNDLED_MODELS.values():
+            ModelCard.read(folder).verify(folder)
+        names = " and ".join(folder.name for folder in BUNDLED_MODELS.values())
+        yield Finding("environment", "bundled models", "well", f"{names} have their checksums")
     except EncoderError as error:
         yield Finding("environment", "bundled model", "problem", str(error), f"install again: {name_installer()}")
 

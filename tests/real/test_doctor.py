@@ -54,7 +54,7 @@ def test_a_whole_index_has_neither_problems_nor_notes(shelf: Shelf) -> None:
     found = examined(shelf)
     assert (problems(found), notes(found)) == ([], {})
     names = {item.name for item in found.findings}
-    assert names >= {"software", "bundled model", "rows", "vectors", "words", "vectors in ChromaDB"}
+    assert names >= {"software", "bundled models", "rows", "vectors", "words", "vectors in ChromaDB"}
     assert examined(shelf, repair=True).repairs == ()
 
 

@@ -1,12 +1,12 @@
-"""Documents and questions in other languages than English, with the bundled model, which reads English."""
+"""Documents and questions in other languages than English, with each of the bundled models."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from retriever.api import open_retriever
-from retriever.embedding.encoder import BUNDLED_MODEL, Tokens
+from retriever.api import index_folders, open_retriever
+from retriever.embedding.encoder import ENGLISH_MODEL, Tokens
 from retriever.types import Source
 from tests.program import PROJECT, Cli
 from tests.real.served import indexed
@@ -26,6 +26,15 @@ def languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("languages")
     files = [file for at, names in ASKED.items() for name in names.split() for file in NOTES.glob(f"{at}/{name}.md")]
     return indexed(folder, {str(file.relative_to(NOTES)): file.read_text(encoding="utf-8") for file in files})
+
+
+@pytest.fixture(scope="module")
+def in_english(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of a few of them with the model that reads English."""
+    folder = tmp_path_factory.mktemp("in_english")
+    files = [NOTES / name for name in ("zh/tingche.md", "de/urlaub.md")]
+    pages = {str(file.relative_to(NOTES)): file.read_text(encoding="utf-8") for file in files}
+    return indexed(folder, pages, {"encoder": {"model": "english"}})
 
 
 @pytest.mark.parametrize(
@@ -58,18 +67,18 @@ def test_what_means_nothing_has_no_answer(languages: Path, question: str) -> Non
         assert retriever.search(question).verdict == "none"
 
 
-def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_said(languages: Path, cli: Cli) -> None:
-    printed = json.loads(cli("ask", "停车一晚多少钱", "--index", languages, "--json").out)
+def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_said(in_english: Path, cli: Cli) -> None:
+    printed = json.loads(cli("ask", "停车一晚多少钱", "--index", in_english, "--json").out)
     assert {item["source"] for hit in printed["hits"] for item in hit["evidence"]} <= {"keyword", "name", "neighbors"}
     (sentence,) = printed["degraded"]
     assert sentence.endswith("knows 0% of the question, which was searched for by its words alone")
-    assert sentence in cli("ask", "停车一晚多少钱", "--index", languages).err
+    assert sentence in cli("ask", "停车一晚多少钱", "--index", in_english).err
 
 
 def test_by_words_alone_a_second_hit_stands_before_what_is_around_the_first(tmp_path: Path) -> None:
     notes = PROJECT / "benchmarks" / "data" / "languages" / "ru"
     pages = {name: (notes / name).read_text(encoding="utf-8") for name in ("клуб.md", "машина.md", "дача.md")}
-    with open_retriever(index=indexed(tmp_path, pages)) as retriever:
+    with open_retriever(index=indexed(tmp_path, pages, {"encoder": {"model": "english"}})) as retriever:
         answer = retriever.search("До какого числа действует техосмотр?")
     assert [hit.title for hit in answer.hits[:2]] == ["Взносы", "Техосмотр"]
 
@@ -80,8 +89,8 @@ def test_the_reader_is_asked_of_a_language_that_it_knows_in_part(languages: Path
     assert [(signals.reading is None, signals.in_english) for signals in asked] == [(False, False), (True, False)]
 
 
-def test_what_it_knows_in_part_weighs_in_part(languages: Path) -> None:
-    with open_retriever(index=languages) as retriever:
+def test_what_it_knows_in_part_weighs_in_part(in_english: Path) -> None:
+    with open_retriever(index=in_english) as retriever:
         weights = {}
         for question in ("what does the law say", "was sagt das Gesetz", "API 密码"):
             rankings = retriever.search(question).trace.rankings
@@ -89,6 +98,30 @@ def test_what_it_knows_in_part_weighs_in_part(languages: Path) -> None:
     assert weights["what does the law say"] == 1
     assert 0.2 < weights["was sagt das Gesetz"] < 0.9
     assert 0 < weights["API 密码"] < weights["was sagt das Gesetz"]
+
+
+def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(languages: Path) -> None:
+    with open_retriever(index=languages) as retriever:
+        answer = retriever.search("I lost my door key, what does it cost?")
+    assert answer.hits[0].node_id == "ja/kagi.md#鍵とオートロック/鍵をなくした"
+
+
+def test_the_model_is_chosen_when_an_index_is_made_and_stays(tmp_path: Path) -> None:
+    english = "# Boats\n\nEvery member may take a boat out before sunset, and writes it into the book.\n"
+    polish = "# Łodzie\n\nKażdy członek może wziąć łódź przed zachodem słońca i wpisuje to do księgi.\n"
+    docs = write_pages(tmp_path / "docs", {f"{number}.md": english for number in range(9)})
+    first = index_folders([docs], tmp_path / "index")
+    assert first.model == ""
+    write_pages(docs, {f"pl{number}.md": polish for number in range(2)})
+    assert index_folders([docs], tmp_path / "index").model == ""
+    with open_retriever(index=tmp_path / "index") as retriever:
+        status = retriever.status()
+    assert (status.encoder, round(status.foreign_share, 1)) == ("onnx sections-minilm-2", 0.2)
+    assert index_folders([docs], tmp_path / "other").model.startswith("18% of the text is not in English")
+    anew = index_folders([docs], tmp_path / "index", settings={"encoder": {"model": "multilingual"}})
+    assert anew.embedded == 2  # texts: each stands in several files
+    with open_retriever(index=tmp_path / "index") as retriever:
+        assert retriever.status().encoder == "onnx sections-multilingual-1"
 
 
 def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: Path) -> None:
@@ -123,6 +156,6 @@ def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: P
         ("the house", False, 1.0),
     ],
 )
-def test_what_the_bundled_model_knows(text: str, in_english: bool, known: float) -> None:
-    tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
+def test_what_the_english_model_knows(text: str, in_english: bool, known: float) -> None:
+    tokens = Tokens.in_file(ENGLISH_MODEL / "tokenizer.json")
     assert tokens.measure_known(text, in_english=in_english) == pytest.approx(known)

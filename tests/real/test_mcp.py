@@ -16,7 +16,7 @@ from mcp.client import Client
 from tokenizers import Tokenizer
 
 from retriever.command_line.options import WITHOUT_LLM
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import INSTRUCTIONS, DocumentServer, call_tool, list_tools
 from retriever.serving.pool import ServedIndex
@@ -114,7 +114,7 @@ def test_sessions_over_http_and_of_a_database(postgres: str, tmp_path: Path) -> 
 
 def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> None:
     """Counted by the bundled model's tokenizer, whose vocabulary is smaller than those of language models."""
-    tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(ENGLISH_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
     for with_llm, most in ((False, 2000), (True, 2200)):
         tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools(with_llm=with_llm)]

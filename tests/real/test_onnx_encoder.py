@@ -8,7 +8,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.embedding import open_encoder, unread_tokens
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import ENGLISH_MODEL, MULTILINGUAL_MODEL
 from retriever.embedding.onnx import ModelCard, OnnxEncoder
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -24,19 +24,26 @@ def encoder() -> OnnxEncoder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(BUNDLED_MODEL, tmp_path / "model"))
+    return Path(shutil.copytree(ENGLISH_MODEL, tmp_path / "model"))
 
 
 def opened(**settings: object) -> OnnxEncoder:
     return OnnxEncoder(settings=EncoderSettings(**settings))  # type: ignore[arg-type] # the tests' own names
 
 
-def test_the_files_are_the_ones_that_readme_and_card_name() -> None:
-    card = ModelCard.read(BUNDLED_MODEL)
-    card.verify(BUNDLED_MODEL)
-    readme = (BUNDLED_MODEL / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("folder", "licence"), [(ENGLISH_MODEL, "Apache License"), (MULTILINGUAL_MODEL, "MIT License")]
+)
+def test_the_files_are_the_ones_that_readme_and_card_name(folder: Path, licence: str) -> None:
+    card = ModelCard.read(folder)
+    card.verify(folder)
+    readme = (folder / "README.md").read_text(encoding="utf-8")
     assert re.search(r"SHA-256: model\.onnx ([0-9a-f]{64})", readme)[1] == card.model_sha256  # type: ignore[index] # must match
-    assert "Apache License" in (BUNDLED_MODEL / "LICENSE").read_text(encoding="utf-8")
+    assert licence in (folder / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_the_multilingual_model_is_small() -> None:
+    assert sum(file.stat().st_size for file in MULTILINGUAL_MODEL.iterdir()) < 50_000_000
 
 
 def test_the_bundled_model_is_opened_once_by_its_name_or_none() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import ENGLISH_MODEL
 from retriever.embedding.onnx import READER
 from retriever.rerank.cross_encoders import OnnxReranker
 from retriever.rerank.stage import RerankInput
@@ -61,7 +61,7 @@ def test_doctor_compares_the_files_with_their_checksums(
     monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_KIND", "onnx")
     monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_MODEL", str(folder))
     assert "is there and has its checksums" in cli("doctor", "--llm", code=(0, 1)).out
-    (folder / "tokenizer.json").write_bytes((BUNDLED_MODEL / "tokenizer.json").read_bytes() + b" ")
+    (folder / "tokenizer.json").write_bytes((ENGLISH_MODEL / "tokenizer.json").read_bytes() + b" ")
     assert "is not the file that the card beside it describes" in cli("doctor", "--llm", code=1).out
 
 
@@ -69,7 +69,7 @@ FAULTS = {
     "no folder": ("", b"", "scripts/export_model.py MODEL FOLDER"),
     "no JSON": ("reranker.json", b'{"max_tokens": "many"}', "reranker.json is no card of a model"),
     "no model": ("model.onnx", b"no graph", "cannot be loaded"),
-    "an encoder": ("model.onnx", (BUNDLED_MODEL / "model.onnx").read_bytes(), "gave no single number"),
+    "an encoder": ("model.onnx", (ENGLISH_MODEL / "model.onnx").read_bytes(), "gave no single number"),
 }
 
 

