@@ -397,11 +397,14 @@ class OllamaServer(ModelServer):
 
     def look_up(self, limits: Limits) -> ModelInfo:
         """Return what Ollama says of the model."""
+        from ollama import ShowResponse  # half a second, beside those of an answer
+
         name, _ = self._find_model(limits)
         with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
-            info, details = content.get("model_info") or {}, content.get("details") or {}
+            shown = ShowResponse.model_validate({"model_info": None} | content)
+            info, size = shown.modelinfo or {}, shown.details and shown.details.parameter_size
             lengths = [int(value) for key, value in info.items() if key.endswith(".context_length")]
-            return self._make_info(name, max(lengths, default=None), details.get("parameter_size", ""))
+            return self._make_info(name, max(lengths, default=None), size or "")
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Do as `ModelServer.stream`."""
