@@ -162,7 +162,7 @@ def test_another_model_behind_the_same_name_is_noticed_by_index(
     served = {"encoder": {"kind": "ollama", "model": "m"}}
     models = [CountingEncoder(fingerprint=digit * 16) for digit in "ab"]
     for model, embedded in ((models[0], 8), (models[0], 0), (models[1], 8), (models[1], 0), (models[0], 8)):
-        monkeypatch.setattr("retriever.indexing.update.open_encoder", lambda _, model=model: model)
+        monkeypatch.setattr("retriever.indexing.update.open_encoder", lambda *_, model=model: model)
         assert index_folders([shelf.docs], shelf.index, settings=served).embedded == embedded
         assert shelf.ask(QUESTIONS[0], encoder=model).degraded == ()
 
@@ -171,7 +171,7 @@ def test_another_model_behind_the_same_name_is_noticed_by_index(
         def fingerprint(self) -> str:
             raise EncoderError("the server is asleep")
 
-    monkeypatch.setattr("retriever.indexing.update.open_encoder", lambda _: Asleep())
+    monkeypatch.setattr("retriever.indexing.update.open_encoder", lambda *_: Asleep())
     assert index_folders([shelf.docs], shelf.index, settings=served).unchanged == 4  # nothing is needed of it
 
 

@@ -141,7 +141,7 @@ def test_what_is_forgotten_or_indexed_meanwhile_gets_no_vector_of_a_worker(
 
 def test_another_model_ends_a_worker(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api.index_folders([docs], postgres, enqueue=True)
-    monkeypatch.setattr(update, "open_encoder", lambda _: None)
+    monkeypatch.setattr(update, "open_encoder", lambda *_: None)
     with pytest.raises(UsageError, match="start again"):
         work(postgres)
 
