@@ -4,6 +4,9 @@ r"""How documents and questions in other languages fare: each search alone and b
     uv run python benchmarks/languages.py --together    # all languages in one index
     uv run python benchmarks/languages.py de zh         # these alone
     uv run python benchmarks/languages.py benchmarks/data/languages    # everyday notes, and near misses
+    uv run python benchmarks/languages.py --foreign FOLDER...          # how many documents are taken for foreign ones
+
+HYBRID_RETRIEVE_ENCODER_MODEL=english asks with the English model.
 
 `LANGUAGE/` holds the notes, `LANGUAGE.jsonl` the questions with gold lines, `LANGUAGE.unanswerable.jsonl` questions
 that the notes do not answer: in tests/data/languages those of other topics and strings that mean nothing, in
@@ -21,6 +24,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import open_retriever
+from retriever.embedding.encoder import measure_foreign
 from retriever.evaluation.measures import QuestionSet, read_questions
 from retriever.evaluation.results import EvaluationInput, System, ask_all, summarize
 
@@ -70,8 +74,19 @@ def measure(notes: Path, language: str, docs: Path, index: str) -> str:
     return " | ".join(("", language, *cells, *verdicts, "")).strip()
 
 
+def count_foreign(folders: Sequence[str]) -> None:
+    """Print of each folder how many of its documents are not in English, as the choice of the model sees them."""
+    for folder in folders:
+        texts = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(Path(folder).rglob("*.md"))]
+        found = sum(bool(measure_foreign([text])) for text in texts)
+        print(f"{folder}: {found} of {len(texts)} documents, {measure_foreign(texts):.3f} of the text")
+
+
 def main(arguments: Sequence[str]) -> None:
     """Print the table."""
+    if "--foreign" in arguments:
+        count_foreign([item for item in arguments if item != "--foreign"])
+        return
     together = "--together" in arguments
     notes = next((Path(item) for item in arguments if Path(item).is_dir()), NOTES)
     every = sorted(file.stem for file in notes.glob("*.jsonl") if "." not in file.stem)

@@ -86,7 +86,7 @@ class OpenModels:
         from retriever.embedding.onnx import OnnxEncoder, open_reader
 
         own = self._encoder
-        if isinstance(own, OnnxEncoder) and own.is_english:
+        if isinstance(own, OnnxEncoder) and own.bundled_as == "english":
             return open_reader(own)
         return open_reader(bundled_encoder(EncoderSettings()))
 

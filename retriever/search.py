@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from retriever.embedding.encoder import MULTILINGUAL_MODEL, measure_foreign
+from retriever.embedding.encoder import measure_foreign
 from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotError
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
@@ -169,9 +169,8 @@ def encode_queries(
         encoder = models.encoder_for(view, recorder)
         in_english = not view.lexical.detect_question(expanded.question)
         encoded = encode(encoder, queries, recorder, in_english=in_english) if encoder else None
-        if (
-            encoded and getattr(encoder, "name", "") == MULTILINGUAL_MODEL.name
-        ):  # it reads languages that have no stop words here
+        if encoded and getattr(encoder, "bundled_as", "") == "multilingual":
+            # It reads languages as well that have no stop words here.
             encoded = replace(encoded, abroad=not in_english or bool(measure_foreign([expanded.question])))
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:

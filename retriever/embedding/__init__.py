@@ -50,11 +50,11 @@ def open_encoder(settings: EncoderSettings, made_by: str | None = None, dimensio
 
 def find_bundled(settings: EncoderSettings, made_by: str | None) -> "OnnxEncoder | None":
     """Return the bundled model that settings of the kind `onnx` mean, as in `open_encoder`; None for others."""
-    if not settings.model:
-        own = (bundled_encoder(settings, folder) for folder in BUNDLED_MODELS.values())
-        return next((encoder for encoder in own if encoder.fingerprint == made_by), bundled_encoder(settings))
-    named = (folder for name, folder in BUNDLED_MODELS.items() if settings.model in (name, folder.name))
-    return next((bundled_encoder(settings, folder) for folder in named), None)
+    for name, folder in BUNDLED_MODELS.items():
+        encoder = bundled_encoder(settings, folder)
+        if settings.model in (name, folder.name) or (not settings.model and encoder.fingerprint == made_by):
+            return encoder
+    return None if settings.model else bundled_encoder(settings)
 
 
 @lru_cache(maxsize=4)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from pageindex.corpus import read_file
 from retriever.embedding.encoder import (
+    BUNDLED_MODELS,
     ENGLISH_MODEL,
     CutText,
     Prefixes,
@@ -116,14 +117,9 @@ class OnnxEncoder(TokenEncoder):
         return fingerprint((*model, *self._prefixes, self._limit))
 
     @property
-    def name(self) -> str:
-        """Return the name of its folder."""
-        return self._folder.name
-
-    @property
-    def is_english(self) -> bool:
-        """Return whether it is the bundled model that knows English alone."""
-        return self._folder == ENGLISH_MODEL
+    def bundled_as(self) -> str:
+        """Return what `encoder.model` calls it, `english` or `multilingual`; empty where it does not come along."""
+        return next((name for name, folder in BUNDLED_MODELS.items() if folder == self._folder), "")
 
     @property
     def dimension(self) -> int:

@@ -114,9 +114,7 @@ def _find_meant(
     if is_foreign:
         most = next(cost for letters, cost in LIKELY if len(word) >= letters)
     nearest = spellings.nearest(word, most)
-    if not nearest or word.removesuffix(nearest) in PREFIXES:  # `inefficient` is no slip of `efficient`
-        return ""
-    return nearest
+    return "" if word.removesuffix(nearest) in PREFIXES else nearest  # `inefficient` is no slip of `efficient`
 
 
 def _is_form(word: str, is_english: Callable[[str], bool]) -> bool:

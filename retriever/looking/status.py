@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from retriever.display.phrases import code, pluralize
 from retriever.embedding import find_bundled
-from retriever.embedding.encoder import FOREIGN_FROM, describe_prefixes, measure_foreign
+from retriever.embedding.encoder import BUNDLED_MODELS, FOREIGN_FROM, describe_prefixes, measure_foreign
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
@@ -138,8 +138,8 @@ def read_status(view: View, profile: Profile) -> Status:
 
     model, foreign = profile.encoder.model, 0.0
     if profile.encoder.kind == "onnx" and (bundled := find_bundled(profile.encoder, view.state.fingerprint)):
-        model = bundled.name
-        foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.is_english else 0.0
+        model = BUNDLED_MODELS[bundled.bundled_as].name
+        foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.bundled_as == "english" else 0.0
     diffs, problems = look_at_folders(view, profile.documents)
     return Status(
         index=describe_state(view, Freshness(0, sum(map(len, diffs)), len(problems))),

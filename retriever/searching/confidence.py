@@ -41,9 +41,8 @@ MEANING_AND_WORDS = Coefficients(-6.30, 3.60, 1.30, 1.80, 1.30, none_below=0.04,
 WORDS_ALONE = Coefficients(-6.32, 7.89, 1.31, none_below=0.025, answered_from=0.5)
 
 # In another language than English, with an embedding model that reads it. Words say little there, for their forms are
-# many, and the reader nothing: of languages without a stemmer most questions that were answered were `none`. `none`
-# takes 6 % of the questions with a right first hit and 23 % of near misses, `answered` 38 % and 9 %: fitted on half of
-# 408 questions of 14 languages and counted on the other, both ways.
+# many, and the reader nothing: of languages without a stemmer most questions that were answered were `none`.
+# `scripts/calibrate_confidence.py --abroad` fits it.
 ABROAD = Coefficients(-3.7, 1.0, 0.0, 2.9, 0.0, none_below=0.3, answered_from=0.74)
 
 # A question of which a smaller share is known words is `none`: 98 % of those about a made-up word.
@@ -91,9 +90,7 @@ def assess(signals: Signals) -> Assessment:
     the words are found by chance, unless one section has them all. What was read of a line may overrule both.
     """
     is_far = signals.margin is not None and signals.margin <= 0 and signals.coverage < 1
-    if signals.form == "unspaced":
-        coverage = min(1.0, UNSPACED_COVERAGE * signals.coverage)
-        signals = replace(signals, coverage=coverage, known=min(1.0, UNSPACED * signals.known))
+    signals = adjust_unspaced(signals)
     model = WORDS_ALONE if signals.margin is None else ABROAD if signals.abroad else MEANING_AND_WORDS
     confidence = probability(signals, model)
     is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
@@ -119,6 +116,14 @@ def assess(signals: Signals) -> Assessment:
     if is_sure:
         return Assessment("answered", max(confidence, model.answered_from))
     return Assessment("weak", min(confidence, model.answered_from))
+
+
+def adjust_unspaced(signals: Signals) -> Signals:
+    """Return the signals with more of the words found, where words are pairs of characters; else as they are."""
+    if signals.form != "unspaced":
+        return signals
+    coverage = min(1.0, UNSPACED_COVERAGE * signals.coverage)
+    return replace(signals, coverage=coverage, known=min(1.0, UNSPACED * signals.known))
 
 
 def weigh_reading(reading: Reading) -> float:

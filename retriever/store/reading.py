@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from pageindex.node import Node, NodeKind, Span
@@ -160,11 +161,11 @@ def meta(connection: Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def sample_texts(connection: Connection, count: int = 400) -> Iterator[str]:
-    """Yield the texts of some chunks, evenly from all of the index."""
-    step = max(1, counts(connection).chunks // count)
+def sample_texts(connection: Connection) -> Iterator[str]:
+    """Yield the texts of some four hundred chunks, evenly from all of the index."""
+    step = max(1, counts(connection).chunks // 400)
     rows = connection.execute("SELECT text FROM chunks ORDER BY chunk_key")
-    return (text for number, (text,) in enumerate(rows) if number % step == 0)
+    return (text for (text,) in islice(rows, None, None, step))
 
 
 def snapshot_number(connection: Connection) -> int:

@@ -129,7 +129,7 @@ def examine_software() -> Iterator[Finding]:
         names = " and ".join(folder.name for folder in BUNDLED_MODELS.values())
         yield Finding("environment", "bundled models", "well", f"{names} have their checksums")
     except EncoderError as error:
-        yield Finding("environment", "bundled model", "problem", str(error), f"install again: {name_installer()}")
+        yield Finding("environment", "bundled models", "problem", str(error), f"install again: {name_installer()}")
 
 
 def examine_models(profile: Profile) -> Iterator[Finding]:

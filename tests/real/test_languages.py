@@ -13,6 +13,7 @@ from tests.real.served import indexed
 from tests.shelf import write_pages
 
 NOTES = PROJECT / "tests" / "data" / "languages"
+ENGLISH = {"encoder": {"model": "english"}}
 ASKED = {
     "zh": "tuifang zaocan tingche ruzhu fangjian", "ja": "kagi taikyo setsubi chusha", "th": "banchi khuensinkha",
     "de": "*", "es": "cupones tarjeta-regalo cuenta pagos", "fr": "stationnement transports etat-civil urbanisme",
@@ -31,10 +32,8 @@ def languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def in_english(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of a few of them with the model that reads English."""
-    folder = tmp_path_factory.mktemp("in_english")
-    files = [NOTES / name for name in ("zh/tingche.md", "de/urlaub.md")]
-    pages = {str(file.relative_to(NOTES)): file.read_text(encoding="utf-8") for file in files}
-    return indexed(folder, pages, {"encoder": {"model": "english"}})
+    pages = {name: (NOTES / name).read_text(encoding="utf-8") for name in ("zh/tingche.md", "de/urlaub.md")}
+    return indexed(tmp_path_factory.mktemp("in_english"), pages, ENGLISH)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +75,9 @@ def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_s
 
 
 def test_by_words_alone_a_second_hit_stands_before_what_is_around_the_first(tmp_path: Path) -> None:
-    notes = PROJECT / "benchmarks" / "data" / "languages" / "ru"
+    notes = PROJECT / "benchmarks/data/languages/ru"
     pages = {name: (notes / name).read_text(encoding="utf-8") for name in ("клуб.md", "машина.md", "дача.md")}
-    with open_retriever(index=indexed(tmp_path, pages, {"encoder": {"model": "english"}})) as retriever:
+    with open_retriever(index=indexed(tmp_path, pages, ENGLISH)) as retriever:
         answer = retriever.search("До какого числа действует техосмотр?")
     assert [hit.title for hit in answer.hits[:2]] == ["Взносы", "Техосмотр"]
 
@@ -102,25 +101,25 @@ def test_what_it_knows_in_part_weighs_in_part(in_english: Path) -> None:
 
 def test_a_question_in_another_language_than_the_documents_is_found_by_meaning(languages: Path) -> None:
     with open_retriever(index=languages) as retriever:
-        answer = retriever.search("I lost my door key, what does it cost?")
-    assert answer.hits[0].node_id == "ja/kagi.md#鍵とオートロック/鍵をなくした"
+        hit, *_ = retriever.search("I lost my door key, what does it cost?").hits
+    assert hit.node_id == "ja/kagi.md#鍵とオートロック/鍵をなくした"
 
 
 def test_the_model_is_chosen_when_an_index_is_made_and_stays(tmp_path: Path) -> None:
-    english = "# Boats\n\nEvery member may take a boat out before sunset, and writes it into the book.\n"
-    polish = "# Łodzie\n\nKażdy członek może wziąć łódź przed zachodem słońca i wpisuje to do księgi.\n"
-    docs = write_pages(tmp_path / "docs", {f"{number}.md": english for number in range(9)})
-    first = index_folders([docs], tmp_path / "index")
-    assert first.model == ""
-    write_pages(docs, {f"pl{number}.md": polish for number in range(2)})
-    assert index_folders([docs], tmp_path / "index").model == ""
-    with open_retriever(index=tmp_path / "index") as retriever:
+    docs, index = tmp_path / "docs", tmp_path / "index"
+    for pages in (
+        {"boats.md": 9 * "# Boats\n\nEvery member may take a boat out before sunset, and writes it into the book.\n"},
+        {"łodzie.md": 2 * "# Łodzie\n\nKażdy członek może wziąć łódź przed zachodem słońca i wpisuje to do księgi.\n"},
+    ):
+        write_pages(docs, pages)
+        assert index_folders([docs], index).model == ""
+    with open_retriever(index=index) as retriever:
         status = retriever.status()
-    assert (status.encoder, round(status.foreign_share, 1)) == ("onnx sections-minilm-2", 0.2)
+    assert status.encoder == "onnx sections-minilm-2"
+    assert round(status.foreign_share, 1) == 0.2
     assert index_folders([docs], tmp_path / "other").model.startswith("18% of the text is not in English")
-    anew = index_folders([docs], tmp_path / "index", settings={"encoder": {"model": "multilingual"}})
-    assert anew.embedded == 2  # texts: each stands in several files
-    with open_retriever(index=tmp_path / "index") as retriever:
+    assert index_folders([docs], index, settings={"encoder": {"model": "multilingual"}}).embedded == 2  # texts in all
+    with open_retriever(index=index) as retriever:
         assert retriever.status().encoder == "onnx sections-multilingual-1"
 
 

@@ -80,6 +80,7 @@ def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> N
         (Signals(0.3, 0.8, 0.5, "question", 2.0, 0.0), "weak"),
         (Signals(0.5, 0.5, 0.0, "question", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
         (Signals(0.0, 0.0, 0.0, "words", 0.5, 0.0), "none"),
+        (Signals(0.1, 0.2, 0.0, "words", 3.0, 0.0, abroad=True), "weak"),  # words have too many forms to say much
         (Signals(0.55, 0.5, 0.3, "unspaced", None, None), "answered"),  # half of its pairs stand across two words
         (Signals(0.4, 0.5, 0.3, "unspaced", None, None), "weak"),
         (Signals(0.4, 0.5, 0.3, "words", None, None), "none"),
