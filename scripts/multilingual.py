@@ -49,7 +49,7 @@ MAX_TOKENS = 256  # that the exported model reads
 LARGE = 10_000_000  # weights: of the vocabulary, not of the positions
 OWN = "com.microsoft"  # operators of ONNX Runtime's own
 ACCURACY = 4  # of products: activations in 8 bits
-SAMPLE = 300  # chunks on which the exported model is compared with the trained one
+SAMPLE = 300  # chunks on which the exported model is compared with what it was made of
 
 Counts = dict[int, float]  # the number of a piece: how often it is written
 Weights = dict[str, npt.NDArray[np.float32]]

@@ -113,7 +113,7 @@ def test_sessions_over_http_and_of_a_database(postgres: str, tmp_path: Path) -> 
 
 
 def test_the_estimate_is_on_the_safe_side_and_the_descriptions_are_short() -> None:
-    """Counted by the bundled model's tokenizer, whose vocabulary is smaller than those of language models."""
+    """Counted by the English model's tokenizer, whose vocabulary is smaller than those of language models."""
     tokenizer = Tokenizer.from_file(str(ENGLISH_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
     for with_llm, most in ((False, 2000), (True, 2200)):
