@@ -87,7 +87,7 @@ RULES = (
     Rule("copies apart", patches={"search.join_copies": lambda view, fused, words: fused}),
     Rule("no correction of typos", {"exact": True}),
     Rule("cosines between .7 and 1", is_crowded=True),
-    Rule("the same, without one scale", patches={"searching.view.View.common": 0.0}, is_crowded=True),
+    Rule("the same, without one scale", patches={"places.view.View.common": 0.0}, is_crowded=True),
     Rule("classic", {"ranking": "classic", "name_weight": 0.0, "page_prior": 0.0, "exact": True}),
 )
 

@@ -19,8 +19,8 @@ from pageindex.document import Document, parse_document
 from pageindex.node import NodeKind
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.indexing.chunk import chunk_nodes
+from retriever.places import FolderStore
 from retriever.settings.schema import ChunkSettings
-from retriever.store import FolderStore
 from retriever.store.database import transaction
 from retriever.store.writing import put_vectors, text_hash
 from retriever.types import FloatMatrix

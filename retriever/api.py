@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.errors import IndexUnusableError, RetrieverError
+from retriever.errors import IndexUnusableError, RetrieverError, UsageError
 from retriever.indexing.request import IndexReport
 from retriever.looking.indexes import find_holder, find_several, index_request, split_reference
 from retriever.protocols import Encoder, Progress
@@ -87,7 +87,7 @@ def index_folders(
         docs: folders of Markdown; those that the index holds already are looked at too.
         settings: the index remembers those that decide what is in it.
         everything: allow the user's home folder, or one that holds it.
-        enqueue: leave the embedding to workers, in PostgreSQL.
+        enqueue: leave the embedding to workers, of an index in a database.
 
     Raises:
         UsageError: a folder is the user's home folder, `docs` and `index` do not belong together, or workers are meant
@@ -100,7 +100,8 @@ def index_folders(
 
     request = index_request(docs, index, profile, settings, everything=everything)
     if enqueue:
-        _ = request.store.url  # a folder has no workers
+        if request.store.embeds_itself:
+            raise UsageError(f"{request.store} is a folder, which has no workers: they are of a database")
         request = replace(request, embeds="none")
     return update_index(replace(request, with_chroma=True), progress or NoProgress())
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from retriever.embedding import bundled_encoder, open_encoder
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
+from retriever.places.view import View
 from retriever.protocols import Encoder
-from retriever.searching.view import View
 from retriever.settings.schema import EncoderSettings
 from retriever.trace import Recorder
 from retriever.types import StageName

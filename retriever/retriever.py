@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Literal
 from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, build_context, gather_sections, load_token_counter
 from retriever.errors import ClosedError, CommandHint, IndexLockedError, NoIndexError, RetrieverError, SnapshotError
-from retriever.indexing.derived import renew_derived
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt, read_nodes
 from retriever.looking.indexes import split_reference
 from retriever.looking.status import Freshness, Watch, describe_state, read_status
 from retriever.models import OpenModels
+from retriever.places.view import View
 from retriever.query import AskRequest
 from retriever.search import Found, search
 from retriever.searching.confidence import assess
 from retriever.searching.hits import ANSWERED_FROM
 from retriever.searching.open_index import OpenIndex
 from retriever.searching.queries import ExpandedQuery, correct_question, read_question
-from retriever.searching.view import View
 from retriever.settings.schema import parse_duration
 from retriever.store.database import make_damage_error
 from retriever.store.files import Closing
@@ -220,7 +219,7 @@ class Retriever(Closing):
     def status(self) -> "Status":
         """Return what is indexed, which files changed since, and what is not as it should be."""
         with self.view() as view:
-            return read_status(view, self.profile)
+            return read_status(self.store, view, self.profile)
 
     @property
     def access(self) -> FolderAccess:
@@ -271,15 +270,15 @@ class Retriever(Closing):
                         hint = CommandHint(f"index FOLDER --index {shlex.quote(str(self.store))}")
                         raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
                     question = correct_question(asked, view)
-                    found = search(view, self._models, question, self.profile, own)
-                    state = describe_state(view, fresh)
+                    found = search(view, self._models, question, self.profile, own, self.access)
+                    state = describe_state(self.store, view, fresh)
                     return self._describe(question, found, state, own)
             except SnapshotError as error:
                 failure = error
                 if not attempt:
                     continue  # a writer may have removed it while it was being opened: another one is in force
                 try:
-                    renew_derived(self.store)
+                    self.store.renew_derived()
                 except RetrieverError:
                     raise failure from None
                 what = str(error).removesuffix("; index the documents again")

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 from retriever.embedding.encoder import measure_foreign
 from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotError
+from retriever.indexing.request import FolderAccess
 from retriever.models import OpenModels
+from retriever.places.view import View
 from retriever.query import Query, SearchedScope
 from retriever.searching.confidence import measure_agreement, weigh_reading
 from retriever.searching.copies import join_copies
 from retriever.searching.fusion import reciprocal_rank_fusion
-from retriever.searching.hits import build_hits
+from retriever.searching.hits import build_hits, read_rows
 from retriever.searching.known_items import rank_names
 from retriever.searching.neighbors import add_neighbors
 from retriever.searching.priors import read_priors
 from retriever.searching.queries import UNDERSTOOD_FROM, EncodedQueries, ExpandedQuery, encode, weigh_queries
 from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
-from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Reading, Signals, Source, StageName
@@ -40,7 +41,14 @@ class Found:
     """The part of the index that the filters leave; None for all of it."""
 
 
-def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder) -> Found:
+def search(
+    view: View,
+    models: OpenModels,
+    expanded: ExpandedQuery,
+    profile: Profile,
+    recorder: Recorder,
+    access: FolderAccess,
+) -> Found:
     """Return the best sections for a question; the recorder learns how they were found."""
     view, searched = narrow_view(view, expanded, recorder)
     # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
@@ -61,7 +69,8 @@ def search(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Pro
             candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
         read = partial(read_units, models.reader, expanded.question, recorder) if models.reader else None
-        hits = build_hits(view, candidates, expanded.question, words, profile, read)
+        rows = read_rows(view, candidates, profile, access)
+        hits = build_hits(view, rows, expanded.question, words, profile, read)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched)

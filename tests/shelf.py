@@ -16,10 +16,10 @@ from retriever.api import open_retriever
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexReport, IndexRequest, name_folders
 from retriever.indexing.update import update_index
+from retriever.places import open_store
 from retriever.protocols import Encoder, Progress
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import open_store
 from retriever.store.database import FileConnection
 from retriever.trace import NoProgress
 from retriever.types import Answer, FloatMatrix

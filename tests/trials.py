@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from retriever.places import open_store
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import open_store
 from retriever.upkeep.doctor import examine_index
 from tests.scenarios import Scenario, SlowEncoder, pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found

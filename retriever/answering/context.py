@@ -24,10 +24,10 @@ from retriever.display.phrases import CITATION_STATES, VERDICTS, code, fence, sa
 from retriever.embedding.encoder import bundled_tokens
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
+from retriever.places.view import StoredTree, View
 from retriever.searching.citations import Anchors
 from retriever.searching.hits import find_matched_chunk, find_properties, read_chunks
 from retriever.searching.scope import find_part
-from retriever.searching.view import StoredTree, View
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.types import Answer, CitationState, Cited, Hit, Verdict
 

@@ -22,8 +22,7 @@ GROUPS = {
         "export": ("index:export", "Write an index into one file, for another machine."),
         "import": ("index:import_file", "Make an index of an exported one."),
         "doctor": ("index:doctor", "Check the installation and the index, and repair it."),
-        "postgres": ("index:postgres", "Make the tables of an index in PostgreSQL."),
-        "worker": ("index:worker", "Embed the texts of an index in PostgreSQL, beside other workers."),
+        "postgres": (".postgres.command:postgres", "Make the tables of an index in PostgreSQL, or embed texts."),
     },
     "For programs and browsers": {
         "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),

@@ -1,7 +1,7 @@
-"""What is done with an index as a whole: making it, following folders, copies, checks, removal, PostgreSQL."""
+"""What is done with an index as a whole: making it, following folders, copies, checks, removal."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from retriever.command_line.output import Output
 from retriever.display.json import dump
 from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.errors import CommandHint, RetrieverError, UsageError
-from retriever.looking.indexes import drop_index, find_index, find_named, index_request, list_indexes
+from retriever.looking.indexes import drop_index, find_named, list_indexes
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
@@ -43,7 +43,7 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 @click.option(
     "--enqueue",
     is_flag=True,
-    help="Leave the embedding to `worker`, in PostgreSQL.",
+    help="Leave the embedding to `postgres worker`.",
 )
 @options.output
 def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool) -> ExitCode:
@@ -63,7 +63,7 @@ def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     yield f"indexed {held} in {report.seconds:.1f} s"
     yield f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped"
-    embedded = "`worker` embeds what is new" if enqueue else f"{report.embedded:,} texts embedded"
+    embedded = "`postgres worker` embeds what is new" if enqueue else f"{report.embedded:,} texts embedded"
     yield f"  chunks   {report.chunks:,}; {embedded}"
     if report.prefixes:
         yield f"  prefixes {report.prefixes}"
@@ -292,93 +292,3 @@ def forget_paths(
             held = f"{path} is being read by another process and may still hold the text"
             console.note(f"{held}; stop it, and run this again")
     return ExitCode.ERROR if report.remaining else ExitCode.OK
-
-
-# `postgres`: the tables of an index in PostgreSQL, and who may use them; `worker`: a process that indexes into one.
-
-
-@options.command(
-    "postgres init --index postgresql://owner@db.example.org/notes",
-    "postgres init --index postgresql://owner@db.example.org/notes --writer indexer --reader asker",
-    "postgres grant sales docs --index postgresql://owner@db.example.org/notes",
-)
-@click.argument("action", type=click.Choice(["init", "grant"]))
-@click.argument("names", nargs=-1, metavar="[ROLE [FOLDER]...]")
-@click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
-@click.option(
-    "--reader",
-    "readers",
-    multiple=True,
-    metavar="ROLE",
-    help="A role that may ask, of all folders. Repeat it for others.",
-)
-@click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
-@click.option(
-    "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
-)
-@options.index
-@options.output
-def postgres(
-    console: Console,
-    output: Output,
-    action: str,
-    names: Sequence[str],
-    index: str | None,
-    writers: Sequence[str],
-    readers: Sequence[str],
-    *,
-    hnsw: bool,
-    tsvector: str,
-) -> ExitCode:
-    """Make the tables of an index in a PostgreSQL database, and grant rights (init).
-
-    --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
-    comes from PGPASSWORD, .pgpass or a service file. Run it as the role that is to own the tables: docs/guide/team.md.
-
-    `grant ROLE FOLDER...` lets a role see these folders and nothing else, `grant ROLE` nothing any more. A folder is
-    named by its path, or the end of it.
-    """
-    from retriever.store import tables
-
-    url = find_index(index).url
-    if action == "grant":
-        if not names or writers or readers or hnsw or tsvector:
-            raise click.UsageError(
-                "grant takes a role and its folders; all options but --index and --json are for init"
-            )
-        seen = tables.grant_folders(url, names[0], names[1:])
-        output.show({"role": names[0], "folders": seen}, [f"{names[0]} may read: {', '.join(seen) or 'nothing'}"])
-        return ExitCode.OK
-    if names:
-        raise click.UsageError("init takes roles by --writer and --reader")
-    made = tables.make_tables(url, writers, readers)
-    if tsvector:
-        tables.make_tsvector(url, tsvector)
-    if hnsw:
-        tables.make_hnsw(url)
-    output.show({"made": made}, ["made the tables" if made else "the tables are there already"])
-    if output.is_for_people and not writers and not readers:
-        console.note(
-            "--writer ROLE and --reader ROLE let other roles index and ask; `postgres grant` some folders", dim=True
-        )
-    return ExitCode.OK
-
-
-@options.command(
-    "worker --index postgresql://indexer@db.example.org/notes",
-    "worker --index postgresql://indexer@db.example.org/notes --once",
-)
-@click.option("--once", is_flag=True, help="End when nothing is left to do.")
-@options.index
-@options.output
-def worker(console: Console, output: Output, index: str | None, *, once: bool) -> ExitCode:
-    """Embed the texts that `index --enqueue` left to workers; any number of them, on any machine.
-
-    `status` shows how many chunks have a vector. Nothing is lost however a worker ends.
-    """
-    from retriever.indexing.update import work  # what indexes
-
-    console.note("waiting for texts; Ctrl-C ends it", dim=True)
-    done = sum(work(index_request((), index, DEFAULT_PROFILE, None), once=once))
-    output.show({"embedded": done}, [f"embedded {pluralize(done, 'text')}"])
-    return ExitCode.OK

@@ -181,7 +181,7 @@ PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
 
 def complete_condition(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a property of the documents, `status=draft`; those of most documents come first."""
-    from retriever.searching.choices import list_choices, read_documents  # numpy: 40 ms
+    from retriever.places.choices import list_choices, read_documents  # numpy: 40 ms
     from retriever.store import reading
 
     try:

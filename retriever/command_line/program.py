@@ -36,7 +36,7 @@ def load_command(name: str) -> click.Command:
     """Import a command, by its name in COMMANDS."""
     place, help_line = COMMANDS[name]
     module, _, attribute = place.partition(":")
-    command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), attribute)
+    command: click.Command = getattr(importlib.import_module(f".{module}", __package__), attribute)
     command.short_help = help_line
     return command
 

@@ -15,8 +15,8 @@ from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.indexing.request import INDEX_VARIABLE
 from retriever.looking.indexes import find_several
+from retriever.places import open_store
 from retriever.settings.layers import load_profile
-from retriever.store import open_store
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -166,13 +166,13 @@ def open_app(
         return make_application(served, mcp=mcp, web=web)
     named = opening.index or os.environ.get(INDEX_VARIABLE)
     store = open_store(named) if named else None
-    if store is None or not store.is_shared or opening.several is not None or opening.docs:
-        raise click.UsageError("--role-header is for one --index postgresql://..., without --docs")
+    if store is None or opening.several is not None or opening.docs:
+        raise click.UsageError("--role-header is for one --index, in a database, without --docs")
     if not names or not header:
         raise click.UsageError("name the header and the roles: --role-header X-Role --role sales --role legal")
     apps = {}
     for role in names:
-        served = open_served(replace(opening, index=str(store.url.with_role(role))), about)
+        served = open_served(replace(opening, index=str(store.as_role(role))), about)
         stack.enter_context(served)
         apps[role] = make_application(served, mcp=mcp, web=web)
     return route_roles(header, apps)

@@ -24,9 +24,9 @@ from retriever.expansion.prompt import (
     read_grounding,
 )
 from retriever.expansion.screening import count_rare_names, reason_to_skip, screen
+from retriever.places.view import View
 from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
 from retriever.searching.queries import ExpandedQuery
-from retriever.searching.view import View
 from retriever.served.generator import Generator
 from retriever.served.task import USUAL, Task
 from retriever.settings.schema import Profile

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from pageindex.text import find_sentences
 from retriever.display.phrases import pluralize
 from retriever.errors import EncoderError
-from retriever.indexing.background import load_unrelated
 from retriever.lexical.tokens import count_words, tokenize
+from retriever.places.background import load_unrelated
+from retriever.places.view import View
 from retriever.protocols import Encoder
 from retriever.query import Dropped, Expansion, ExpansionReport, Query
 from retriever.searching.queries import normalize_weights
 from retriever.searching.question_words import cut_words, read_form
-from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import StageName

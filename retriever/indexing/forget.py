@@ -11,12 +11,10 @@ from pathlib import Path
 
 from retriever.embedding import open_encoder
 from retriever.errors import CommandHint, EncoderError, NoIndexError, UnknownReferenceError, UsageError
-from retriever.indexing.background import renew_background
-from retriever.indexing.derived import open_derived
 from retriever.indexing.request import IndexRequest, locate_path
+from retriever.places.background import renew_background
 from retriever.store import reading, writing
 from retriever.store.database import Connection, transaction
-from retriever.store.files import FILE_NAME
 from retriever.store.reading import StoredFolder
 
 
@@ -47,7 +45,7 @@ class Target:
 def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     """Remove what the references name from every file of an index, and keep it out; see `api.forget_documents`."""
     store = request.store
-    derived = open_derived(store)
+    derived = store.derived()
     with open_existing(request) as connection:
         targets = [find_target(connection, reference) for reference in references]
         with transaction(connection):
@@ -61,8 +59,7 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             number = derived.build(connection)
         derived.remove_old(number)
         # What is in use by others still holds the texts.
-        remaining = [] if store.erase(connection) else [f"{store.folder / FILE_NAME}-wal"]
-        remaining += derived.list_old(number)
+        remaining = store.erase(connection) + derived.list_old(number)
     names = tuple(target.name for target in targets)
     return ForgetReport(str(store), names, removed, tuple(remaining), store.kept_elsewhere)
 

@@ -20,10 +20,11 @@ from platformdirs import user_data_path
 
 from pageindex.corpus import CorpusOptions, read_file
 from retriever.errors import CommandHint, UsageError
+from retriever.places import Store, open_store
 from retriever.protocols import Encoder
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings, Profile
-from retriever.store import Store, open_store, reading
+from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.files import absolute, make_private_folder, write_file, writing_to
 from retriever.store.reading import StoredFolder

@@ -27,7 +27,6 @@ from retriever.embedding.encoder import (
     measure_foreign,
 )
 from retriever.errors import CommandHint, DocumentsError, EncoderError, RetrieverError, UsageError
-from retriever.indexing.background import renew_background
 from retriever.indexing.changes import (
     FolderChanges,
     choose_dialect,
@@ -40,9 +39,10 @@ from retriever.indexing.changes import (
     name_folders_apart,
 )
 from retriever.indexing.chunk import chunk_nodes
-from retriever.indexing.derived import Difference, open_derived
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.names import names_of_nodes
+from retriever.places import Difference
+from retriever.places.background import renew_background
 from retriever.protocols import Encoder, Progress
 from retriever.settings.schema import ChunkSettings, Profile
 from retriever.store import reading, text_vectors, writing
@@ -81,7 +81,7 @@ def update_index(
         listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
             name_folders(request.store, request.docs)
-        derived = open_derived(request.store)
+        derived = request.store.derived()
         encoder, reason = choose_encoder(request, connection, listings)
         is_anew = reading.meta(connection, "index_config") != request.index_config
         if request.docs and not is_anew:
@@ -225,7 +225,7 @@ def index_changes(
     # Their keys are needed after the rows are gone: the postings are patched by them.
     replaced = [key for change in changes for key in change.replaced]
     removed = reading.rankable_keys(connection, replaced)
-    derived = open_derived(request.store)
+    derived = request.store.derived()
     can_patch = not is_anew and derived.is_whole(connection)
     writing.remove_documents(connection, replaced)
     fingerprint = encoder.fingerprint if encoder else ""
@@ -354,60 +354,6 @@ def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, 
         rows = [row for row, key in enumerate(texts) if key in taken]
         writing.put_vectors(connection, encoder.fingerprint, [key for key in texts if key in taken], vectors[rows])
         renew_background(connection, encoder)
-
-
-# Workers: any number of processes embed the texts of an index in PostgreSQL side by side, on any machine.
-#
-# There is no queue of jobs, as procrastinate would have it: `index --enqueue` commits documents with their words, and
-# the texts wait in `pending`, as after an interruption. A batch of them belongs to the worker that has its advisory
-# lock, which ends with the worker's connection, so that nothing is lost however it ends.
-
-PAUSE_S = 1.0  # before a worker looks again
-PENDING = "CAST(CAST(CAST('pending' AS regclass) AS bigint) AS integer)"  # tells the locks of two indexes apart
-BATCH = f"CAST(place / {TEXTS_AT_ONCE} AS integer)"
-
-
-def work(request: IndexRequest, *, once: bool) -> Iterator[int]:
-    """Embed pending texts, beside any number of other workers, until the caller asks for no more.
-
-    Args:
-        request: of the index's settings.
-        once: end when nothing is left to do.
-
-    Yields:
-        How many texts were embedded; 0, every second, where there is nothing to do.
-
-    Raises:
-        UsageError: the index is a folder, or has another embedding model than here.
-        EncoderError: a text cannot be embedded.
-        IndexUnusableError: the database cannot be used. Nothing is lost: start the worker again.
-    """
-    store, _ = request.store, request.store.url  # a folder has no workers
-    with store.read() as connection:
-        encoder = open_encoder(request.profile.encoder, reading.meta(connection, "fingerprint"))
-        while True:
-            if texts := claim_texts(connection):
-                if encoder is None or encoder.fingerprint != reading.meta(connection, "fingerprint"):
-                    raise UsageError("the index has another embedding model than this worker: start again")
-                embed_texts(connection, encoder, texts)
-                connection.execute("SELECT pg_advisory_unlock_all()")
-                yield len(texts)
-            elif once and not text_vectors.pending_count(connection):
-                return
-            else:
-                yield 0
-                time.sleep(PAUSE_S)
-
-
-def claim_texts(connection: Connection) -> dict[bytes, str]:
-    """Lock a batch of pending texts that no other worker has, and return it by hash; nothing where there is none."""
-    batches = connection.execute(f"SELECT DISTINCT {BATCH} AS batch FROM pending ORDER BY batch").fetchall()
-    for (batch,) in batches:
-        if connection.execute(f"SELECT pg_try_advisory_lock({PENDING}, ?)", (batch,)).fetchone()[0]:
-            query = f"SELECT text_hash, text FROM pending WHERE {BATCH} = ? ORDER BY place"
-            if texts := dict(connection.execute(query, (batch,)).fetchall()):
-                return texts  # else another worker has just embedded it
-    return {}
 
 
 # An index that follows its folders, save by save. The system's notice of a change is only a reason to look, so a file

@@ -18,8 +18,8 @@ from retriever.looking.references import (
     find_node,
     find_place,
 )
+from retriever.places.view import View
 from retriever.searching.citations import Anchors
-from retriever.searching.view import View
 from retriever.settings.schema import VectorChoice
 from retriever.store import reading
 from retriever.store.database import Connection

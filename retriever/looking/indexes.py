@@ -34,9 +34,10 @@ from retriever.indexing.request import (
     list_named,
     trust_settings,
 )
+from retriever.places import FolderStore, Store, open_store
 from retriever.protocols import Encoder
 from retriever.settings.layers import collect_settings
-from retriever.store import FolderStore, Store, open_store, reading
+from retriever.store import reading
 from retriever.store.database import make_damage_error
 from retriever.store.files import absolute, is_folder, remove_files, require_own, writer_lock, writing_to
 from retriever.store.reading import StoredFolder

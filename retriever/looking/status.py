@@ -11,8 +11,9 @@ from retriever.embedding.encoder import BUNDLED_MODELS, FOREIGN_FROM, describe_p
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import FolderChanges, choose_dialect, detect_changes, list_known, list_known_folder
 from retriever.indexing.request import IndexRequest, explain_refusal, matches_config, read_named_folders
+from retriever.places import Store
+from retriever.places.view import View
 from retriever.searching.open_index import OpenIndex
-from retriever.searching.view import View
 from retriever.settings.schema import DocumentSettings, Profile
 from retriever.store import reading
 from retriever.store.database import Connection
@@ -44,7 +45,7 @@ class Watch:
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Look at the folders, unless the last look is recent, and index what changed when that is little."""
-        if index.store.is_shared:
+        if not index.store.embeds_itself:
             return self._freshness
         if time.monotonic() - self._looked < BETWEEN_LOOKS_S:
             self._freshness = replace(self._freshness, refreshed=0)
@@ -55,7 +56,7 @@ class Watch:
 
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
-            diffs, problems = look_at_folders(view, self._profile.documents)
+            diffs, problems = look_at_folders(index.store, view.connection, self._profile.documents)
             can_index = matches_config(view.connection, self._request)
         changed = sum(map(len, diffs))
         reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
@@ -77,17 +78,19 @@ class Watch:
         return replace(found, refreshed=refreshed, stale=0)
 
 
-def look_at_folders(view: View, settings: DocumentSettings) -> tuple[list[FolderChanges], list[tuple[str, str]]]:
+def look_at_folders(
+    store: Store, connection: Connection, settings: DocumentSettings
+) -> tuple[list[FolderChanges], list[tuple[str, str]]]:
     """Return what changed in each folder; and the folders that cannot be looked at, each with the reason."""
-    named = read_named_folders(view.store)
+    named = read_named_folders(store)
     diffs, problems = list[FolderChanges](), list[tuple[str, str]]()
-    for folder in reading.folders(view.connection):
+    for folder in reading.folders(connection):
         # An index from elsewhere may name any folder here: only those that this user named are looked at.
         if folder.path not in named:
             problems.append((folder.path, explain_refusal(folder.path)))
             continue
         is_other = choose_dialect(folder, settings) != folder.dialect
-        known = list_known(view.connection, folder, is_anew=is_other)
+        known = list_known(connection, folder, is_anew=is_other)
         try:
             listing = list_known_folder(folder, known, settings)
         except DocumentsError as error:
@@ -97,11 +100,11 @@ def look_at_folders(view: View, settings: DocumentSettings) -> tuple[list[Folder
     return diffs, problems
 
 
-def describe_state(view: View, freshness: Freshness) -> IndexState:
+def describe_state(store: Store, view: View, freshness: Freshness) -> IndexState:
     """Describe what is searched, and how fresh it is."""
-    counts, named, folders = view.counts, read_named_folders(view.store), view.state.folders
+    counts, named, folders = view.counts, read_named_folders(store), view.state.folders
     return IndexState(
-        path=str(view.store),
+        path=str(store),
         folders=folders,
         snapshot=view.number,
         documents=counts.documents,
@@ -132,7 +135,7 @@ class Status:
     foreign_share: float  # of the text, that the English model does not know; 0 for less than a tenth
 
 
-def read_status(view: View, profile: Profile) -> Status:
+def read_status(store: Store, view: View, profile: Profile) -> Status:
     """Return the status of an open index; the folders are looked at now, and not with the last question."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
@@ -140,11 +143,11 @@ def read_status(view: View, profile: Profile) -> Status:
     if profile.encoder.kind == "onnx" and (bundled := find_bundled(profile.encoder, view.state.fingerprint)):
         model = BUNDLED_MODELS[bundled.bundled_as].name
         foreign = measure_foreign(reading.sample_texts(view.connection)) if bundled.bundled_as == "english" else 0.0
-    diffs, problems = look_at_folders(view, profile.documents)
+    diffs, problems = look_at_folders(store, view.connection, profile.documents)
     return Status(
-        index=describe_state(view, Freshness(0, sum(map(len, diffs)), len(problems))),
+        index=describe_state(store, view, Freshness(0, sum(map(len, diffs)), len(problems))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
-        size_bytes=view.store.size_bytes(),
+        size_bytes=store.size_bytes(),
         changed_files=tuple(diff.folder.prefix + path for diff in diffs for path in diff.paths),
         skipped=(*reading.skipped(view.connection), *problems),
         broken_links=reading.broken_links(view.connection),

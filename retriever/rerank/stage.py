@@ -10,8 +10,8 @@ from retriever.display.phrases import pluralize
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, RerankerError
 from retriever.expansion.screening import find_entities
 from retriever.lexical.tokens import tokenize
+from retriever.places.view import View
 from retriever.searching.hits import find_matched_chunk, read_chunks
-from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, cut_around

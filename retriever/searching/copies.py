@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from retriever.searching.view import View
+from retriever.places.view import View
 from retriever.store import reading
 from retriever.types import Candidate, Source
 

@@ -14,15 +14,15 @@ from typing import TypeAlias
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, UnitKind
 from retriever.display.phrases import RELATIONS, find_highlights
-from retriever.indexing.derived import SEARCHED_FIELDS, find_reader
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties
 from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
+from retriever.places.view import View
+from retriever.places.words import SEARCHED_FIELDS, find_reader
 from retriever.searching.citations import Anchors
 from retriever.searching.copies import name_copies
 from retriever.searching.passage import BY_RANK, Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
 from retriever.searching.question_kind import read_kind
-from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.database import Connection
@@ -47,23 +47,22 @@ ReadUnits: TypeAlias = Callable[[Sequence[tuple[Sequence[str], str]]], Sequence[
 
 def build_hits(
     view: View,
-    candidates: Sequence[Candidate],
+    rows: "HitRows",
     question: str,
     words: Collection[str],
     profile: Profile,
     read_units: ReadUnits | None = None,
 ) -> tuple[Hit, ...]:
-    """Return the hits of the first candidates, at least ANSWERED_FROM, in their order.
+    """Return the hits of candidates, in their order.
 
     Args:
         view: the index.
-        candidates: best first, more than are returned.
+        rows: of the candidates, as `read_rows` reads them.
         question: as it was asked.
         words: the question's, as BM25 reads them.
         profile: how much of a section is shown.
         read_units: reads the best units of the first sections; None where nothing reads them.
     """
-    rows = read_rows(view, candidates, profile)
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, view.lexical.languages)
     matched = {item.node_id: find_matched_fields(view, rows, item.node_id, words) for item in rows.candidates}
@@ -125,12 +124,14 @@ class HitRows:
     anchors: Anchors
 
 
-def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile) -> HitRows:
-    """Read what the hits of the first candidates are made of."""
+def read_rows(view: View, candidates: Sequence[Candidate], profile: Profile, access: FolderAccess) -> HitRows:
+    """Read what the hits of the first candidates are made of, at least ANSWERED_FROM.
+
+    Which lines they have is looked up in the files that `access` allows.
+    """
     candidates = candidates[: max(profile.top_k, ANSWERED_FROM)]
     titles = load_titles(view, candidates)
     keys = {item.node_id: view.tree.document_key(item.node_id) for item in candidates}
-    access = FolderAccess.of(view.store, profile.documents)
     anchors = Anchors(view.connection, set(keys.values()), access)
     found = reading.nodes(view.connection, keys)  # a database is waited for once: the fields come last
     fields = reading.fields(view.connection, set(keys.values()))

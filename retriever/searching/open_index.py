@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from retriever.errors import SnapshotError
-from retriever.searching.table_view import TableView
-from retriever.searching.view import View
-from retriever.store import Store, reading
+from retriever.places import Store
+from retriever.places.view import View
+from retriever.store import reading
 from retriever.store.database import read_transaction
 
 
@@ -23,7 +23,6 @@ class OpenIndex:
         self._connection = store.open()
         self._identity = store.identify()
         self._view: View | None = None
-        self._make_view = TableView if store.is_shared else View
 
     @contextmanager
     def view(self) -> Iterator[View]:
@@ -41,7 +40,7 @@ class OpenIndex:
             state = reading.read_state(self._connection)
             if self._view is None or self._view.state != state:
                 self._close_view()
-                self._view = self._make_view(self.store, self._connection, state)
+                self._view = self.store.open_view(self._connection, state)
             try:
                 yield self._view
             except SnapshotError:

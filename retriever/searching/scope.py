@@ -21,9 +21,9 @@ from retriever.indexing.request import locate_path
 from retriever.lexical.postings import IntArray
 from retriever.lexical.properties import find_days
 from retriever.lexical.tokens import is_unspaced, tokenize
+from retriever.places.choices import Fields, ScopedDocument, list_document_folders, list_values, parse_day
+from retriever.places.view import Part, View
 from retriever.query import Scope
-from retriever.searching.choices import Fields, ScopedDocument, list_document_folders, list_values, parse_day
-from retriever.searching.view import Part, View
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.text import suggest_among

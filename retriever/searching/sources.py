@@ -7,6 +7,7 @@ from itertools import compress
 from retriever.lexical.bm25 import KeyRanking
 from retriever.lexical.properties import find_days
 from retriever.lexical.tokens import tokenize
+from retriever.places.view import View
 from retriever.query import Query
 from retriever.searching.fusion import (
     first_of_each,
@@ -22,7 +23,6 @@ from retriever.searching.question_words import (
     measure_together,
     read_form,
 )
-from retriever.searching.view import View
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.text_vectors import NearText
@@ -179,7 +179,7 @@ def search_words(
     """
     limit = profile.keyword_top_n
     if profile.keyword == "tsvector":
-        found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
+        found = view.search_full_text([(query.text, query.keyword_weight) for query in queries], limit)
     else:
         texts = [(words[query.text], query.keyword_weight) for query in queries]
         counts = weigh_words([*texts, (verbs, VERB_WEIGHT * queries[0].keyword_weight)])

@@ -23,12 +23,12 @@ from retriever.indexing.request import IndexRequest, read_named_folders
 from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
 from retriever.looking.status import read_overview, write_overview
+from retriever.places import Store
 from retriever.retriever import Retriever
 from retriever.served.generator import Generator
 from retriever.settings.layers import DEFAULT_PROFILE, load_profile, profile_names
 from retriever.settings.schema import merge
 from retriever.several import SeveralRetrievers
-from retriever.store import Store
 from retriever.store.database import read_transaction
 from retriever.store.files import Closing, absolute
 
@@ -128,7 +128,7 @@ class ServedIndex(Closing):
         retriever = Retriever(request, profile)
         with retriever.view() as view:
             # The texts that wait in a database are for workers, or for `index`: there may be other servers.
-            is_partial = view.state.embedded_share < 1 and not view.store.is_shared
+            is_partial = view.state.embedded_share < 1 and request.store.embeds_itself
         if is_partial and self._indexing is None:
             self._start_indexing(request)
         return retriever

@@ -1,7 +1,6 @@
-"""Connections to the rows of an index: what both engines have in common, index.sqlite, transactions, SQLite's errors.
+"""Connections to the rows of an index: what engines have in common, index.sqlite, transactions, SQLite's errors.
 
-Statements are written as both SQLite and PostgreSQL read them. The few words in which the two differ,
-`PostgresConnection` translates.
+Statements are written for SQLite, in words that other engines read too; the few others a connection to one translates.
 """
 
 import json

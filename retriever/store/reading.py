@@ -96,7 +96,7 @@ _OUTLINES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, nodes.title, first_line, last_line, holder_id,"
     " boilerplate FROM nodes JOIN documents USING (document_key) WHERE %s ORDER BY document_key, node_key"
 )
-# Each begins with the few rows that it is about: what Citus keeps by section and what it keeps by text it joins
+# Each begins with the few rows that it is about: what a cluster keeps by section and what it keeps by text it joins
 # no other way. %s: the condition on them.
 _CHUNKS = (
     "WITH wanted AS (SELECT * FROM chunks WHERE %s)"

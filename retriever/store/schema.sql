@@ -119,7 +119,7 @@ CREATE TABLE skipped (
 
 CREATE TABLE backgrounds (       -- how near unrelated questions come, of each folder alone: who may see some has their scale
     folder_key INTEGER PRIMARY KEY REFERENCES folders ON DELETE CASCADE,
-    content TEXT NOT NULL        -- JSON: sums of cosines, as retriever/indexing/background.py adds them up
+    content TEXT NOT NULL        -- JSON: sums of cosines, as retriever/places/background.py adds them up
 ) STRICT;
 
 CREATE TABLE forgotten (

@@ -32,9 +32,10 @@ from retriever.indexing.changes import FolderChanges, name_folders_apart
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest, check_server, forget_named, name_folders
 from retriever.indexing.update import index_changes, note_folders, note_skipped
 from retriever.looking.indexes import find_index
+from retriever.places import FolderStore
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import FolderStore, reading, writing
+from retriever.store import reading, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.files import FILE_NAME, absolute, check_new, remove_files, sync, writing_to
 from retriever.store.reading import StoredFolder

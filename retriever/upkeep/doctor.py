@@ -33,17 +33,17 @@ from retriever.errors import (
     RetrieverError,
     name_installer,
 )
-from retriever.indexing.derived import open_derived, renew_derived
 from retriever.indexing.request import WAIT_FOR_WRITER_S, explain_refusal, read_named_folders
 from retriever.indexing.update import update_index
 from retriever.looking.indexes import find_index, index_request
+from retriever.places import FolderStore, Store
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server
 from retriever.served.generator import Generator
 from retriever.served.task import Task, new_nonce
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import LlmSettings, Profile
-from retriever.store import FolderStore, Store, reading, text_vectors
+from retriever.store import reading, text_vectors
 from retriever.store.database import (
     INDEX_FORMAT,
     PAGE_BYTES,
@@ -236,7 +236,7 @@ def examine_derived(connection: Connection, index: Store, repair: str) -> Iterat
         cure = CommandHint("index FOLDER").render()
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
-    for name, error in open_derived(index).examine(connection):
+    for name, error in index.derived().examine(connection):
         match error:
             case None:
                 yield Finding("index", name, "well", "as in the database")
@@ -275,13 +275,13 @@ def repair_index(store: Store, progress: Progress | None = None, encoder: Encode
         with store.read() as connection:
             stored = {folder.path for folder in reading.folders(connection)}
             is_finished = bool(reading.snapshot_number(connection))
-            found = open_derived(store).examine(connection)
+            found = store.derived().examine(connection)
             is_broken = any(error and not isinstance(error, ReadOnlySnapshotError) for _, error in found)
     except NoIndexError:  # a first indexing was killed before it made the tables
         return
     if is_finished:
         if is_broken:
-            number = renew_derived(store, WAIT_FOR_WRITER_S)
+            number = store.renew_derived(WAIT_FOR_WRITER_S)
             yield f"snapshot {number} was made anew from the database; nothing was embedded"
         return
     named = read_named_folders(store)

@@ -36,7 +36,7 @@ def test_the_answers_are_those_of_a_folder(cli: Cli, cluster: Cluster, tmp_path:
     shutil.copytree(LARDER, docs)
     with cluster.new_database() as address:
         cli("postgres", "init", "--index", address)
-        spread = PROJECT / "retriever" / "store" / "citus.sql"
+        spread = PROJECT / "retriever" / "postgres" / "citus.sql"
         subprocess.run([cluster.coordinator.binaries / "psql", address, "-f", spread], check=True)
         for change in ("add", "edit"):
             if change == "edit":
@@ -48,7 +48,7 @@ def test_the_answers_are_those_of_a_folder(cli: Cli, cluster: Cluster, tmp_path:
                 cli("index", docs, "--index", address)
             else:
                 cli("index", docs, "--index", address, "--enqueue")
-                cli("worker", "--index", address, "--once")
+                cli("postgres", "worker", "--index", address, "--once")
             cli("postgres", "init", "--index", address, "--hnsw")
             for question in QUESTIONS:
                 expected = ask(cli, folder, question, "exact")

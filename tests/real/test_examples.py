@@ -21,7 +21,7 @@ from retriever.command_line.program import command_line, load_command
 from tests.program import PROJECT, run_command
 from tests.shelf import write_pages
 
-LASTS = ("serve", "watch", "mcp", "worker")  # until it is ended
+LASTS = ("serve", "watch", "mcp")  # until it is ended
 ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
 NEEDS_MORE = ("doctor --llm", "similar", "pick")  # a language model, vectors, a terminal
 

@@ -14,8 +14,8 @@ import pytest
 from retriever.api import open_retriever
 from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import check_folders, check_server
+from retriever.places import open_store
 from retriever.settings.layers import GivenSettings
-from retriever.store import open_store
 from tests.program import PROGRAM, run_command, slow
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE

@@ -7,7 +7,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import DocumentsError, EncoderError
-from retriever.store import open_store
+from retriever.places import open_store
 from retriever.types import FloatMatrix
 from retriever.upkeep.doctor import examine_index
 from tests.scenarios import pages

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pageindex.formats import READERS
-from retriever.store import open_store
+from retriever.places import open_store
 from retriever.upkeep.doctor import examine_index
 from tests.program import Cli
 from tests.shelf import CountingEncoder, Shelf

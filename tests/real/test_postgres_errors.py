@@ -9,7 +9,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
-from retriever.store import open_store
+from retriever.places import open_store
 from tests.postgres import Server, count_rows, execute
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE, write_pages

@@ -14,8 +14,8 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexVersionError, StorageError
-from retriever.store import open_store
-from retriever.store.tables import grant_folders, make_tables
+from retriever.postgres.connection import read_url
+from retriever.postgres.tables import grant_folders, make_tables
 from tests.postgres import Server, execute
 from tests.program import LARDER, Cli
 from tests.real.served import Served, served
@@ -44,7 +44,7 @@ class Shared:
     docs: Path
 
     def seen_by(self, role: str) -> str:
-        address = open_store(self.index).url
+        address = read_url(self.index)
         return str(address.with_role(role))
 
 
@@ -62,11 +62,11 @@ def shared(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) ->
         execute(index, *(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role}" for role in ROLES))
         alone = f"{index}?schema=alone"
         for place in (index, alone):
-            make_tables(open_store(place).url, readers=["boss"])
+            make_tables(read_url(place), readers=["boss"])
         index_folders([docs / "open", docs / "secret"], index)
         index_folders([docs / "open"], alone)
-        assert grant_folders(open_store(index).url, "sales", ["open"]) == (str(docs / "open"),)
-        assert grant_folders(open_store(index).url, "legal", [str(docs / "secret")]) == (str(docs / "secret"),)
+        assert grant_folders(read_url(index), "sales", ["open"]) == (str(docs / "open"),)
+        assert grant_folders(read_url(index), "legal", [str(docs / "secret")]) == (str(docs / "secret"),)
         yield Shared(index, f"{alone}&role=boss", docs)
         execute(index, *(f"DROP OWNED BY {role}; DROP ROLE {role}" for role in ROLES))
 
@@ -172,12 +172,12 @@ def test_a_role_does_nothing_that_it_was_not_granted(
 
 
 def test_a_right_that_is_taken_back_ends_for_an_open_retriever_too(shared: Shared) -> None:
-    make_tables(open_store(shared.index).url, readers=["clerk"])
+    make_tables(read_url(shared.index), readers=["clerk"])
     with open_retriever(index=shared.seen_by("clerk")) as retriever:
         assert retriever.search("Zyxworth").hits[0].file == "merger.md"
-        assert grant_folders(open_store(shared.index).url, "clerk", ["open"]) == (str(shared.docs / "open"),)
+        assert grant_folders(read_url(shared.index), "clerk", ["open"]) == (str(shared.docs / "open"),)
         assert "secret" not in repr(retriever.search("Zyxworth").hits)
-        assert grant_folders(open_store(shared.index).url, "clerk", []) == ()
+        assert grant_folders(read_url(shared.index), "clerk", []) == ()
         with pytest.raises(IndexVersionError, match="not for this role"):
             retriever.search("snapshot")
 
@@ -272,4 +272,4 @@ def test_a_header_and_its_roles_belong_together(shared: Shared, cli: Cli, given:
 
 def test_a_folder_has_no_roles(cli: Cli, tmp_path: Path) -> None:
     said = cli("serve", "--web", "--index", tmp_path, *HEADER, "--role", "sales", code=2).err
-    assert "--role-header is for one --index postgresql://" in said
+    assert "is a folder, which has no roles" in said

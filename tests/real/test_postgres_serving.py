@@ -12,8 +12,8 @@ import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
 from retriever.api import index_folders
-from retriever.store import open_store
-from retriever.store.tables import make_tables
+from retriever.postgres.connection import read_url
+from retriever.postgres.tables import make_tables
 from tests.postgres import Server, execute
 from tests.program import wait_for
 from tests.real.served import PAGES, Served, served
@@ -83,7 +83,7 @@ def test_a_change_is_seen_by_each_server(team: Team, tmp_path: Path) -> None:
     index_folders([], team.index)
     assert [files[0] for files in team.ask_each("zebra stripes")] == ["zebra.md"] * 2
     execute(team.index, "DROP SCHEMA hybrid_retrieve CASCADE")
-    make_tables(open_store(team.index).url)  # another index in its place
+    make_tables(read_url(team.index))  # another index in its place
     lions = write_pages(tmp_path / "lions", {"lion.md": "# Lion\n\nA lion has no stripes.\n"})
     index_folders([lions], team.index)
     assert team.ask_each("stripes") == [["lion.md"]] * 2

@@ -11,9 +11,9 @@ import pytest
 
 from retriever import api
 from retriever.errors import StorageError, UsageError
-from retriever.indexing import update
 from retriever.indexing.update import embed_texts
 from retriever.looking.indexes import index_request
+from retriever.postgres import workers
 from tests.postgres import Server, count_rows, execute
 from tests.program import LARDER, PROJECT, Cli, environment, wait_for
 from tests.shelf import write_pages
@@ -21,8 +21,8 @@ from tests.shelf import write_pages
 QUESTIONS = ("how long is a snapshot kept?", "restore one file", "what does page 7 say of number7?")
 MANY = 100  # texts: more than two workers hold at once
 SMALL_BATCHES = (  # the program, but that a worker takes 32 texts at once, in place of 256
-    "import sys; from hybrid_retrieve import main; from retriever.indexing import update;"
-    "update.BATCH = 'CAST(place / 32 AS integer)'; sys.exit(main(sys.argv[1:]))"
+    "import sys; from hybrid_retrieve import main; from retriever.postgres import workers;"
+    "workers.BATCH = 'CAST(place / 32 AS integer)'; sys.exit(main(sys.argv[1:]))"
 )
 
 
@@ -38,11 +38,11 @@ def write_numbers(folder: Path, numbers: Sequence[int]) -> Path:
 
 
 def work(address: str) -> int:
-    return sum(update.work(index_request((), address, "balanced", None), once=True))
+    return sum(workers.work(index_request((), address, "balanced", None), once=True))
 
 
 def start_worker(address: str) -> subprocess.Popen[str]:
-    line = [sys.executable, "-c", SMALL_BATCHES, "worker", "--index", address, "--once"]
+    line = [sys.executable, "-c", SMALL_BATCHES, "postgres", "worker", "--index", address, "--once"]
     return subprocess.Popen(line, cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True)
 
 
@@ -50,11 +50,11 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     """Do something once, while a worker has texts in hand."""
 
     def embed_first(*given: object) -> None:
-        monkeypatch.setattr(update, "embed_texts", embed_texts)
+        monkeypatch.setattr(workers, "embed_texts", embed_texts)
         act()
         embed_texts(*given)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr(update, "embed_texts", embed_first)
+    monkeypatch.setattr(workers, "embed_texts", embed_first)
 
 
 @pytest.mark.timeout(300)
@@ -62,7 +62,7 @@ def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postg
     docs, alone = shutil.copytree(LARDER, tmp_path / "larder"), tmp_path / "index"
     numbers = write_numbers(tmp_path / "numbers", range(MANY))
     cli("index", docs, numbers, "--index", alone)
-    assert "`worker` embeds what is new" in cli("index", docs, numbers, "--enqueue", "--index", postgres).out
+    assert "`postgres worker` embeds what is new" in cli("index", docs, numbers, "--enqueue", "--index", postgres).out
     waiting = count_rows(postgres, "pending")
     assert waiting > MANY
     early = json.loads(cli("ask", QUESTIONS[2], "--index", postgres, "--json").out)  # by words, at once
@@ -86,7 +86,7 @@ def test_workers_that_are_killed_and_cut_off_make_the_same_index(cli: Cli, postg
     write_numbers(numbers, [MANY])
     for place in (postgres, alone):
         cli("index", docs, numbers, *(["--enqueue"] if place == postgres else []), "--index", place)
-    assert "embedded 1 text" in cli("worker", "--once", "--index", postgres).out
+    assert "embedded 1 text" in cli("postgres", "worker", "--once", "--index", postgres).out
     compare(cli, (postgres, alone), (*QUESTIONS[:1], f"number{MANY}"))
 
 
@@ -101,10 +101,10 @@ def compare(cli: Cli, places: Sequence[str | Path], questions: Sequence[str]) ->
 
 
 def test_two_workers_never_embed_the_same_text(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(update, "BATCH", "CAST(place / 2 AS integer)")
+    monkeypatch.setattr(workers, "BATCH", "CAST(place / 2 AS integer)")
     api.index_folders([docs], postgres, enqueue=True)
     others: list[int] = []
-    meanwhile(monkeypatch, lambda: others.append(next(update.work(request, once=True))))
+    meanwhile(monkeypatch, lambda: others.append(next(workers.work(request, once=True))))
     request = index_request((), postgres, "balanced", None)
     assert (work(postgres) + others[0], others[0] > 0) == (6, True)
 
@@ -141,12 +141,12 @@ def test_what_is_forgotten_or_indexed_meanwhile_gets_no_vector_of_a_worker(
 
 def test_another_model_ends_a_worker(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api.index_folders([docs], postgres, enqueue=True)
-    monkeypatch.setattr(update, "open_encoder", lambda *_: None)
+    monkeypatch.setattr(workers, "open_encoder", lambda *_: None)
     with pytest.raises(UsageError, match="start again"):
         work(postgres)
 
 
 def test_a_folder_has_no_workers(cli: Cli, docs: Path, tmp_path: Path) -> None:
-    for words in (["index", docs, "--enqueue"], ["worker"]):
-        assert "this needs PostgreSQL" in cli(*words, "--index", tmp_path / "index", code=2).err
+    for words in (["index", docs, "--enqueue"], ["postgres", "worker"]):
+        assert "is a folder" in cli(*words, "--index", tmp_path / "index", code=2).err
     assert not (tmp_path / "index").exists()

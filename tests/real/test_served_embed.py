@@ -10,7 +10,7 @@ import pytest
 from retriever.embedding import open_encoder, remote
 from retriever.embedding.remote import RemoteEncoder, open_remote
 from retriever.errors import EncoderError
-from retriever.indexing.background import UNRELATED_QUESTIONS
+from retriever.places.background import UNRELATED_QUESTIONS
 from retriever.settings.schema import EncoderSettings
 from tests.fake_encoder import FakeEncoder
 from tests.program import Cli

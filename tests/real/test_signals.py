@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.store import open_store
+from retriever.places import open_store
 from retriever.upkeep.doctor import examine_index
 from tests.program import command, environment, slow
 from tests.scenarios import pages

@@ -22,9 +22,9 @@ MANY = 1000
 IMPATIENT = """if True:
     import sys
     from hybrid_retrieve import main
-    from retriever.store import place
-    lock = place.writer_lock
-    place.writer_lock = lambda index, wait_s: lock(index, min(wait_s, 0.5))
+    from retriever.places import folder
+    lock = folder.writer_lock
+    folder.writer_lock = lambda index, wait_s: lock(index, min(wait_s, 0.5))
     sys.exit(main(sys.argv[1:]))
 """
 """The program, but that it waits half a second for another writer, in place of ten."""

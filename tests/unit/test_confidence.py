@@ -166,7 +166,7 @@ def kept(shelf: Shelf) -> Any:  # noqa: ANN401 - JSON
 
 
 def test_a_small_change_of_a_large_index_keeps_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.indexing.background.EXACT_UP_TO", 0)
+    monkeypatch.setattr("retriever.places.background.EXACT_UP_TO", 0)
     shelf = Shelf(tmp_path, PAGES)
     shelf.update()
     first = kept(shelf)

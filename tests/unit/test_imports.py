@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -118,6 +119,7 @@ LAYERS = {
         "store",
         "served",
         "embedding lexical",
+        "places",
         "display",
         "indexing",
         "searching",
@@ -130,6 +132,7 @@ LAYERS = {
         "api",
         "evaluation serving",
         "command_line",
+        "postgres",
     ],
 }
 """The parts of each package: a part imports those of its own line and of the lines above, for its types as well."""
@@ -149,3 +152,27 @@ def test_the_parts_of_a_package_import_one_another_in_one_order() -> None:
                     assert part in layer, f"{part} has no place in LAYERS"
                     upwards |= {f"{part} -> {used}"} if layer[used] > layer[part] else set()
     assert upwards == set()
+
+
+WITHOUT_POSTGRES = """if True:
+    import importlib, pathlib, sys
+    sys.path.insert(0, "")
+    for file in sorted(pathlib.Path("retriever").rglob("*.py")):
+        module = ".".join(file.with_suffix("").parts).removesuffix(".__init__")
+        assert module == "retriever.__main__" or importlib.import_module(module).__file__ == str(file.resolve())
+    import hybrid_retrieve
+    assert hybrid_retrieve.main(["index", "docs", "--index", "index", "--encoder-kind", "none"]) == 0
+    sys.exit(hybrid_retrieve.main(["how are keys rotated?", "--index", "index"]))
+"""
+
+
+def test_an_index_in_a_folder_needs_nothing_of_the_room_for_postgresql(tmp_path: Path) -> None:
+    without = shutil.ignore_patterns("postgres", "__pycache__")
+    for name in ("pageindex", "retriever", "configs"):
+        shutil.copytree(PROJECT / name, tmp_path / name, ignore=without)
+    shutil.copy(PROJECT / "hybrid_retrieve.py", tmp_path)
+    write_pages(tmp_path / "docs", {"a.md": "# Keys\n\nKeys are rotated weekly.\n"})
+    done = run_python(WITHOUT_POSTGRES, cwd=tmp_path)
+    assert (done.returncode, "a.md:1-3" in done.stdout) == (0, True), done.stderr
+    said = run_python("import hybrid_retrieve; hybrid_retrieve.main(['x', '--index', 'postgresql://x'])", cwd=tmp_path)
+    assert "this installation has no retriever.postgres" in said.stderr

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from retriever.api import index_folders, open_retriever
+from retriever.places.view import StoredTree
 from retriever.searching.neighbors import find_file_roots, find_neighbors
-from retriever.searching.view import StoredTree
 from retriever.settings.schema import Profile
 from retriever.store.reading import OutlineNode
 from retriever.types import Ranked

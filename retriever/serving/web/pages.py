@@ -37,10 +37,10 @@ from retriever.indexing.request import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.looking.browse import Excerpt, find_similar, read_excerpt
 from retriever.looking.status import read_overview
+from retriever.places.choices import Choices
+from retriever.places.view import View
 from retriever.retriever import Retriever
-from retriever.searching.choices import Choices
 from retriever.searching.citations import Anchors
-from retriever.searching.view import View
 from retriever.serving.pool import Arguments, ServedIndex
 from retriever.serving.web.parse import WHOLE_LINES
 from retriever.serving.web.section_html import (
@@ -66,7 +66,7 @@ from retriever.serving.web.site import (
     read_query,
 )
 from retriever.settings.layers import profile_names, profile_summary
-from retriever.store import Store, reading
+from retriever.store import reading
 from retriever.store.reading import StoredState, link_ids, link_sources
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit
@@ -115,7 +115,7 @@ class Pages:
     def __init__(self, library: ServedIndex) -> None:
         self._library = library
         # The outline of the state of the index that was read last, replaced as a whole: threads share it.
-        self._outline: tuple[tuple[Store, StoredState], Outline] | None = None
+        self._outline: tuple[StoredState, Outline] | None = None
         known = profile_names()
         self._templates = open_templates(Path(__file__).parent / "templates")
         self._templates.filters["line"] = sanitize_line
@@ -139,10 +139,9 @@ class Pages:
 
     def _read_outline(self, view: View) -> Outline:
         """Return the outline of a state of the index, read once."""
-        wanted = view.store, view.state
         known = self._outline
-        if known is None or known[0] != wanted:
-            known = self._outline = wanted, read_outline(view)
+        if known is None or known[0] != view.state:
+            known = self._outline = view.state, read_outline(view)
         return known[1]
 
     def ask(self, request: Request) -> Response:

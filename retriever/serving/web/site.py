@@ -16,9 +16,9 @@ from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.display.phrases import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.looking.browse import load_tree
+from retriever.places.choices import Choices, list_choices
+from retriever.places.view import View
 from retriever.query import AskRequest, Scope
-from retriever.searching.choices import Choices, list_choices
-from retriever.searching.view import View
 from retriever.serving.pool import Arguments, Model, read_arguments
 from retriever.store import reading
 from retriever.types import Cited, CitedSentence, Hit

@@ -1,4 +1,4 @@
--- The tables of postgres.sql over the nodes of a Citus cluster, after `postgres init`: psql DATABASE -f citus.sql.
+-- The tables of tables.sql over the nodes of a Citus cluster, after `postgres init`: psql DATABASE -f citus.sql.
 -- A unique constraint of a distributed table has to contain the column that it is distributed by.
 \set ON_ERROR_STOP on
 SET search_path TO hybrid_retrieve, public;

@@ -1,6 +1,6 @@
 """What the owner of an index in PostgreSQL does: make the tables, and say who may see what.
 
-Roles of the server have rights to folders, which the policies of postgres.sql keep. Readers' roles log in through
+Roles of the server have rights to folders, which the policies of tables.sql keep. Readers' roles log in through
 `serve` alone, which asks as them: who writes SQL of their own can measure what row-level security hides.
 """
 
@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.errors import NoIndexError, UsageError
-from retriever.store import DatabaseUrl
+from retriever.postgres.connection import TABLES_FORMAT, DatabaseUrl, check_tables, open_owner
 from retriever.store.database import read_schema
-from retriever.store.postgres import TABLES_FORMAT, check_tables, open_owner
 
 if TYPE_CHECKING:
     import psycopg
@@ -44,7 +43,7 @@ def make_tables(url: DatabaseUrl, writers: Sequence[str] = (), readers: Sequence
             schema, version = sql.Identifier(url.schema), sql.Literal(f"hybrid-retrieve {TABLES_FORMAT}")
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
             connection.execute(translate_schema(read_schema()).encode())
-            connection.execute(Path(__file__).with_name("postgres.sql").read_bytes())
+            connection.execute(Path(__file__).with_name("tables.sql").read_bytes())
             connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, version))
         for role in readers:
             set_rights(connection, url, role, READER, "SELECT")

@@ -1,4 +1,4 @@
-"""What searches need beside the rows of an index, and of which words it is made: files of a snapshot, or tables.
+"""Snapshots: what an index in a folder derives from its rows, and searches beside them.
 
 A snapshot is a folder that is derived from index.sqlite and never changed once it is in force:
 
@@ -10,38 +10,31 @@ A snapshot is a folder that is derived from index.sqlite and never changed once 
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
 the new snapshot. Whatever dies in between leaves snapshot-16 in force. An update that a question waits for leaves
 ChromaDB out: searches do without it, and the next `index` makes it anew.
-
-In PostgreSQL tables hold the words of each document as rows of it, which go with their document. A question reads those
-of its own words, in one snapshot of the database.
 """
 
 import contextlib
 import shutil
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import sha256
-from itertools import chain, groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 import numpy as np
 
 from pageindex.corpus import read_file
-from retriever.embedding.vectors import VectorIndex, write_vectors
+from retriever.embedding.vectors import ExactIndex, VectorIndex, write_vectors
 from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
-from retriever.lexical.languages import READ, detect_language, mark_language
-from retriever.lexical.properties import mark_property, tokenize_properties
-from retriever.lexical.spelling import Spellings, build_spellings, list_words
-from retriever.lexical.table_index import POSTING, encode_term
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.spelling import Spellings, build_spellings
+from retriever.places.place import NO_PROGRESS, Derived, Difference
+from retriever.places.view import View
+from retriever.places.words import read_texts, tokenize_texts
 from retriever.protocols import Progress
-from retriever.store import Store, reading, text_vectors, writing
-from retriever.store.database import Connection, transaction
+from retriever.settings.schema import APPROXIMATE, VectorChoice
+from retriever.store import reading, text_vectors, writing
+from retriever.store.database import Connection
 from retriever.store.files import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -54,151 +47,8 @@ from retriever.store.files import (
     sync,
     writing_to,
 )
-from retriever.trace import NoProgress
-
-NO_PROGRESS = NoProgress()
-SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
-SECTIONS_AT_ONCE = 100  # are read between two words on the progress
-Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
-DOCUMENTS_AT_ONCE = 500  # whose words are in memory
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What went and came since the state before."""
-
-    removed: Sequence[int]
-    """Keys of sections."""
-    documents: Sequence[int]
-    """Keys of the new documents."""
-
-
-class Derived(ABC):
-    """What is derived from the rows; writing methods are for the one writer, inside its transaction."""
-
-    @abstractmethod
-    def is_whole(self, connection: Connection) -> bool:
-        """Return whether what is in force can be used, and so patched."""
-
-    @abstractmethod
-    def build(
-        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
-    ) -> int:
-        """Derive the next state from the rows and put it in force; return its number.
-
-        Args:
-            connection: in the transaction that names the state.
-            difference: what is new since the state in force; None to derive everything anew.
-            progress: told how far it is.
-
-        Raises:
-            StorageError: it cannot be written.
-            SnapshotError: what was made does not add up.
-        """
-
-    def update_graph(self, connection: Connection, progress: Progress = NO_PROGRESS) -> None:
-        """Bring the graph of near vectors to the state in force, outside of a transaction."""
-        return
-
-    def remove_old(self, current: int) -> None:
-        """Remove states that no reader uses any more."""
-        return
-
-    def list_old(self, current: int) -> list[str]:
-        """Return the files that may still hold what was deleted, because another process reads them."""
-        return []
-
-    def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
-        """Compare it with the rows; yield what was looked at, and why it cannot be used, if so."""
-        yield from ()
-
-
-def open_derived(store: Store) -> Derived:
-    """Return what is derived from the rows of a store."""
-    return DerivedTables() if store.is_shared else DerivedFiles(store.folder)
-
-
-def renew_derived(store: Store, wait_s: float = 0.0) -> int:
-    """Make anew what is derived from the rows, for which nothing is embedded; return the number of the new state."""
-    derived = open_derived(store)
-    with store.write(wait_s) as connection:
-        with transaction(connection):
-            number = derived.build(connection)
-        derived.remove_old(number)
-    return number
-
-
-# The words of sections.
-
-
-@dataclass(frozen=True, slots=True)
-class SearchedText:
-    """What is read of the words of a node."""
-
-    text: str
-    language: str
-    """Of its document (`detect_language`)."""
-    properties: Sequence[tuple[str, str]] = ()
-    """Keys and values of the front matter that is searched with it, and its path."""
-
-    @property
-    def written(self) -> str:
-        """All of it, to tell words from typos by."""
-        return "\n".join((self.text, *map(" ".join, self.properties)))
-
-
-def read_texts(connection: Connection, documents: Sequence[int]) -> dict[int, SearchedText]:
-    """Read what is searched of each node that has lines, by its key: title, breadcrumb, summary and own text.
-
-    The front matter is no text: the file's other names, its tags and properties are read with its first node that has
-    text.
-    """
-    fields = reading.fields(connection, documents)
-    texts = {}
-    nodes = (stored for stored in reading.nodes_of_documents(connection, documents) if stored.node.span)
-    for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
-        document = list(group)
-        language = detect_language(
-            "\n".join(f"{stored.node.title}\n{stored.node.searched_body[:READ]}" for stored in document[:READ])
-        )
-        properties = fields.get(document_key, ())
-        names = [value for key, value in properties if key in SEARCHED_FIELDS]
-        reader = find_reader(document)
-        for stored in document:
-            node = stored.node
-            read = (
-                node.title,
-                *node.breadcrumb,
-                node.summary,
-                node.searched_body,
-                *(names if stored is reader else ()),
-            )
-            own = properties if stored is reader else ()
-            texts[stored.key] = SearchedText("\n".join(read), language, (*own, ("", node.path.rpartition(".")[0])))
-    return texts
-
-
-def find_reader(nodes: Sequence[Stored]) -> Stored:
-    """Return the node of a document that its other names and tags belong to: the first with text, else the first."""
-    return next((node for node in nodes if node.holder_id is None), nodes[0])
-
-
-def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PROGRESS) -> dict[int, list[str]]:
-    """Return what BM25 reads of each node; a term that no text gives says its language, unless that is English."""
-    tokens = {}
-    progress.start("words", len(texts), "sections")
-    for done, (key, item) in enumerate(texts.items(), start=1):
-        languages = (item.language,) if item.language else ()
-        tokens[key] = tokenize(item.text, languages)
-        tokens[key] += map(mark_property, tokenize_properties(item.properties, languages))
-        tokens[key] += map(mark_language, languages)
-        if not done % SECTIONS_AT_ONCE:
-            progress.advance("words", done)
-    progress.finish("words")
-    return tokens
-
-
-# In a folder.
+from retriever.store.text_vectors import NearText
+from retriever.types import FloatMatrix
 
 # A change of more than this share is made from scratch: patching costs more.
 REBUILD_SHARE = 0.3
@@ -318,7 +168,7 @@ class DerivedFiles(Derived):
             if len(difference.removed) + len(added) > REBUILD_SHARE * manifest.count:
                 raise SnapshotError("too much has changed")
             manifest.check(previous)
-            removed, tokens = difference.removed, tokenize_texts(added)
+            removed, tokens = difference.removed, tokenize_texts(added, NO_PROGRESS)
             build_lexical(folder / "lexical", tokens, previous / "lexical", removed)
             written = {key: item.written for key, item in added.items()}
             build_spellings(folder / "spellings", written, previous / "spellings", removed)
@@ -399,52 +249,49 @@ def _check_count(part: Path, found: int, wanted: int) -> None:
         raise SnapshotError(f"{part} has {found:,} of {wanted:,}")
 
 
-# In PostgreSQL.
+@dataclass(kw_only=True)
+class FolderView(View):
+    """As `View`, of the snapshot in force."""
 
+    folder: Path
 
-class DerivedTables(Derived):
-    """The postings of an index in PostgreSQL; the server keeps its graph of near vectors up to date."""
+    def open_lexical(self) -> LexicalIndex:
+        """Open BM25 over all nodes."""
+        return self._snapshot.lexical
 
-    def is_whole(self, connection: Connection) -> bool:
-        """Return whether the postings were made once: they change with their rows."""
-        return reading.snapshot_number(connection) > 0
+    @property
+    def spellings(self) -> Spellings:
+        """The words of the documents."""
+        return self._snapshot.spellings
 
-    def build(
-        self, connection: Connection, difference: Difference | None = None, progress: Progress = NO_PROGRESS
-    ) -> int:
-        """Write the words of new documents; those of documents that are gone went with their rows."""
-        if difference is None:
-            documents = list(reading.prefixes(connection))
-            for table in ("postings", "words"):
-                connection.execute(f"DELETE FROM {table}")
-        else:
-            documents = list(difference.documents)
-        for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
-            write_words(connection, documents[start : start + DOCUMENTS_AT_ONCE], progress)
-        # Never the number of another state: what other processes keep of one, they keep by it.
-        (number,) = connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()
-        writing.set_meta(connection, "snapshot", str(number))
-        return int(number)
+    def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
+        """Return the nearest texts, by a scan of all vectors or by ChromaDB; SnapshotError where that fails."""
+        # Of a part, a graph would find too few: those that lie on the way to others are left out.
+        asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
+        # It may have the vectors of an older state, or none.
+        asks_chroma = asks_chroma and has_chroma(self.folder, self.number, self.state.manifest_hash)
+        search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
+        (nearest,) = search.search(vector, limit)
+        query = text_vectors.NEAR_TEXTS % reading.GIVEN
+        rows = reading.select(self.connection, query, [key for key, _ in nearest], self.state.fingerprint)
+        return text_vectors.near_texts(rows, vector, self.common)
 
+    @cached_property
+    def scan(self) -> ExactIndex:
+        """The exact scan over the vectors of all texts."""
+        if self.whole is not None and self.part is not None:
+            scan = self.whole.scan
+            first = text_vectors.first_chunks(self.connection, self.part.node_keys)
+            return scan.restrict(np.isin(scan.keys, first))
+        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.state.fingerprint))
 
-def write_words(connection: Connection, documents: list[int], progress: Progress) -> None:
-    """Write the words of documents, by their keys, in place of what was there: as BM25 reads them, and as written."""
-    for table in ("postings", "words"):
-        connection.executemany(f"DELETE FROM {table} WHERE document_key = ?", ((key,) for key in documents))
-    texts = read_texts(connection, documents)
-    tokens, words = tokenize_texts(texts, progress), list_words({key: item.written for key, item in texts.items()})
-    of_documents: dict[int, list[int]] = {}
-    for key in texts:
-        of_documents.setdefault(key >> writing.NODE_BITS, []).append(key)
-    for document, keys in of_documents.items():
-        postings: dict[str, list[tuple[int, int, int]]] = {}
-        for key in keys:
-            for term, count in Counter(tokens[key]).items():
-                postings.setdefault(term, []).append((key, count, len(tokens[key])))
-        size = (len(keys), sum(len(tokens[key]) for key in keys), document)
-        connection.execute("UPDATE documents SET sections = ?, length = ? WHERE document_key = ?", size)
-        blocks = ((document, encode_term(term), np.array(held, POSTING).tobytes()) for term, held in postings.items())
-        writing.insert(connection, "postings", "document_key, term, block", blocks)
-        written = Counter(chain.from_iterable(words[key] for key in keys))
-        rows = ((document, encode_term(word), count) for word, count in written.items())
-        writing.insert(connection, "words", "document_key, word, sections", rows)
+    @cached_property
+    def _snapshot(self) -> Snapshot:
+        if self.whole is not None:
+            return self.whole._snapshot
+        return Snapshot(self.folder, self.number, self.state.manifest_hash)
+
+    def close(self) -> None:
+        """Release the snapshot, so that a writer may remove it."""
+        if "_snapshot" in self.__dict__:
+            self._snapshot.close()

@@ -16,7 +16,7 @@ ALTER TABLE documents
 CREATE TABLE postings (
     document_key bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
     term bytea NOT NULL,
-    block bytea NOT NULL,        -- its sections that hold the term: `POSTING` in retriever/lexical/table_index.py
+    block bytea NOT NULL,        -- its sections that hold the term: `POSTING` in state.py
     PRIMARY KEY (term, document_key)
 );
 CREATE INDEX postings_of_document ON postings (document_key);

@@ -1,30 +1,28 @@
 """One state of an index, as searches see it: its rows, and what the snapshot in force derives from them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from pageindex.node import Node
-from retriever.embedding.vectors import ExactIndex
 from retriever.errors import UsageError
-from retriever.indexing.background import Background, read_background
-from retriever.indexing.derived import Snapshot, has_chroma
 from retriever.lexical.bm25 import Bm25
 from retriever.lexical.postings import IntArray
-from retriever.searching.choices import Fields, ScopedDocument, read_documents
-from retriever.settings.schema import APPROXIMATE, VectorChoice
-from retriever.store import Store, reading, text_vectors
+from retriever.places.background import Background, read_background
+from retriever.places.choices import Fields, ScopedDocument, read_documents
+from retriever.settings.schema import VectorChoice
+from retriever.store import reading, text_vectors
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode
 from retriever.store.text_vectors import NearText
 from retriever.types import FloatMatrix, Ranked
 
 if TYPE_CHECKING:
-    from retriever.embedding.vectors import VectorIndex
     from retriever.lexical.spelling import Spellings
 
 
@@ -159,15 +157,14 @@ class StoredTree:
 
 
 @dataclass
-class View:
+class View(ABC):
     """One state of an index; its parts are opened when they are first used."""
 
-    store: Store
     connection: Connection
     """In a snapshot of that state."""
     state: reading.StoredState
     """What is in force."""
-    whole: "View | None" = None
+    whole: Self | None = None
     """The whole index, where this is a part of it."""
     part: Part | None = None
     """What of the index may be found; None for all of it."""
@@ -177,13 +174,9 @@ class View:
         """The snapshot in force; 0 before the first."""
         return self.state.number
 
-    def within(self, part: Part) -> "View":
+    def within(self, part: Part) -> Self:
         """Return a part of this state."""
         return replace(self, whole=self, part=part)
-
-    def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
-        """Return (node key, score) of the sections with words of these weighted texts, best first; UsageError here."""
-        raise UsageError("keyword: tsvector needs an index in PostgreSQL; leave keyword at bm25")
 
     @cached_property
     def documents(self) -> tuple[ScopedDocument, ...]:
@@ -239,52 +232,32 @@ class View:
             return self.whole.lexical.restrict(self.part.node_keys)
         return self.open_lexical()
 
+    @abstractmethod
     def open_lexical(self) -> Bm25:
         """Open BM25 over all nodes."""
-        return self._snapshot.lexical
 
     @property
+    @abstractmethod
     def spellings(self) -> "Spellings":
         """The words of the documents."""
-        return self._snapshot.spellings
 
+    @abstractmethod
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
         """Return the texts that are nearest to a question, best first, ties by key.
 
         Args:
             vector: (1, d) float32, a unit vector or a mean of some.
             limit: how many at most.
-            how: by a scan of all vectors, or by ChromaDB's graph.
+            how: by a scan of all vectors, or by a graph of near ones.
 
         Raises:
-            SnapshotError: ChromaDB's vectors cannot be searched.
+            SnapshotError: the graph cannot be searched.
         """
-        # Of a part, a graph would find too few: those that lie on the way to others are left out.
-        asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
-        # It may have the vectors of an older state, or none.
-        asks_chroma = asks_chroma and has_chroma(self.store.folder, self.number, self.state.manifest_hash)
-        search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
-        (nearest,) = search.search(vector, limit)
-        query = text_vectors.NEAR_TEXTS % reading.GIVEN
-        rows = reading.select(self.connection, query, [key for key, _ in nearest], self.state.fingerprint)
-        return text_vectors.near_texts(rows, vector, self.common)
 
-    @cached_property
-    def scan(self) -> ExactIndex:
-        """The exact scan over the vectors of all texts."""
-        if self.whole is not None and self.part is not None:
-            scan = self.whole.scan
-            first = text_vectors.first_chunks(self.connection, self.part.node_keys)
-            return scan.restrict(np.isin(scan.keys, first))
-        return ExactIndex(*text_vectors.distinct_vectors(self.connection, self.state.fingerprint))
-
-    @cached_property
-    def _snapshot(self) -> Snapshot:
-        if self.whole is not None:
-            return self.whole._snapshot
-        return Snapshot(self.store.folder, self.number, self.state.manifest_hash)
+    def search_full_text(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
+        """Return (node key, score) of the sections with words of these weighted texts, as the engine ranks them."""
+        raise UsageError("keyword: tsvector needs an index in a database; leave keyword at bm25")
 
     def close(self) -> None:
-        """Release the snapshot, so that a writer may remove it."""
-        if "_snapshot" in self.__dict__:
-            self._snapshot.close()
+        """Release what was opened."""
+        return

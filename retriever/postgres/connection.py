@@ -1,17 +1,18 @@
-"""An index in PostgreSQL, by the statements that are written for SQLite; its errors become ours, with what to do.
+"""Addresses of databases; connections, by the statements that are written for SQLite; errors, with what to do.
 
 What is read inside a transaction is sent in pipeline mode: who asks two things before looking at the first answer waits
 once.
 """
 
 import contextlib
+import re
 import select
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import numpy as np
 
@@ -26,16 +27,77 @@ from retriever.errors import (
     UsageError,
     name_installer,
 )
-from retriever.store.database import Connection, Rows
-from retriever.store.place import DatabaseUrl, Store
+from retriever.store.database import Rows
 from retriever.store.text_vectors import PackedVector
 
 if TYPE_CHECKING:
     import psycopg
 
 
+SCHEMA = "hybrid_retrieve"
+"""Where the tables are when the address names no schema."""
+FORM = "postgresql://USER@HOST/DATABASE"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrl:
+    """`postgresql://user@host/database?schema=team&role=sales`, as libpq reads it, without its password."""
+
+    text: str
+    password: str | None = field(default=None, repr=False, compare=False)
+    """None leaves it to libpq: PGPASSWORD, .pgpass, a service file."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def schema(self) -> str:
+        """Where the tables are."""
+        return dict(parse_qsl(self.text.partition("?")[2])).get("schema", SCHEMA)
+
+    @property
+    def dsn(self) -> str:
+        """What libpq is given."""
+        place, _, query = self.text.partition("?")
+        given = dict(parse_qsl(query))
+        kept = {name: value for name, value in given.items() if name not in ("schema", "role")}
+        if role := given.get("role"):
+            # As the connection begins: there is no moment without it, and RESET ROLE comes back to it.
+            escaped = re.sub(r"([\\\s])", r"\\\1", role)
+            kept["options"] = f"{kept.get('options', '')} -crole={escaped}".strip()
+        return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
+
+    def with_role(self, role: str) -> "DatabaseUrl":
+        """Return the same index as another role of the server sees it: `?role=ROLE`."""
+        place, _, query = self.text.partition("?")
+        given = dict(parse_qsl(query)) | {"role": role}
+        return replace(self, text=f"{place}?{urlencode(given, quote_via=quote)}")
+
+
+def read_url(text: str) -> DatabaseUrl:
+    """Read the address of a database.
+
+    Raises:
+        UsageError: it cannot be read; nothing of a password is repeated.
+    """
+    _, found, rest = text.partition("://")
+    if not found:
+        raise UsageError(f"write the address of a database as {FORM}")
+    place, _, query = rest.partition("?")
+    account, at, host = place.rpartition("@")
+    if not at and "@" in query and ":" in place:  # a password with a question mark
+        raise UsageError(f"percent-encode the special characters of the password in {FORM}")
+    user, _, password = account.partition(":")
+    given = dict(parse_qsl(query))
+    password = given.pop("password", unquote(password))
+    plain = f"postgresql://{user}{at}{host}" + (f"?{urlencode(given, quote_via=quote)}" if given else "")
+    return DatabaseUrl(plain, password or None)
+
+
+# Statements.
+
 CONNECT_S = 10
-TABLES_FORMAT = 11  # rises with INDEX_FORMAT, and when postgres.sql or the rights change
+TABLES_FORMAT = 11  # rises with INDEX_FORMAT, and when tables.sql or the rights change
 # The writer holds it: `index` for as long as it runs, workers for a transaction. It ends with its connection.
 LOCK = "pg_advisory{}_lock(CAST(CAST('documents' AS regclass) AS bigint))"
 HOLDERS = (  # any role that may connect can take that lock
@@ -128,74 +190,6 @@ class PostgresConnection:
         if self.in_transaction:
             self.rollback()
         self._own.close()
-
-
-@dataclass(frozen=True)
-class DatabaseStore(Store):
-    """An index in a database; readers see one state of it, and one process writes at a time."""
-
-    place: DatabaseUrl
-
-    is_shared: ClassVar[bool] = True
-    kept_elsewhere: ClassVar[str] = (
-        "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL), in backups, and in"
-        " freed pages of its files until they are used again; VACUUM FULL by the owner empties the pages"
-    )
-
-    @property
-    def url(self) -> DatabaseUrl:
-        """The address, without its password in its text."""
-        return self.place
-
-    @property
-    def folder(self) -> Path:
-        """Raise UsageError: there is none."""
-        raise UsageError(f"{self.url} is in a database, and this is for an index in a folder")
-
-    def exists(self) -> bool:
-        """Return True: whether there are tables is known when it is opened."""
-        return True
-
-    def open(self) -> PostgresConnection:
-        """Open a connection for a reader.
-
-        Raises:
-            NoIndexError: the database has no tables of ours.
-            IndexVersionError: they are of another version.
-            StorageError: the server cannot be reached, or does not let this user in.
-        """
-        with self.explain_errors():
-            return PostgresConnection(self.url)
-
-    @contextmanager
-    def write(self, wait_s: float) -> Iterator[Connection]:
-        """Yield the connection of the one writer, after `wait_s` seconds at most."""
-        with self.read() as connection:
-            from psycopg.errors import LockNotAvailable
-
-            connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
-            try:
-                connection.execute(f"SELECT {LOCK.format('')}")
-            except LockNotAvailable as error:
-                holders = ", ".join(f"{user} (process {pid})" for user, pid in connection.execute(HOLDERS))
-                advice = "try again when it has finished; an administrator may end it with pg_terminate_backend"
-                raise IndexLockedError(f"{self.url}: the writer's lock is held by {holders}; {advice}") from error
-            connection.execute("SET lock_timeout TO 0")
-            yield connection
-
-    def explain_errors(self) -> contextlib.AbstractContextManager[None]:
-        """Turn psycopg's errors into those of this program."""
-        return translate_errors(self.url)
-
-    def size_bytes(self) -> int:
-        """Return what the documents take that this role may see."""
-        with self.read() as connection:
-            return int(connection.execute("SELECT CAST(sum(size) AS bigint) FROM documents").fetchone()[0] or 0)
-
-    def erase(self, connection: Connection) -> bool:
-        """Vacuum what this role owns, and leave the log to its administrator; return True."""
-        connection.execute("VACUUM (SKIP_LOCKED)")
-        return True
 
 
 # Sessions

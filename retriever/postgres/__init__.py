@@ -1,0 +1,111 @@
+"""An index in PostgreSQL: all that knows of it. Nothing else imports it; `retriever.places.ROOMS` leads here.
+
+__init__.py    the store
+connection.py  addresses, statements that are written for SQLite in PostgreSQL's words, sessions, errors
+view.py        one state, as searches see it; words.py: BM25 and spellings, where a folder has the files of a snapshot
+workers.py     processes that embed what others have indexed, beside one another
+tables.py      what the owner does: make the tables (tables.sql, citus.sql), and grant rights
+command.py     `postgres init|grant|worker`
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from retriever.errors import IndexLockedError, UsageError
+from retriever.places.place import Store
+from retriever.postgres.connection import (
+    FORM,
+    HOLDERS,
+    LOCK,
+    DatabaseUrl,
+    PostgresConnection,
+    read_url,
+    translate_errors,
+)
+from retriever.postgres.state import DerivedTables, TableView
+from retriever.store.database import Connection
+from retriever.store.reading import StoredState
+
+
+def open_place(text: str) -> "DatabaseStore":
+    """Return the store at an address, which need not hold an index yet; UsageError where it is none."""
+    return DatabaseStore(read_url(text))
+
+
+def find_url(store: Store) -> DatabaseUrl:
+    """Return the address of a store; UsageError for a folder."""
+    if not isinstance(store, DatabaseStore):
+        raise UsageError(f"{store} is a folder, and this needs PostgreSQL: --index {FORM}")
+    return store.place
+
+
+@dataclass(frozen=True)
+class DatabaseStore(Store):
+    """An index in a database; readers see one state of it, and one process writes at a time."""
+
+    place: DatabaseUrl
+
+    embeds_itself: ClassVar[bool] = False
+    kept_elsewhere: ClassVar[str] = (
+        "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL), in backups, and in"
+        " freed pages of its files until they are used again; VACUUM FULL by the owner empties the pages"
+    )
+
+    def as_role(self, role: str) -> "DatabaseStore":
+        """Return the same index as another role of the server sees it."""
+        return DatabaseStore(self.place.with_role(role))
+
+    def exists(self) -> bool:
+        """Return True: whether there are tables is known when it is opened."""
+        return True
+
+    def open(self) -> PostgresConnection:
+        """Open a connection for a reader.
+
+        Raises:
+            NoIndexError: the database has no tables of ours.
+            IndexVersionError: they are of another version.
+            StorageError: the server cannot be reached, or does not let this user in.
+        """
+        with self.explain_errors():
+            return PostgresConnection(self.place)
+
+    @contextmanager
+    def write(self, wait_s: float) -> Iterator[Connection]:
+        """Yield the connection of the one writer, after `wait_s` seconds at most."""
+        with self.read() as connection:
+            from psycopg.errors import LockNotAvailable
+
+            connection.execute(f"SET lock_timeout TO {int(1000 * wait_s) or 1}")
+            try:
+                connection.execute(f"SELECT {LOCK.format('')}")
+            except LockNotAvailable as error:
+                holders = ", ".join(f"{user} (process {pid})" for user, pid in connection.execute(HOLDERS))
+                advice = "try again when it has finished; an administrator may end it with pg_terminate_backend"
+                raise IndexLockedError(f"{self.place}: the writer's lock is held by {holders}; {advice}") from error
+            connection.execute("SET lock_timeout TO 0")
+            yield connection
+
+    def derived(self) -> DerivedTables:
+        """Return the tables of words."""
+        return DerivedTables()
+
+    def open_view(self, connection: Connection, state: StoredState) -> TableView:
+        """Return a view of the tables."""
+        return TableView(connection, state)
+
+    def explain_errors(self) -> AbstractContextManager[None]:
+        """Turn psycopg's errors into those of this program."""
+        return translate_errors(self.place)
+
+    def size_bytes(self) -> int:
+        """Return what the documents take that this role may see."""
+        with self.read() as connection:
+            return int(connection.execute("SELECT CAST(sum(size) AS bigint) FROM documents").fetchone()[0] or 0)
+
+    def erase(self, connection: Connection) -> list[str]:
+        """Vacuum what this role owns, and leave the log to its administrator."""
+        connection.execute("VACUUM (SKIP_LOCKED)")
+        return []

@@ -1,0 +1,87 @@
+"""`postgres`: the tables of an index in PostgreSQL, who may use them, and a process that embeds its texts."""
+
+from collections.abc import Sequence
+
+import click
+
+from retriever.command_line import options
+from retriever.command_line.console import Console
+from retriever.command_line.options import ExitCode
+from retriever.command_line.output import Output
+from retriever.display.phrases import pluralize
+from retriever.looking.indexes import find_index, index_request
+from retriever.postgres import find_url, tables
+from retriever.postgres.workers import work
+from retriever.settings.layers import DEFAULT_PROFILE
+
+
+@options.command(
+    "postgres init --index postgresql://owner@db.example.org/notes",
+    "postgres init --index postgresql://owner@db.example.org/notes --writer indexer --reader asker",
+    "postgres grant sales docs --index postgresql://owner@db.example.org/notes",
+    "postgres worker --index postgresql://indexer@db.example.org/notes --once",
+)
+@click.argument("action", type=click.Choice(["init", "grant", "worker"]))
+@click.argument("names", nargs=-1, metavar="[ROLE [FOLDER]...]")
+@click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
+@click.option(
+    "--reader",
+    "readers",
+    multiple=True,
+    metavar="ROLE",
+    help="A role that may ask, of all folders. Repeat it for others.",
+)
+@click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
+@click.option(
+    "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
+)
+@click.option("--once", is_flag=True, help="Let a worker end when nothing is left to do.")
+@options.index
+@options.output
+def postgres(
+    console: Console,
+    output: Output,
+    action: str,
+    names: Sequence[str],
+    index: str | None,
+    writers: Sequence[str],
+    readers: Sequence[str],
+    *,
+    hnsw: bool,
+    tsvector: str,
+    once: bool,
+) -> ExitCode:
+    """Make the tables of an index in a PostgreSQL database, and grant rights (init).
+
+    --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
+    comes from PGPASSWORD, .pgpass or a service file. Run it as the role that is to own the tables: docs/guide/team.md.
+
+    `grant ROLE FOLDER...` lets a role see these folders, named by the ends of their paths, and nothing else; `grant
+    ROLE` nothing. `worker` embeds what `index --enqueue` left, beside any number of others, on any machine.
+    """
+    url, is_of_init = find_url(find_index(index)), bool(writers or readers or hnsw or tsvector)
+    fits = {
+        "init": not (names or once),
+        "grant": bool(names) and not (once or is_of_init),
+        "worker": not (names or is_of_init),
+    }
+    if not fits[action]:
+        raise click.UsageError(
+            "init takes --writer, --reader, --hnsw and --tsvector, grant a role and its folders, worker --once"
+        )
+    match action:
+        case "init":
+            made = tables.make_tables(url, writers, readers)
+            if tsvector:
+                tables.make_tsvector(url, tsvector)
+            if hnsw:
+                tables.make_hnsw(url)
+            output.show({"made": made}, ["made the tables" if made else "the tables are there already"])
+        case "grant":
+            seen = tables.grant_folders(url, names[0], names[1:])
+            output.show({"role": names[0], "folders": seen}, [f"{names[0]} may read: {', '.join(seen) or 'nothing'}"])
+        case _:
+            console.note("waiting for texts; Ctrl-C ends it", dim=True)
+            done = sum(work(index_request((), index, DEFAULT_PROFILE, None), once=once))
+            output.show({"embedded": done}, [f"embedded {pluralize(done, 'text')}"])
+    return ExitCode.OK
