@@ -94,12 +94,11 @@ class DocumentTree:
         """
         return (node for node, _, _ in self._descend(node_id, depth))
 
-    def pretty(self, node_id: str | None = None, depth: int | None = None, begin: str = "") -> str:
+    def pretty(self, node_id: str | None = None, depth: int | None = None) -> str:
         """Return the tree as lines for people: title and `file:first-last`, of a folder how much is in it.
 
         A file whose only heading has its title is one line with that. Where two folders of the tree hold a file or a
-        folder of one path, their names stand before it; `begin` stands before each. Control characters of documents are
-        inert.
+        folder of one path, their names stand before it. Control characters of documents are inert.
         """
         named = (node for node in self.walk() if node.kind is not NodeKind.SECTION)
         names = Counter(name for node in named for name in {node.path, node.id.removesuffix("/")})
@@ -118,7 +117,7 @@ class DocumentTree:
                 held = (
                     f"  {files:,} file{'' if files == 1 else 's'}, {sections:,} section{'' if sections == 1 else 's'}"
                 )
-            lines.append(f"{branch}{printable(title)}  {printable(begin + place)}{held}")
+            lines.append(f"{branch}{printable(title)}  {printable(place)}{held}")
         return "\n".join(lines)
 
     def count_folders(self) -> dict[str, tuple[int, int]]:

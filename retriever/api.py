@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.errors import IndexUnusableError, RetrieverError, UsageError
+from retriever.errors import RetrieverError, UsageError
 from retriever.indexing.request import IndexReport
-from retriever.looking.indexes import find_holder, find_several, index_request, split_reference
+from retriever.looking.indexes import find_holder, index_request
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.text import as_tuple
@@ -27,7 +27,6 @@ from retriever.trace import NoProgress
 if TYPE_CHECKING:
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
-    from retriever.several import SeveralRetrievers
 
 
 def open_retriever(
@@ -135,8 +134,7 @@ def forget_documents(
     """Remove documents from every file of an index and keep them out; with `undo`, lets them be indexed again.
 
     Args:
-        references: paths of documents or folders, each as an index or an answer of several names it; an indexed
-            folder leaves the index altogether.
+        references: paths of documents or folders; an indexed folder leaves the index altogether.
         index: the index's folder, found as in `open_retriever`.
         undo: take back what was forgotten.
 
@@ -147,39 +145,5 @@ def forget_documents(
     from retriever.indexing.forget import forget, take_back
 
     references = as_tuple(references)
-    named = [split_reference(reference) for reference in references]
-    store = next((own for own, _ in named if own is not None), None)
-    request = index_request((), index or store or find_holder(references[0]), DEFAULT_PROFILE, None)
-    inside = [
-        path if own == request.store else reference for reference, (own, path) in zip(references, named, strict=True)
-    ]
-    return take_back(request, inside) if undo else forget(request, inside)
-
-
-def open_several(
-    indexes: Sequence[str | Path] = (),
-    profile: str = DEFAULT_PROFILE,
-    settings: Mapping[str, Any] | None = None,
-) -> "SeveralRetrievers":
-    """Open several indexes for questions that all of them are asked; a context manager.
-
-    Args:
-        indexes: their names (see `indexes.list_indexes`) or folders; all of this user's when empty.
-        profile: as in `open_retriever`.
-        settings: as in `open_retriever`.
-
-    Raises:
-        NoIndexError: there is none.
-        RetrieverError: as `open_retriever`; an index that cannot be opened is named in the answers.
-    """
-    from retriever.retriever import Retriever
-    from retriever.several import SeveralRetrievers
-
-    failed: dict[str, RetrieverError] = {}
-    opened: dict[str, Retriever] = {}
-    for name, place in find_several(indexes).items():
-        try:
-            opened[name] = Retriever(index_request((), place, profile, settings), profile)
-        except IndexUnusableError as error:
-            failed[name] = error
-    return SeveralRetrievers(opened, failed)
+    request = index_request((), index or find_holder(references[0]), DEFAULT_PROFILE, None)
+    return take_back(request, references) if undo else forget(request, references)

@@ -13,7 +13,6 @@ from retriever.answering.context import AnswerInContext, build_context, gather_s
 from retriever.errors import ClosedError, CommandHint, IndexLockedError, NoIndexError, RetrieverError, SnapshotError
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt, read_nodes
-from retriever.looking.indexes import split_reference
 from retriever.looking.status import Freshness, Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.places.view import View
@@ -178,13 +177,13 @@ class Retriever(Closing):
             UnknownReferenceError: there is no such node.
         """
         with self.view() as view:
-            tree, top = load_tree_at(view.connection, self._own(reference))
+            tree, top = load_tree_at(view.connection, reference)
             return tree.pretty(top, depth)
 
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         """Return what `tree` draws, as values: parents before their children, in document order."""
         with self.view() as view:
-            return read_nodes(view.connection, self._own(reference), depth)
+            return read_nodes(view.connection, reference, depth)
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
         """Map ids of folders to how many files are below each, and how many sections with lines of their own."""
@@ -198,7 +197,7 @@ class Retriever(Closing):
             UsageError: there is no such node, path or line.
         """
         with self.view() as view:
-            return read_excerpt(view.connection, self._own(reference), self.access)
+            return read_excerpt(view.connection, reference, self.access)
 
     def similar(self, reference: str, count: int = 10, *, same_file: bool = False) -> SimilarSections:
         """Find the sections that are nearest in meaning to a section, with all below it, or to a file.
@@ -213,7 +212,7 @@ class Retriever(Closing):
         """
         with self.view() as view:
             return find_similar(
-                view, self._own(reference), self.access, count, same_file=same_file, how=self.profile.vector_search
+                view, reference, self.access, count, same_file=same_file, how=self.profile.vector_search
             )
 
     def status(self) -> "Status":
@@ -237,14 +236,6 @@ class Retriever(Closing):
         with self._lock:
             self._is_closed = True
             self._index.close()
-
-    def _own(self, reference: str) -> str:
-        """Return a reference without the name of this index, which an answer of several puts before it."""
-        if "::" not in reference:
-            return reference
-
-        store, inside = split_reference(reference)
-        return inside if store == self._request.store else reference
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[OpenIndex]:

@@ -222,8 +222,6 @@ class Hit(Cited):
     """The lines of a passage with code or a table, as they are written; empty for prose."""
     reading_score: float | None = None
     """How well that answers as it was read, beside the other hits of one answer: a logit; None where it was not."""
-    index: str = ""
-    """The name of its index, where several were asked; `node_id` and `citation` then begin with it."""
 
     @property
     def cited_lines(self) -> Span:
@@ -416,8 +414,6 @@ class Answer:
     """The part of the index that was searched; None for all of it."""
     notes: tuple[str, ...] = ()
     """How the question was read where that may surprise, and why a scope left nothing, as sentences."""
-    indexes: tuple[IndexState, ...] = ()
-    """Each of them, where several indexes were asked; `index` is then the sum of all, without a path."""
 
     def __repr__(self) -> str:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"

@@ -2,7 +2,10 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +15,9 @@ from click.core import ParameterSource
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening, confirm
-from retriever.command_line.output import Output, Printer, note_pending
-from retriever.errors import UsageError, name_program
+from retriever.command_line.output import Output, Printer, note_pending, print_text
+from retriever.errors import IndexUnusableError, UsageError, name_program
+from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
 
@@ -34,8 +38,8 @@ LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no quest
 )
 @options.question
 @options.docs
-@options.indexes
-@options.everywhere
+@options.index
+@click.option("--all", "everywhere", is_flag=True, help="Ask each of your indexes (see `indexes`).")
 @options.profile
 @options.scope
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
@@ -73,6 +77,7 @@ def ask(
     full: bool,
     explain: bool,
     context: bool,
+    everywhere: bool,
     fail_on_none: bool,
 ) -> ExitCode:
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
@@ -80,33 +85,49 @@ def ask(
     A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE,
     "a phrase" (word for word), -"word" (not with it).
     """
-    printer = Printer(console, output, opening.index, full=full, explain=explain)
     check_words(words, console)
     request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope)
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
-    if explain and opening.several is not None:
-        raise click.UsageError("--explain is of one index: name it with --index")
     if context and server:
         raise UsageError("--context is made where the index is open; leave out --server")
+    if everywhere and (server or opening.index or opening.docs):
+        raise click.UsageError("--all asks each of your indexes: leave out --index, --docs, --server")
+    answers = []
+    for one in [replace(opening, index=listed.name) for listed in list_indexes()] if everywhere else [opening]:
+        printer = Printer(console, output, one.index, full=full, explain=explain)
+        if everywhere and output.is_for_people:
+            print_text(f"\n{one.index}:")
+        with skip_unusable(console) if everywhere else nullcontext():
+            if server:
+                answers.append(printer.show(search_there(server, token, one, request)))
+                continue
+            # Programs, and the reader of a pipe, get one answer.
+            is_person = output.is_for_people and sys.stdout.isatty() and not (context or everywhere)
+            with one.open(console, partial(answer_early, printer, request) if is_person else None) as retriever:
+                if context:
+                    answers.append(printer.show_context(retriever.context(request)))
+                else:
+                    answers.append(printer.show(retriever.search(request)))
+            note_pending(answers[-1], one.index, console)
+    if not answers:
+        return ExitCode.ERROR
+    return ExitCode.NO_ANSWER if fail_on_none and all(answer.verdict == "none" for answer in answers) else ExitCode.OK
 
-    def answer_early(retriever: "Retriever") -> None:
-        """Answer as soon as keyword search can."""
-        printer.show(retriever.search(request))
-        console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
 
-    # Programs, and the reader of a pipe, get one answer.
-    is_person = output.is_for_people and sys.stdout.isatty() and not context and opening.several is None
-    if server:
-        answer = printer.show(search_there(server, token, opening, request))
-    else:
-        with opening.open_each(console, answer_early if is_person else None) as retriever:
-            if context:
-                answer = printer.show_context(retriever.context(request))
-            else:
-                answer = printer.show(retriever.search(request))
-        note_pending(answer, opening.index, console)
-    return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
+def answer_early(printer: Printer, request: AskRequest, retriever: "Retriever") -> None:
+    """Answer as soon as keyword search can."""
+    printer.show(retriever.search(request))
+    printer.console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
+
+
+@contextmanager
+def skip_unusable(console: Console) -> Iterator[None]:
+    """Say why one of several indexes is not asked: another may have the folder of a filter."""
+    try:
+        yield
+    except (IndexUnusableError, UsageError) as error:
+        console.note(f"not asked: {error}")
 
 
 def check_words(words: Sequence[str], console: Console) -> None:
@@ -139,7 +160,7 @@ def search_there(server: str, token: str, opening: Opening, request: AskRequest)
 
     own = {
         "--docs": opening.docs,
-        "--index and --all": opening.index or opening.several is not None,
+        "--index": opening.index,
         "the settings": opening.settings,
     }
     if excluded := ", ".join(name for name, value in own.items() if value):

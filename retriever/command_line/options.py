@@ -22,7 +22,6 @@ from retriever.settings.schema import Setting, list_settings, merge, nest
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
-    from retriever.several import SeveralRetrievers
 
 
 # The flags of settings, and how --help looks: examples, then everyday options, a line each; --help-all adds others.
@@ -185,7 +184,7 @@ def complete_condition(context: click.Context, _: click.Parameter, incomplete: s
     from retriever.store import reading
 
     try:
-        with find_index(next(iter(context.params.get("indexes") or ()), None)).read() as connection:
+        with find_index(context.params.get("index")).read() as connection:
             offered = list_choices(read_documents(connection), reading.fields(connection)).properties
     except RetrieverError:  # an error message would disturb the typing
         return []
@@ -201,16 +200,6 @@ index = click.option(
     help="The index's name (see `indexes`), folder, or postgresql://... Otherwise HYBRID_RETRIEVE_INDEX, else the one "
     "that covers the folders in question, or the current one.",
 )
-indexes = click.option(
-    "--index",
-    "indexes",
-    multiple=True,
-    metavar="NAME|DIR",
-    shell_complete=complete_folder,
-    help="The index to ask, by its name (see `indexes`) or folder; otherwise that of the current folder. Repeat it to "
-    "ask several.",
-)
-everywhere = click.option("--all", "everywhere", is_flag=True, help="Ask all your indexes (see `indexes`).")
 docs = click.option(
     "--docs",
     multiple=True,
@@ -281,26 +270,15 @@ class Opening:
     index: str | None = None
     profile: str = DEFAULT_PROFILE
     settings: Mapping[str, Any] = field(default_factory=dict)
-    several: tuple[str, ...] | None = None  # the indexes in place of `index`; empty: all of them
 
     @classmethod
     def of(cls, given: MutableMapping[str, Any], settings: Mapping[str, Any]) -> "Opening":
         """Return what a command's options say together, and take them out of `given`."""
-        is_all, indexes = given.pop("everywhere", False), given.pop("indexes", ())
-        if is_all and indexes:
-            raise click.UsageError("--all asks all indexes: leave out --index")
-        if len(indexes) == 1:
-            given["index"] = indexes[0]
-        several = indexes if is_all or len(indexes) > 1 else None
-        if several is not None and given.get("docs"):
-            raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
         named = ("docs", "index", "profile")
-        return cls(**{name: given.pop(name) for name in named if name in given}, settings=settings, several=several)
+        return cls(**{name: given.pop(name) for name in named if name in given}, settings=settings)
 
     @property
     def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
-        if self.several is not None:
-            raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
 
     def open(self, console: Console, on_words: "Callable[[Retriever], object] | None" = None) -> "Retriever":
@@ -321,14 +299,6 @@ class Opening:
             if not (error.folder and console.can_ask and confirm(f"{error.folder} has no index yet. Index it now?")):
                 raise
             return open_these([error.folder])
-
-    def open_each(
-        self, console: Console, on_words: "Callable[[Retriever], object] | None"
-    ) -> "Retriever | SeveralRetrievers":
-        """Return the open index, or the indexes of `--index a --index b` and --all, asked as one."""
-        if self.several is None:
-            return self.open(console, on_words)
-        return api.open_several(self.several, self.profile, self.settings)
 
 
 def confirm(question: str, *, default: bool = True) -> bool:

@@ -159,7 +159,7 @@ class Printer:
     def note_state(self, answer: "Answer", spent: Spent) -> None:
         """Say on standard error what to know about an answer; for people alone, what was searched."""
         sys.stdout.flush()  # results before notes, where both streams go to one place
-        state, several, note = answer.index, answer.indexes, self.console.note
+        state, note = answer.index, self.console.note
         if answer.corrections:
             note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
         if answer.follow_up:
@@ -168,11 +168,10 @@ class Printer:
             note(f"note: {text}")
         if expanded := describe_expansion(answer.expansion):
             self.console.note(expanded, dim=True)
-        for one in several or (state,):
-            if one.stale_files:
-                changed = pluralize(one.stale_files, "file")
-                refresh = format_refresh_command(one, one.path if several else self.index)
-                note(f"note: {changed} changed, not in this answer; run: {refresh}")
+        if state.stale_files:
+            changed = pluralize(state.stale_files, "file")
+            refresh = format_refresh_command(state, self.index)
+            note(f"note: {changed} changed, not in this answer; run: {refresh}")
         # The sections of such a file cannot be found, and only this says so.
         if state.skipped_files:
             note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
@@ -186,10 +185,8 @@ class Printer:
 
 def note_pending(answer: "Answer", index: str | None, console: Console) -> None:
     """Say how to embed the rest of an index that is not finished."""
-    for state in answer.indexes or (answer.index,):
-        if state.embedded_share < 1:
-            refresh = format_refresh_command(state, state.path if answer.indexes else index)
-            console.note(f"note: to embed the rest, run: {refresh}")
+    if answer.index.embedded_share < 1:
+        console.note(f"note: to embed the rest, run: {format_refresh_command(answer.index, index)}")
 
 
 def dump_context(found: "AnswerInContext", spent: Spent) -> dict[str, Any]:
@@ -217,6 +214,4 @@ def describe_search(answer: "Answer") -> str:
     if answer.scope is not None:
         amount += f" ({' '.join(answer.scope.scope.terms)})"
     folders = ", ".join(shorten_path(folder, ".") for folder in answer.index.folders)
-    if answer.indexes:
-        folders = f"{pluralize(len(answer.indexes), 'index', 'indexes')}: {folders}"
     return f"searched {amount} in {folders}"

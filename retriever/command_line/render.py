@@ -119,8 +119,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
     """Print the citation, the titles above the section, its text or the part that matched, and why it is a hit."""
     cited = page.cite(hit)
-    index = f"  {sanitize_line(hit.index)}" if hit.index else ""
-    beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
+    beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}"
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
     page.paragraph(Text(CRUMB.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:

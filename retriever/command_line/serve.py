@@ -14,14 +14,12 @@ from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.indexing.request import INDEX_VARIABLE
-from retriever.looking.indexes import find_several
 from retriever.places import open_store
 from retriever.settings.layers import load_profile
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from retriever.serving.pool import ServedIndex
 
 about_option = click.option(
     "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
@@ -56,8 +54,7 @@ about_option = click.option(
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @options.docs
-@options.indexes
-@options.everywhere
+@options.index
 @options.profile
 @options.no_llm
 def serve(
@@ -82,8 +79,6 @@ def serve(
         raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
         raise click.UsageError("say what to serve: --web (a page, and the JSON API), --mcp (for agents), or both")
-    if web and opening.several is not None:
-        raise click.UsageError("the web page has one index: give --index once, or index the folders as one: index A B")
     # What is imported next may catch a Ctrl-C and report an error of its own: until the server listens for it, it ends
     # the process at once.
     signal.signal(signal.SIGINT, lambda *_: os._exit(ExitCode.INTERRUPTED))
@@ -117,8 +112,7 @@ def serve(
 )
 @about_option
 @options.docs
-@options.indexes
-@options.everywhere
+@options.index
 @options.profile
 @options.no_llm
 def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
@@ -127,23 +121,14 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     It belongs in the configuration of an editor or a coding agent, not in a terminal.
     """
     from retriever.serving.mcp_server import DocumentServer, serve_stdio
+    from retriever.serving.pool import ServedIndex
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with open_served(opening, about) as served:
+    with ServedIndex(*opening.arguments, about=about) as served:
         if opening.docs:
             served.begin()
         serve_stdio(DocumentServer(served))
     return ExitCode.OK
-
-
-def open_served(opening: Opening, about: str) -> "ServedIndex":
-    """Return the index to serve, or those of `--index a --index b`; each is opened when it is asked for."""
-    from retriever.serving.pool import ServedIndex
-
-    if opening.several is None:
-        return ServedIndex(*opening.arguments, about=about)
-    places = find_several(opening.several)
-    return ServedIndex(profile=opening.profile, settings=opening.settings, about=about, several=places)
 
 
 def open_app(
@@ -157,22 +142,23 @@ def open_app(
 ) -> "ASGIApp":
     """Return the application for one index, or for the roles that a header names, each with connections of its own."""
     from retriever.serving.http import make_application, route_roles
+    from retriever.serving.pool import ServedIndex
 
     header, names = roles
     if not header and not names:
-        served = open_served(opening, about)
+        served = ServedIndex(*opening.arguments, about=about)
         stack.enter_context(served)
         served.begin()
         return make_application(served, mcp=mcp, web=web)
     named = opening.index or os.environ.get(INDEX_VARIABLE)
     store = open_store(named) if named else None
-    if store is None or opening.several is not None or opening.docs:
+    if store is None or opening.docs:
         raise click.UsageError("--role-header is for one --index, in a database, without --docs")
     if not names or not header:
         raise click.UsageError("name the header and the roles: --role-header X-Role --role sales --role legal")
     apps = {}
     for role in names:
-        served = open_served(replace(opening, index=str(store.as_role(role))), about)
+        served = ServedIndex(*replace(opening, index=str(store.as_role(role))).arguments, about=about)
         stack.enter_context(served)
         apps[role] = make_application(served, mcp=mcp, web=web)
     return route_roles(header, apps)

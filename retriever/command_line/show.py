@@ -17,7 +17,7 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output, print_line, print_text
 from retriever.display.json import dump_node
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
-from retriever.looking.indexes import find_holder, split_reference
+from retriever.looking.indexes import find_holder
 from retriever.looking.references import refuse_two_files
 from retriever.settings.layers import load_profile, profile_names, profile_summary
 from retriever.settings.schema import Profile, list_settings
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Retriever]":
-    """Yield the open retriever that a reference is of, where none is named: by an index's name in it, or a path.
+    """Yield the open retriever that a reference is of, where none is named: the one that covers the path.
 
     Raises:
         UsageError: the reference is a path in the index, and in the current folder that of another document.
@@ -38,8 +38,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
     path = re.sub(r":\d+(-\d+)?$|#.*", "", reference)
     is_here = os.path.lexists(path)
     if not (opening.docs or opening.index):
-        store, _ = split_reference(reference)
-        store = store or (find_holder(path) if is_here else None)
+        store = find_holder(path) if is_here else None
         opening = replace(opening, index=str(store)) if store else opening
     with opening.open(console) as retriever:
         # A node id is written with `#`; a bare path may mean the file that a shell would open.

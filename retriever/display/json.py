@@ -20,7 +20,7 @@ from retriever.types import Degradation, IndexState, StageName
 if TYPE_CHECKING:
     from retriever.types import Answer, ShortAnswer
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # The fields that programs see, of classes that have others.
 SHOWN: dict[type, tuple[str, ...]] = {

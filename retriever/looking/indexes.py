@@ -150,26 +150,6 @@ def find_holder(path: str) -> Store | None:
     return covering[0] if covering else None
 
 
-def split_reference(reference: str) -> tuple[Store | None, str]:
-    """Return the index that an answer of several names in a reference (`notes::guide.md:3`), and what is behind it."""
-    if "::" in reference:
-        for index in list_indexes():
-            if reference.startswith(f"{index.name}::"):
-                return index.store, reference.removeprefix(f"{index.name}::")
-    return None, reference
-
-
-def find_several(named: Sequence[str | Path]) -> dict[str, Store]:
-    """Return the named indexes, each once, by the names that people know them by; all of them for none."""
-    indexes = list_indexes()
-    known = {index.store: index.name for index in indexes}
-    stores = [resolve_name(one, is_asked=True) for one in as_tuple(named)]
-    stores = stores or [index.store for index in indexes if not index.trouble]
-    if not stores:
-        raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
-    return {known.get(store, str(store)): store for store in stores}
-
-
 def resolve_name(named: str | Path | Store, *, is_asked: bool) -> Store:
     """Return the index that --index names: by its place, or a known index's name; to be asked, it must be known.
 

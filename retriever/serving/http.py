@@ -186,7 +186,7 @@ def list_probes(index: "ServedIndex") -> list[Route]:
 
 
 def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette:
-    """Return the application to put behind the guard: MCP at /mcp, the web page (of one index) at everything else."""
+    """Return the application to put behind the guard: MCP at /mcp, the web page at everything else."""
     app = Starlette()
     if mcp:
         from retriever.serving.mcp_server import make_mcp_app
@@ -196,7 +196,7 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     if web:
         from retriever.serving.web.app import make_web_app
 
-        app.router.routes.append(Mount("/", make_web_app(index.choose())))
+        app.router.routes.append(Mount("/", make_web_app(index)))
     return app
 
 

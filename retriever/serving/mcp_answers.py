@@ -129,14 +129,14 @@ def write_outline(views: Iterable[Sequence[str]], cursor: int, max_tokens: int) 
     return quote(head, text, f"{len(lines) - end:,} more lines: give a place below, or {GO_ON.format(end)}")
 
 
-def write_files(tree: "DocumentTree", top: str | None, begin: str) -> list[str]:
+def write_files(tree: "DocumentTree", top: str | None) -> list[str]:
     """Return each folder below a node with how many files it holds, and their names, a few to a line."""
     lines = []
     for folder in (node for node in tree.walk(top) if node.id.endswith("/")):
         files = (node.path for node in tree.children(folder.id) if not node.id.endswith("/"))
         names = [path.rpartition("/")[2].removesuffix(".md") for path in files]
         if names or folder.id == top:
-            lines.append(f"{begin}{folder.id} ({pluralize(len(names), 'file')})")
+            lines.append(f"{folder.id} ({pluralize(len(names), 'file')})")
             lines += [", ".join(names[at : at + NAMES_IN_LINE]) for at in range(0, len(names), NAMES_IN_LINE)]
     return lines
 
@@ -146,7 +146,6 @@ def write_related(
     similar: "Sequence[SimilarSection]",
     reason: str,
     max_tokens: int,
-    begin: str,
 ) -> str:
     """Write a node and a list for each kind of neighbour.
 
@@ -155,14 +154,13 @@ def write_related(
         similar: sections of other files that are near in meaning, nearest first.
         reason: why there are none, where that is known.
         max_tokens: of the answer.
-        begin: of each reference, the name of the index where several are served.
     """
 
     def describe(cited: "CitedNode") -> str:
-        return f"{code(cut(cited.node.title, LINE_CHARS))} {cite(begin + cited.citation, cited.state)}"
+        return f"{code(cut(cited.node.title, LINE_CHARS))} {cite(cited.citation, cited.state)}"
 
     lines = [f"{describe(found.asked)}. {DATA}"]
-    lines += [f"folder: {code(begin + found.folder)}"] if found.folder else []
+    lines += [f"folder: {code(found.folder)}"] if found.folder else []
     for kind, (count, nodes) in found.beside.items():
         lines.append(f"{kind}: {count:,}" if nodes else f"{kind}: none")
         lines += [f"- {describe(cited)}" for cited in nodes]
@@ -170,7 +168,7 @@ def write_related(
     lines.append(f"similar: {len(similar)}" if similar else f"similar: none{f' ({code(reason)})' if reason else ''}")
     for item in similar:
         title = code(cut(item.title, LINE_CHARS))
-        lines.append(f"- {title} {cite(begin + item.citation, item.citation_state)} ({item.similarity:.2f})")
+        lines.append(f"- {title} {cite(item.citation, item.citation_state)} ({item.similarity:.2f})")
     count = count_fitting(lines, max_tokens - RESERVED_TOKENS)
     more = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"] if count < len(lines) else []
     return "\n".join([*lines[:count], *more])

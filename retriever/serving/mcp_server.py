@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from retriever.errors import CommandHint, RetrieverError, UnknownReferenceError, UsageError
-from retriever.looking.browse import find_relations, load_tree_at, read_excerpt
+from retriever.looking.browse import find_relations, load_tree_at
 from retriever.query import AskRequest, Scope
 from retriever.serving.mcp_answers import (
     MAX_RELATED,
@@ -42,7 +42,6 @@ from retriever.serving.mcp_answers import (
 )
 from retriever.serving.pool import Arguments, ServedIndex, read_arguments
 from retriever.settings.layers import profile_names
-from retriever.several import prefix_references
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -66,15 +65,6 @@ Cursor = Annotated[int, Field(description="Where to go on, as the last answer sa
 
 class Tool(Arguments):
     """The arguments of a call."""
-
-    index: str = Field(default="", description="One of them by name, as hits have it.")
-
-    def locate(self, served: ServedIndex, reference: str) -> tuple[ServedIndex, str, str]:
-        """Return the index that a reference is of, the reference in that, and what its references begin with here."""
-        for name in served.names:
-            if reference.startswith(f"{name}::") and self.index in ("", name):
-                return served.choose(name), reference.removeprefix(f"{name}::"), f"{name}::"
-        return served.choose(self.index), reference, f"{self.index}::" if self.index else ""
 
     def answer(self, served: ServedIndex) -> str:
         """Answer the call; UsageError when an argument names nothing that there is."""
@@ -113,14 +103,10 @@ class SearchTool(Tool):
         settings: dict[str, Any] = {"top_k": MAX_HITS}
         if self.hyde:
             settings |= {"hyde": self.hyde} | ({} if self.hyde == "never" else {"use_llm": True})
-        retriever = served.open_named(self.index, self.profile, settings)
-        answer = retriever.search(AskRequest(self.question, self.conversation, scope))
-        hits = answer.hits[: self.top_k]
-        if self.index:
-            hits = tuple(prefix_references(hit, self.index) for hit in hits)
+        answer = served.open(self.profile, settings).search(AskRequest(self.question, self.conversation, scope))
         imagined = write_passages(answer, self.max_tokens // 3) if self.return_hypothetical else ""
         most = self.max_tokens - estimate_tokens(imagined)
-        return write_hits(replace(answer, hits=hits), self.cursor, most) + imagined
+        return write_hits(replace(answer, hits=answer.hits[: self.top_k]), self.cursor, most) + imagined
 
 
 class HydeTool(Tool):
@@ -132,7 +118,6 @@ class HydeTool(Tool):
 
     def answer(self, served: ServedIndex) -> str:
         return SearchTool(
-            index=self.index,
             question=self.query,
             hyde="always" if self.force_hyde else "auto",
             return_hypothetical=self.return_hypothetical,
@@ -152,14 +137,7 @@ class AnswerTool(Tool):
 
     def answer(self, served: ServedIndex) -> str:
         scope = Scope((self.path,) if self.path else ())
-        short = served.choose(self.index).open().answer(AskRequest(self.question, self.conversation, scope))
-        if self.index:
-            hits = tuple(prefix_references(hit, self.index) for hit in short.answer.hits)
-            sentences = tuple(
-                replace(sentence, cited_as=f"{self.index}::{sentence.cited_as or sentence.file}")
-                for sentence in short.sentences
-            )
-            short = replace(short, answer=replace(short.answer, hits=hits), sentences=sentences)
+        short = served.open().answer(AskRequest(self.question, self.conversation, scope))
         return write_answer(short, self.max_tokens)
 
 
@@ -172,11 +150,10 @@ class OutlineTool(Tool):
     cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
-        index, reference, begin = self.locate(served, self.place)
-        with index.open().view() as view:
-            tree, top = load_tree_at(view.connection, reference)
-        views = [tree.pretty(top, depth, begin).split("\n") for depth in ([self.depth] if self.depth else [1, 2, 3])]
-        if not self.depth and (files := write_files(tree, top, begin)):
+        with served.open().view() as view:
+            tree, top = load_tree_at(view.connection, self.place)
+        views = [tree.pretty(top, depth).split("\n") for depth in ([self.depth] if self.depth else [1, 2, 3])]
+        if not self.depth and (files := write_files(tree, top)):
             views.append(files)
         return write_outline(views, self.cursor, self.max_tokens)
 
@@ -189,12 +166,7 @@ class ReadTool(Tool):
     cursor: Cursor = 0
 
     def answer(self, served: ServedIndex) -> str:
-        index, reference, begin = self.locate(served, self.place)
-        retriever = index.open()
-        with retriever.view() as view:
-            found = read_excerpt(view.connection, reference, retriever.access)
-        excerpt = replace(found, cited_as=f"{begin}{found.cited_as or found.file}")
-        return write_excerpt(excerpt, self.cursor, self.max_tokens)
+        return write_excerpt(served.open().read(self.place), self.cursor, self.max_tokens)
 
 
 class RelatedTool(Tool):
@@ -204,17 +176,16 @@ class RelatedTool(Tool):
     max_tokens: MaxTokens = 2_000
 
     def answer(self, served: ServedIndex) -> str:
-        index, reference, begin = self.locate(served, self.place)
-        retriever = index.open()
+        retriever = served.open()
         try:
-            similar, reason = retriever.similar(reference, MAX_SIMILAR).sections, ""
+            similar, reason = retriever.similar(self.place, MAX_SIMILAR).sections, ""
         except UnknownReferenceError:
             raise
         except RetrieverError as error:  # it has no text, or the index no vectors: the rest can be said
             similar, reason = (), error.message
         with retriever.view() as view:
-            found = find_relations(view, reference, retriever.access, MAX_RELATED)
-        return write_related(found, similar, reason, self.max_tokens, begin)
+            found = find_relations(view, self.place, retriever.access, MAX_RELATED)
+        return write_related(found, similar, reason, self.max_tokens)
 
 
 TOOLS: Mapping[str, type[Tool]] = {
@@ -239,7 +210,7 @@ BUG = "this is a bug of the server; ask the user to look at its standard error. 
 
 
 class DocumentServer(MCPServer[Any]):
-    """The tools of one index, or of several."""
+    """The tools of one index."""
 
     def __init__(self, index: ServedIndex) -> None:
         super().__init__(
@@ -253,7 +224,7 @@ class DocumentServer(MCPServer[Any]):
 
     async def list_tools(self) -> list[types.Tool]:
         """Return the tools, as `list_tools`."""
-        return list_tools(self._index.names, with_llm=await to_thread.run_sync(self._index.has_llm))
+        return list_tools(with_llm=await to_thread.run_sync(self._index.has_llm))
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], _: Context[Any, Any] | None = None
@@ -273,12 +244,12 @@ class DocumentServer(MCPServer[Any]):
             unread.start()
 
 
-def list_tools(indexes: Sequence[str] = (), *, with_llm: bool = False) -> list[types.Tool]:
-    """Describe the tools to an agent: none of them changes anything, nor looks outside the documents.
+def list_tools(*, with_llm: bool = False) -> list[types.Tool]:
+    """Describe the tools to an agent, those of a language model where one runs (`with_llm`).
 
-    `indexes` are the names of those that are served, where they are several; `with_llm`: a language model runs.
+    None of them changes anything, nor looks outside the documents.
     """
-    hidden = {*(() if with_llm else WITH_LLM), *(() if indexes else ("index",))}
+    hidden = () if with_llm else WITH_LLM
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
@@ -288,7 +259,6 @@ def list_tools(indexes: Sequence[str] = (), *, with_llm: bool = False) -> list[t
             continue
         schema = tool.model_json_schema(schema_generator=_Untitled)
         description = " ".join(schema.pop("description").split())
-        schema["properties"]["index"]["enum"] = list(indexes)
         schema["properties"] = {key: value for key, value in schema["properties"].items() if key not in hidden}
         del schema["title"]
         tools.append(types.Tool(name=name, description=description, input_schema=schema, annotations=hints))

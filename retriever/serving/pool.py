@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from retriever.display.phrases import STAGES, code
 from retriever.errors import (
     IndexLockedError,
-    IndexUnusableError,
     LanguageModelError,
     NotReadyError,
     ParametersError,
@@ -28,7 +27,6 @@ from retriever.retriever import Retriever
 from retriever.served.generator import Generator
 from retriever.settings.layers import DEFAULT_PROFILE, load_profile, profile_names
 from retriever.settings.schema import merge
-from retriever.several import SeveralRetrievers
 from retriever.store.database import read_transaction
 from retriever.store.files import Closing, absolute
 
@@ -41,9 +39,7 @@ STOP_SECONDS = 3.0
 
 
 class ServedIndex(Closing):
-    """One index under every profile that clients may name, each opened when it is first asked for; or several indexes.
-
-    Of several, a question goes to all or to the one that it names, everything else to the one that it names.
+    """One index under every profile that clients may name, each opened when it is first asked for.
 
     Args:
         docs: folders to index when the index is first opened.
@@ -52,7 +48,6 @@ class ServedIndex(Closing):
         settings: for all of them.
         wait_s: how long a client waits for documents that are indexed for the first time.
         about: what the user says of the documents, in a line, for `describe`.
-        several: indexes by name, in place of `docs` and `index`.
     """
 
     def __init__(
@@ -63,13 +58,8 @@ class ServedIndex(Closing):
         settings: Mapping[str, Any] | None = None,
         wait_s: float = OPENING_SECONDS,
         about: str = "",
-        several: "Mapping[str, str | Store] | None" = None,
     ) -> None:
         self.profile = profile
-        self._parts = {
-            name: ServedIndex((), place, profile, settings, wait_s) for name, place in (several or {}).items()
-        }
-        self.names = tuple(self._parts)
         self._about = about
         self._docs = docs
         self._index = index
@@ -80,15 +70,6 @@ class ServedIndex(Closing):
         self._lock = threading.Lock()
         self._indexing: IndexingThread | None = None
         self.progress = LastProgress()
-
-    def choose(self, name: str = "") -> "ServedIndex":
-        """Return the index of this name, the only one without; UsageError where there is none, or none is named."""
-        if not self._parts and name:
-            raise UsageError("one index is served here: leave out index")
-        if self._parts and name not in self._parts:
-            wrong = f"there is no index {name[:100]!r}" if name else "several indexes are served, so index is needed"
-            raise UsageError(f"{wrong}; there are: {', '.join(self.names)}")
-        return self._parts[name] if name else self
 
     def open(
         self, profile: str = "", settings: Mapping[str, Any] | None = None, wait_s: float | None = None
@@ -137,18 +118,6 @@ class ServedIndex(Closing):
         self._indexing = IndexingThread(request, self.progress)
         self._indexing.start()
 
-    def open_named(self, name: str, profile: str, settings: Mapping[str, Any]) -> "Retriever | SeveralRetrievers":
-        """Return what answers a question: the retriever of one index, or without a name those of all."""
-        if name or not self._parts:
-            return self.choose(name).open(profile, settings)
-        retrievers, failed = {}, {}
-        for one, index in self._parts.items():
-            try:
-                retrievers[one] = index.open(profile, settings)
-            except IndexUnusableError as error:
-                failed[one] = error
-        return SeveralRetrievers(retrievers, failed)
-
     def has_llm(self) -> bool:
         """Return whether the language model of its profile runs, and may be asked."""
         profile = load_profile(self.profile, self._settings)
@@ -160,10 +129,7 @@ class ServedIndex(Closing):
 
     def begin(self) -> None:
         """Open the index in the background, before the first question; that question raises any error."""
-        for part in self._parts.values():
-            part.begin()
-        if not self._parts:
-            threading.Thread(target=self._open_early, daemon=True).start()
+        threading.Thread(target=self._open_early, daemon=True).start()
 
     def _open_early(self) -> None:
         try:
@@ -177,16 +143,10 @@ class ServedIndex(Closing):
         Raises:
             RetrieverError: why not.
         """
-        for part in self._parts.values():
-            part.check_ready()
-        if not self._parts:
-            self.open(wait_s=0).store.open().close()
+        self.open(wait_s=0).store.open().close()
 
     def describe(self) -> str:
         """Describe what is indexed, in a few lines for an agent; open and index nothing but index.sqlite."""
-        if self._parts:
-            lines = [f"Index {code(name)}: {index.describe()}" for name, index in self._parts.items()]
-            return "\n".join([*lines, *([f"About them: {self._about}"] if self._about else [])])
         try:
             place = find_index(self._index, tuple(map(absolute, self._docs)))
             with place.read() as connection, read_transaction(connection):
@@ -201,8 +161,6 @@ class ServedIndex(Closing):
 
     def close(self) -> None:
         """Close everything that was opened."""
-        for part in self._parts.values():
-            part.close()
         if self._indexing is not None:
             self._indexing.stop()
         with self._lock:

@@ -158,7 +158,7 @@ def printed_reply(cli: Cli, content: object, status: bytes = b"200") -> str:
         ("hits.0.end_line", 2**64), ("hits.0.passage", "1-2"), ("hits.0.evidence.0.source", "oracle"),
         ("hits.0.matched_fields", [{"key": "a"}]), ("hits.0.score", "high"), ("confidence", float("nan")),
         ("confidence", float("inf")), ("verdict", []), ("degraded", ["nothing: is known"]), ("index", 5),
-        ("trace.stages.0.name", "\x1b[2J"), ("scope.folders", [None]), ("schema_version", "3"),
+        ("trace.stages.0.name", "\x1b[2J"), ("scope.folders", [None]), ("schema_version", "4"),
     ],
 )  # fmt: skip
 def test_an_answer_of_another_shape_is_refused(reply: Any, cli: Cli, place: str, value: object) -> None:  # noqa: ANN401

@@ -54,5 +54,5 @@ def test_properties_of_the_documents_are_offered(tmp_path: Path) -> None:
     index_folders([tmp_path / "docs"], tmp_path / "index", settings=WORDS_ALONE)
     context = click.Context(click.Command("ask"))
     for place, offered in ((tmp_path / "index", ["status=superseded"]), (tmp_path / "nowhere", [])):
-        context.params["indexes"] = (str(place),)
+        context.params["index"] = str(place)
         assert [item.value for item in complete_condition(context, click.Option(["--where"]), "")] == offered

@@ -10,7 +10,6 @@ import pytest
 from retriever.query import AskRequest, FollowUp
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
-from retriever.several import SeveralRetrievers
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer, status
@@ -93,13 +92,6 @@ def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: Sc
     assert answer.follow_up is None
     assert ollama.asked == []
     assert found(answer) == found(shelf.ask("how are letters paid?"))
-
-
-def test_several_indexes_know_the_conversation(shelf: Shelf) -> None:
-    with SeveralRetrievers({"one": shelf.open()}, {}) as several:
-        answer = several.search(AskRequest(QUESTION, [BEFORE[0]]))
-    assert answer.follow_up is not None
-    assert answer.hits[0].node_id == f"one::{BLIGHT}"
 
 
 def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:

@@ -90,7 +90,7 @@ def check(seen: dict[str, Any]) -> None:
     assert "\nlinks: 1\n- `Parcels`" in related.content[0].text
     assert "backlinks: 1\n- `Bees` `garden/bees.md:1-3`" in linked.content[0].text
     assert misspelt.is_error
-    assert misspelt.content[0].text.startswith("topk: Extra inputs are not permitted; there are: index, question, ")
+    assert misspelt.content[0].text.startswith("topk: Extra inputs are not permitted; there are: question, ")
     assert outside.is_error
     assert outside.content[0].text == "'../../etc/passwd' is not in the index; outline() shows what is"
 

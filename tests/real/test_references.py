@@ -14,9 +14,7 @@ from mcp.types import TextContent
 from starlette.testclient import TestClient
 
 from retriever.answering.context import load_token_counter
-from retriever.api import forget_documents, index_folders, open_retriever, open_several
-from retriever.command_line.options import Opening
-from retriever.command_line.serve import open_served
+from retriever.api import forget_documents, index_folders, open_retriever
 from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from retriever.serving.mcp_server import call_tool
@@ -145,7 +143,7 @@ def call_text(served: ServedIndex, tool: str, **arguments: object) -> str:
 
 
 def test_an_agent_reads_back_what_a_tool_says(index: Path) -> None:
-    with open_served(Opening(index=str(index), settings=WORDS_ALONE), "") as served:
+    with ServedIndex(index=str(index), settings=WORDS_ALONE) as served:
         call = partial(call_text, served)
         found = call("search", question="otters sleep in the sun", top_k=30, max_tokens=10_000)
         entries = re.split(r"\n(?=\d+\. `)", found)[1:]
@@ -233,27 +231,3 @@ def test_status_names_the_folder_of_each_path_that_two_folders_hold(place: Path,
         assert all(f'"{name}:{path}"' in told for name in ("a/docs", "b/docs")), path
         assert f'"{path}"' not in told
     assert {"a/docs:README.md", "notes:README.md"} <= set(state["changed_files"])
-
-
-def test_an_answer_of_several_indexes_names_the_index_in_each_reference(
-    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("a/docs", "b/docs"):
-        index_folders([place / name])
-    monkeypatch.chdir(place)
-    question = "otters sleep in the sun"
-    with open_several(settings={"top_k": 30}) as several:
-        hits = several.search(question).hits
-    assert {hit.index for hit in hits} == {"a/docs", "b/docs"}
-    for hit in hits:
-        assert hit.citation.startswith(f"{hit.index}::")
-        expected = (hit.folder, hit.file, hit.passage.first, hit.passage.last)
-        with open_retriever((), hit.index) as retriever:
-            passage = retriever.read(hit.citation)
-            assert (passage.folder, passage.file, passage.span) == (hit.folder, hit.file, hit.passage)
-        assert place_of(read_json(cli, hit.citation)) == expected
-        assert place_of(read_json(cli, hit.node_id))[:3] == (hit.folder, hit.file, hit.span.first)
-    printed = re.findall(r"^ *\d+  (.+?:\d+-\d+)(?:  |$)", cli("ask", "--all", question).out, re.MULTILINE)
-    assert len(printed) == 5
-    for shown in printed:
-        assert "ters" in read_json(cli, shown)["text"] or "of" in read_json(cli, shown)["text"]

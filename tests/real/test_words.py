@@ -10,7 +10,6 @@ from retriever.api import index_folders, open_retriever
 from retriever.lexical.properties import mark_property
 from retriever.query import AskRequest, Scope
 from retriever.retriever import Retriever
-from retriever.several import SeveralRetrievers
 from tests.shelf import WORDS_ALONE, write_pages
 
 
@@ -19,18 +18,6 @@ def open_pages(folder: Path, pages: dict[str, str]) -> Retriever:
     write_pages(folder / "docs", pages)
     index_folders([folder / "docs"], folder / "index", settings=WORDS_ALONE)
     return open_retriever(index=folder / "index", settings=WORDS_ALONE)
-
-
-def test_a_word_that_one_index_holds_is_no_slip_in_another(tmp_path: Path) -> None:
-    retrievers = {
-        "shop": open_pages(tmp_path / "shop", {"a.md": "# Kubelwagen\n\nA kubelwagen is a car.\n"}),
-        "cloud": open_pages(tmp_path / "cloud", {"b.md": "# Kubelwagon\n\nThe kubelwagon of the cluster.\n"}),
-    }
-    assert retrievers["cloud"].search("kubelwagen").corrections
-    with SeveralRetrievers(retrievers, {}) as several:
-        answer = several.search("kubelwagen")
-    assert answer.corrections == ()
-    assert answer.hits[0].index == "shop"
 
 
 GEARS = (

@@ -128,7 +128,7 @@ LAYERS = {
         "models search",
         "looking",
         "answering",
-        "retriever several upkeep",
+        "retriever upkeep",
         "api",
         "evaluation serving",
         "command_line",
