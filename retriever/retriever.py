@@ -13,7 +13,7 @@ from retriever.answering.context import AnswerInContext, build_context, gather_s
 from retriever.errors import ClosedError, CommandHint, IndexLockedError, NoIndexError, RetrieverError, SnapshotError
 from retriever.indexing.request import FolderAccess, IndexRequest
 from retriever.looking.browse import find_similar, load_tree, load_tree_at, read_excerpt, read_nodes
-from retriever.looking.status import Freshness, Watch, describe_state, read_status
+from retriever.looking.status import Watch, describe_state, read_status
 from retriever.models import OpenModels
 from retriever.places.view import View
 from retriever.query import AskRequest
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from retriever.answering.context import Piece
     from retriever.looking.browse import Excerpt
     from retriever.looking.status import Status
-
-
-def show_hits(answer: Answer, count: int) -> Answer:
-    """Return an answer with its first hits alone."""
-    return replace(answer, hits=answer.hits[:count])
 
 
 ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer replaced it meanwhile, and made anew
@@ -66,25 +61,19 @@ class Retriever(Closing):
     def __repr__(self) -> str:
         return f"<Retriever of {self.store}{': closed' if self._is_closed else ''}>"
 
-    def search(self, question: AskRequest | str) -> Answer:
+    def search(self, question: AskRequest | str, count: int | None = None) -> Answer:
         """Return the sections that answer the question, best first.
 
         Args:
             question: its text, or a request that holds more than that.
+            count: how many sections at most; None for the profile's `top_k`.
 
         Raises:
             QuestionError: the question is empty, or has filters alone; a filter names what is not there (ScopeError).
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
-        return show_hits(self._search(question), self.profile.top_k)
-
-    def _search(self, question: AskRequest | str) -> Answer:
-        """Return the answer with all hits that were made."""
-        request = AskRequest.of(question)
-        # The budget begins here: the look at the folders, which may index a file, is part of the wait.
-        total_s = parse_duration(self.profile.budget)
-        recorder = Recorder(deadline=Deadline(total_s, self.clock, self.clock()))
+        request, recorder = AskRequest.of(question), self._begin()
         asked = read_question(request, recorder, corrects=not self.profile.exact)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
@@ -97,7 +86,22 @@ class Retriever(Closing):
             # Other threads ask while the model writes.
             asked = self._models.expander.expand(asked, request, self.view, recorder)
         with self._use() as index:
-            return self._answer(index, asked, fresh, recorder)
+            for attempt in range(ATTEMPTS):
+                own = recorder.copy()
+                try:
+                    with index.view() as view:
+                        if not view.number:
+                            hint = CommandHint(f"index FOLDER --index {shlex.quote(str(self.store))}")
+                            raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
+                        corrected = correct_question(asked, view)
+                        found = search(view, self._models, corrected, self.profile, own, self.access)
+                        state = describe_state(self.store, view, fresh)
+                        return self._describe(corrected, found, state, own, count)
+                except SnapshotError as error:
+                    failure = error
+                    if attempt:  # else a writer may have removed it while it was being opened: another is in force
+                        self._renew(failure, recorder)
+        raise make_damage_error(self.store, failure)  # then nothing but the rows can be at fault
 
     def context(self, question: AskRequest | str, max_tokens: int | None = None, *, least: int = 0) -> AnswerInContext:
         """Return the sections that answer the question as context for a prompt.
@@ -113,7 +117,7 @@ class Retriever(Closing):
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
         for _ in range(ATTEMPTS):
-            answer = show_hits(self._search(question), max(self.profile.top_k, least))
+            answer = self.search(question, max(self.profile.top_k, least))
             with self.view() as view:
                 if view.number == answer.index.snapshot:  # else the index has changed since the search
                     sections = gather_sections(view, answer, self.access)
@@ -147,23 +151,23 @@ class Retriever(Closing):
         seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
         kind: Literal["auto", "llm", "extractive"] = "extractive" if quoted else self.profile.answer.kind
         settings = replace(self.profile.answer, kind=kind, seconds=seconds)
-        recorder = Recorder(deadline=Deadline(parse_duration(self.profile.budget), self.clock, self.clock()))
-        writer = AnswerWriter(settings, self._models.generator, recorder, is_asked_for=self.profile.use_llm)
+        writer = AnswerWriter(settings, self._models.generator, self._begin(), is_asked_for=self.profile.use_llm)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
         shown = self.profile.top_k
         if plan is None:
-            answer = self._search(question)
+            answer = self.search(question, max(shown, ANSWERED_FROM))
         else:
             most = min(self.profile.context_tokens, plan.context_tokens)
             found = self.context(question, most, least=ANSWERED_FROM)
             answer, pieces = found.answer, found.context.pieces
         if on_found is not None:
-            on_found(show_hits(answer, shown))
+            on_found(replace(answer, hits=answer.hits[:shown]))
         languages: tuple[str, ...] = ()
         with contextlib.suppress(SnapshotError), self.view() as view:
             languages = view.lexical.languages
-        short = writer.write(show_hits(answer, ANSWERED_FROM), plan, pieces, languages, on_sentence)
+        read = replace(answer, hits=answer.hits[:ANSWERED_FROM])
+        short = writer.write(read, plan, pieces, languages, on_sentence)
         return replace(short, answer=replace(short.answer, hits=answer.hits[:shown]))
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
@@ -245,44 +249,28 @@ class Retriever(Closing):
                 raise ClosedError(f"the retriever of {self.store} is closed; open another one")
             yield self._index
 
-    def _answer(
-        self,
-        index: OpenIndex,
-        asked: ExpandedQuery,
-        fresh: Freshness,
-        recorder: Recorder,
-    ) -> Answer:
-        """Search the snapshot in force; where it cannot be used, make it anew from the rows first."""
-        for attempt in range(ATTEMPTS):
-            own = recorder.copy()
-            try:
-                with index.view() as view:
-                    if not view.number:
-                        hint = CommandHint(f"index FOLDER --index {shlex.quote(str(self.store))}")
-                        raise NoIndexError(f"the index {self.store} is not finished", hint=hint)
-                    question = correct_question(asked, view)
-                    found = search(view, self._models, question, self.profile, own, self.access)
-                    state = describe_state(self.store, view, fresh)
-                    return self._describe(question, found, state, own)
-            except SnapshotError as error:
-                failure = error
-                if not attempt:
-                    continue  # a writer may have removed it while it was being opened: another one is in force
-                try:
-                    self.store.renew_derived()
-                except RetrieverError:
-                    raise failure from None
-                what = str(error).removesuffix("; index the documents again")
-                recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
-        raise make_damage_error(self.store, failure)  # then nothing but the rows can be at fault
+    def _begin(self) -> Recorder:
+        """Return what records a question, whose budget begins now: the look at the folders is part of the wait."""
+        return Recorder(deadline=Deadline(parse_duration(self.profile.budget), self.clock, self.clock()))
 
-    def _describe(self, expanded: ExpandedQuery, found: Found, state: IndexState, recorder: Recorder) -> Answer:
+    def _renew(self, failure: SnapshotError, recorder: Recorder) -> None:
+        """Make anew what is derived from the rows, and note it; raise the failure where that is not possible."""
+        try:
+            self.store.renew_derived()
+        except RetrieverError:
+            raise failure from None
+        what = str(failure).removesuffix("; index the documents again")
+        recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
+
+    def _describe(
+        self, expanded: ExpandedQuery, found: Found, state: IndexState, recorder: Recorder, count: int | None
+    ) -> Answer:
         """Return what was found as an answer, with how sure it is and how it was made."""
         assessment = assess(recorder.signals)
         return Answer(
             question=expanded.asked,
             profile=self.profile_name,
-            hits=found.hits,
+            hits=found.hits[: self.profile.top_k if count is None else count],
             verdict=assessment.verdict if found.hits else "none",
             confidence=assessment.confidence if found.hits else 0.0,
             matched_words=found.words,

@@ -1,17 +1,14 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 from retriever.embedding.encoder import measure_foreign
-from retriever.errors import EncoderError, OutOfTimeError, ScopeError, SnapshotError
+from retriever.errors import ScopeError, SnapshotError
 from retriever.indexing.request import FolderAccess
 from retriever.models import OpenModels
 from retriever.places.view import View
 from retriever.query import Query, SearchedScope
-from retriever.searching.confidence import measure_agreement, weigh_reading
+from retriever.searching.confidence import measure_agreement
 from retriever.searching.copies import join_copies
 from retriever.searching.fusion import reciprocal_rank_fusion
 from retriever.searching.hits import build_hits, read_rows
@@ -23,10 +20,7 @@ from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
-from retriever.types import Candidate, Hit, Reading, Signals, Source, StageName
-
-if TYPE_CHECKING:
-    from retriever.embedding.onnx import PassageReader
+from retriever.types import Candidate, Hit, Signals, Source, StageName
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,44 +62,11 @@ def search(
             question = expanded.question
             candidates = rerank(view, models.reranker, question, words, candidates, profile, recorder, note)
     with recorder.stage(StageName.HITS) as note:
-        read = partial(read_units, models.reader, expanded.question, recorder) if models.reader else None
         rows = read_rows(view, candidates, profile, access)
-        hits = build_hits(view, rows, expanded.question, words, profile, read)
+        hits = build_hits(view, rows, expanded.question, words, profile, models.reader, recorder)
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return Found(hits, words, searched)
-
-
-def read_units(
-    reader: "PassageReader", question: str, recorder: Recorder, units: Sequence[tuple[Sequence[str], str]]
-) -> Sequence[Reading]:
-    """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
-
-    For the verdict it reads the rewordings too that were searched with: they ask in words that documents use. It was
-    taught English, and knows as much of other languages as their words have pieces of English ones. Where it knows too
-    little, has no time, or cannot be used, it says nothing, and the recorder why.
-    """
-    with recorder.stage(StageName.READ) as note:
-        known = reader.measure_known(question, in_english=recorder.signals.in_english)
-        if known < UNDERSTOOD_FROM:
-            note.skip(f"the reader knows {known:.0%} of the question")
-            return ()
-        if " " not in question.strip():
-            note.skip("a word alone asks nothing")
-            return ()
-        try:
-            recorder.deadline.seconds_for(StageName.READ)
-            readings = reader.read(question, units)
-            rewordings = recorder.expansion.rewordings if recorder.expansion else ()
-            reworded = [reading for text in rewordings for reading in reader.read(text, units)]
-        except (EncoderError, OutOfTimeError) as error:
-            recorder.degrade(StageName.READ, error)
-            note.skip()
-            return ()
-        best = max(map(weigh_reading, (*readings, *reworded)))
-        recorder.signals = replace(recorder.signals, reading=best)
-        note.text = f"{len(readings)} units, the best {best:.1f}"
-        return readings
 
 
 def narrow_view(view: View, expanded: ExpandedQuery, recorder: Recorder) -> tuple[View, SearchedScope | None]:

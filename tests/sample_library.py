@@ -36,7 +36,7 @@ class Sample:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, docs in (("open_retriever", ()), ("index_folders", (self.docs,))):
             monkeypatch.setattr(retriever.api, name, self._noted(getattr(retriever.api, name), docs))
-        search = Retriever._search
+        search = Retriever.search
 
         def find(opened: Retriever, question: AskRequest | str, *more: Any, **named: Any) -> Answer:  # noqa: ANN401 - passed on
             self.asked.append(AskRequest.of(question).question)
@@ -44,7 +44,7 @@ class Sample:
                 return search(opened, question, *more, **named)
             return self.answers[min(len(self.asked), len(self.answers)) - 1]
 
-        monkeypatch.setattr(Retriever, "_search", find)
+        monkeypatch.setattr(Retriever, "search", find)
 
     def _noted(self, original: Callable[..., object], docs: Sequence[Path]) -> Callable[..., object]:
         def call(*positional: object, **named: object) -> object:

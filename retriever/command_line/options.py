@@ -334,7 +334,7 @@ class Command(WithHelp):
             given["opening"] = Opening.of(given, settings)
         if "scope" in wanted:
             given["scope"] = Scope(**{name: value for name in SCOPE_OPTIONS if (value := given.pop(name))})
-        return super().invoke(ctx)
+        return self.callback(**given)
 
 
 def command(

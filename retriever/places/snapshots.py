@@ -269,7 +269,7 @@ class FolderView(View):
         # Of a part, a graph would find too few: those that lie on the way to others are left out.
         asks_chroma = how in APPROXIMATE and self.part is None and self.state.embedded_share == 1
         # It may have the vectors of an older state, or none.
-        asks_chroma = asks_chroma and has_chroma(self.folder, self.number, self.state.manifest_hash)
+        asks_chroma = asks_chroma and has_chroma(self.folder, self.state.number, self.state.manifest_hash)
         search: VectorIndex | ExactIndex = self._snapshot.vectors if asks_chroma else self.scan
         (nearest,) = search.search(vector, limit)
         query = text_vectors.NEAR_TEXTS % reading.GIVEN
@@ -289,7 +289,7 @@ class FolderView(View):
     def _snapshot(self) -> Snapshot:
         if self.whole is not None:
             return self.whole._snapshot
-        return Snapshot(self.folder, self.number, self.state.manifest_hash)
+        return Snapshot(self.folder, self.state.number, self.state.manifest_hash)
 
     def close(self) -> None:
         """Release the snapshot, so that a writer may remove it."""

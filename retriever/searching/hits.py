@@ -5,30 +5,37 @@ are in the hit's evidence.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import log
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.units import Unit, UnitKind
 from retriever.display.phrases import RELATIONS, find_highlights
+from retriever.errors import EncoderError, OutOfTimeError
 from retriever.indexing.request import FolderAccess
 from retriever.lexical.properties import is_status, mark_property, tokenize_properties
 from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
 from retriever.places.view import View
 from retriever.places.words import SEARCHED_FIELDS, find_reader
 from retriever.searching.citations import Anchors
+from retriever.searching.confidence import weigh_reading
 from retriever.searching.copies import name_copies
 from retriever.searching.passage import BY_RANK, Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
+from retriever.searching.queries import UNDERSTOOD_FROM
 from retriever.searching.question_kind import read_kind
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import StoredChunk
 from retriever.text import SNIPPET_CHARS, cut, cut_around
-from retriever.types import Candidate, Hit, Reading, Source
+from retriever.trace import Recorder
+from retriever.types import Candidate, Hit, Reading, Source, StageName
+
+if TYPE_CHECKING:
+    from retriever.embedding.onnx import PassageReader
 
 MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
@@ -41,34 +48,27 @@ _ACCENTED = re.compile(r"\w*[\u00c0-\u024f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
-# Reads units, each with the titles above it. Nothing where it cannot.
-ReadUnits: TypeAlias = Callable[[Sequence[tuple[Sequence[str], str]]], Sequence[Reading]]
-
-
 def build_hits(
     view: View,
     rows: "HitRows",
     question: str,
     words: Collection[str],
     profile: Profile,
-    read_units: ReadUnits | None = None,
+    reader: "PassageReader | None",
+    recorder: Recorder,
 ) -> tuple[Hit, ...]:
-    """Return the hits of candidates, in their order.
+    """Return the hits of candidates, whose rows `read_rows` has read, in their order.
 
-    Args:
-        view: the index.
-        rows: of the candidates, as `read_rows` reads them.
-        question: as it was asked.
-        words: the question's, as BM25 reads them.
-        profile: how much of a section is shown.
-        read_units: reads the best units of the first sections; None where nothing reads them.
+    `words` are those of the question, as BM25 reads them. A reader reads the best units of the first sections, and the
+    recorder learns how well the best of them reads.
     """
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
     asked = Asked(read_kind(question), rarity, view.lexical.languages)
     matched = {item.node_id: find_matched_fields(view, rows, item.node_id, words) for item in rows.candidates}
     scored = score_sections(view, rows, matched, asked)
-    if read_units:
-        scored |= read_first(rows.candidates[: profile.read_passages], rows.nodes, scored, read_units)
+    if reader:
+        first = rows.candidates[: profile.read_passages]
+        scored |= read_first(first, rows.nodes, scored, reader, question, recorder)
     hits = []
     for rank, candidate in enumerate(rows.candidates, start=1):
         node, key = rows.nodes[candidate.node_id], rows.keys[candidate.node_id]
@@ -176,7 +176,9 @@ def read_first(
     first: Sequence[Candidate],
     nodes: Mapping[str, Node],
     scored: Mapping[str, ScoredUnits],
-    read_units: ReadUnits,
+    reader: "PassageReader",
+    question: str,
+    recorder: Recorder,
 ) -> dict[str, ScoredUnits]:
     """Return the units of the first candidates with what is read of the best of each; nothing where none is read."""
     places = {item.node_id: scored[item.node_id].best(READ_OF_EACH) for item in first}
@@ -185,9 +187,41 @@ def read_first(
         for node_id, own in places.items()
         for place in own
     ]
-    readings = iter(read_units(texts) if texts else ())
+    readings = iter(read_units(reader, question, recorder, texts) if texts else ())
     read = {node_id: list(islice(readings, len(own))) for node_id, own in places.items()}
     return {node_id: scored[node_id].add_readings(places[node_id], own) for node_id, own in read.items() if own}
+
+
+def read_units(
+    reader: "PassageReader", question: str, recorder: Recorder, units: Sequence[tuple[Sequence[str], str]]
+) -> Sequence[Reading]:
+    """Return what the reader says of some units, with the titles above each; the best counts for the verdict.
+
+    For the verdict it reads the rewordings too that were searched with: they ask in words that documents use. It was
+    taught English, and knows as much of other languages as their words have pieces of English ones. Where it knows too
+    little, has no time, or cannot be used, it says nothing, and the recorder why.
+    """
+    with recorder.stage(StageName.READ) as note:
+        known = reader.measure_known(question, in_english=recorder.signals.in_english)
+        if known < UNDERSTOOD_FROM:
+            note.skip(f"the reader knows {known:.0%} of the question")
+            return ()
+        if " " not in question.strip():
+            note.skip("a word alone asks nothing")
+            return ()
+        try:
+            recorder.deadline.seconds_for(StageName.READ)
+            readings = reader.read(question, units)
+            rewordings = recorder.expansion.rewordings if recorder.expansion else ()
+            reworded = [reading for text in rewordings for reading in reader.read(text, units)]
+        except (EncoderError, OutOfTimeError) as error:
+            recorder.degrade(StageName.READ, error)
+            note.skip()
+            return ()
+        best = max(map(weigh_reading, (*readings, *reworded)))
+        recorder.signals = replace(recorder.signals, reading=best)
+        note.text = f"{len(readings)} units, the best {best:.1f}"
+        return readings
 
 
 def score_reading(scored: ScoredUnits, candidate: Candidate, first: Candidate) -> float | None:

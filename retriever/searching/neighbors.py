@@ -59,7 +59,7 @@ def find_neighbors(hits: Sequence[Ranked], tree: StoredTree, profile: Profile) -
     reached: list[Ranked] = []
     frontier: Sequence[Ranked] = hits
     for _ in range(profile.neighbor_depth):
-        frontier = best_of_each(item for hit in frontier for item in _take_step(hit, tree, profile))
+        frontier = best_of_each([item for hit in frontier for item in _take_step(hit, tree, profile)])
         reached += frontier
     direct = {hit.node_id for hit in hits}
     return tuple(item for item in best_of_each(reached) if item.node_id not in direct and tree.node(item.node_id).span)
