@@ -26,11 +26,9 @@ from retriever.evaluation.results import (
     compare_to_baseline,
     dump_summary,
     read_baseline,
-    render_report,
     summarize,
 )
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.store.files import check_new, write_file
 
 SHOWN_BY_KIND = HEADLINES[:3]
 NONE = "-"
@@ -38,7 +36,7 @@ NONE = "-"
 
 @options.command(
     "eval questions.jsonl --docs docs",
-    "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
+    "eval questions.jsonl --docs docs --profiles balanced,recall,classic",
     "eval questions.jsonl --docs docs --json > before.json",
     "eval questions.jsonl --docs docs --baseline before.json",
     name="eval",
@@ -56,7 +54,6 @@ NONE = "-"
 )
 @options.no_llm
 @options.output
-@click.option("--report", metavar="FILE", help="Write one page of HTML: plots, and each question with what was found.")
 @click.option(
     "--baseline",
     metavar="FILE",
@@ -68,7 +65,6 @@ def evaluate(
     output: Output,
     questions: str,
     profiles: str,
-    report: str | None,
     baseline: str | None,
 ) -> ExitCode:
     """Measure how well profiles find the sections that answer QUESTIONS, with intervals and every pair compared.
@@ -82,8 +78,6 @@ def evaluate(
     if not names:
         raise click.UsageError("--profiles names none")
     before = read_baseline(Path(baseline)) if baseline else None
-    if report:
-        check_new(Path(report))
     asked = read_questions(Path(questions))
     given = EvaluationInput(asked, opening.docs, opening.index)
     with console.show_progress() as progress:
@@ -92,8 +86,6 @@ def evaluate(
     summary = summarize(asked, runs)
     output.draw(dump_summary(summary), lambda page: show_summary(page, summary))
     sys.stdout.flush()
-    if report:
-        write_file(Path(report), render_report(summary))
     for system in summary.systems:
         for sentence, times in system.failures.items():
             console.note(f"failed: {system.system}: {sentence} ({times:,} questions)")

@@ -1,7 +1,6 @@
 """Every question through the real retriever, timed, and what the answers are worth.
 
-Means with intervals, overall and by kind of question; every pair of systems compared; today against an earlier day; and
-all of it as one page of HTML with plots, every pair, every question with what was found.
+Means with intervals, overall and by kind of question; every pair of systems compared; today against an earlier day.
 """
 
 import json
@@ -15,16 +14,13 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 import numpy as np
-from markupsafe import Markup
 
 from retriever.api import open_retriever
 from retriever.display.json import dump
-from retriever.display.phrases import open_templates
 from retriever.errors import UsageError
 from retriever.evaluation.measures import (
     Estimate,
     MeanDifference,
-    Question,
     QuestionSet,
     Sections,
     Values,
@@ -144,8 +140,7 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class Summary:
     questions: QuestionSet
-    runs: tuple[Run, ...]
-    systems: tuple[SystemSummary, ...]  # in the order of the runs
+    systems: tuple[SystemSummary, ...]
     comparisons: tuple[Comparison, ...]  # of each pair, the later one with the earlier one
 
 
@@ -157,7 +152,7 @@ def summarize(questions: QuestionSet, runs: Sequence[Run]) -> Summary:
         for before, after in combinations(systems, 2)
         for item in compare(after.system, after.per_question, before.system, before.per_question)
     ]
-    return Summary(questions, tuple(runs), systems, tuple(comparisons))
+    return Summary(questions, systems, tuple(comparisons))
 
 
 def summarize_run(questions: QuestionSet, run: Run) -> SystemSummary:
@@ -238,70 +233,3 @@ def compare_to_baseline(summary: Summary, baseline: Mapping[str, PerQuestion]) -
         if odd := sorted(before.keys() ^ after.keys()):
             raise UsageError(f"{name}: only the baseline or only this run measured {', '.join(odd[:5])}")
         yield from compare(name, after, "baseline", before)
-
-
-# A summary as one page, from report.html. It refers to nothing outside itself, holds no script, and its content
-# security policy lets it load nothing. All text that comes from documents or questions is escaped.
-
-SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
-_HERE = Path(__file__).parent
-
-# How high the first right section stands: the class in report.css, what it says, and the last rank.
-BANDS = (("best", "first", 1), ("good", "2 to 5", 5), ("fair", "6 to 10", 10), ("poor", "below 10", 1_000_000))
-LOST = ("lost", "not found")
-NOT_RANKED = ("none", "without an answer, or failed")
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What one system found for one question."""
-
-    band: str
-    label: str  # of the band
-    mark: str  # the rank of the first right section: `#1`; a dash where none was found
-    hits: tuple[tuple[int, str, bool], ...]  # (rank, node id, whether it is right), those that are shown
-    failures: tuple[str, ...]
-
-
-def judge(question: Question, run: Run) -> Judged:
-    """Return what of a system's answer is shown."""
-    outcome, right = run.outcomes[question.id], run.sections.find_right(question.gold)
-    ranked = [(rank, node_id, node_id in right) for rank, node_id in enumerate(outcome.found, start=1)]
-    first = next((rank for rank, _, is_right in ranked if is_right), None)
-    band, label = next(((name, says) for name, says, last in BANDS if first and first <= last), LOST)
-    hits = tuple(item for item in ranked if item[0] <= SHOWN_HITS or item[0] == first)
-    if outcome.failures or not question.is_answerable:
-        (band, label), first = NOT_RANKED, None
-    return Judged(band, label, f"#{first}" if first else "\u2014", hits, outcome.failures)
-
-
-def render_report(summary: Summary) -> str:
-    questions, kinds = summary.questions, summary.questions.kinds
-    measures = {name: collect(name, {item.system: item.overall for item in summary.systems}) for name in HEADLINES}
-    first = HEADLINES[0]
-    by_kind = {
-        kind: collect(first, {item.system: item.by_kind[kind] for item in summary.systems})
-        for kind in (kinds if len(kinds) > 1 else ())
-    }
-    return (
-        open_templates(_HERE)
-        .get_template("report.html")
-        .render(
-            summary=summary,
-            questions=questions.questions,
-            unanswerable=sum(not item.is_answerable for item in questions.questions),
-            style=Markup((_HERE / "report.css").read_text(encoding="utf-8")),
-            bands=(*(band[:2] for band in BANDS), LOST, NOT_RANKED),
-            first_measure=first,
-            measure_plots=measures,
-            kind_plots=by_kind,
-            judged={
-                run.system.name: {item.id: judge(item, run) for item in questions.questions} for run in summary.runs
-            },
-        )
-    )
-
-
-def collect(name: str, systems: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Estimate]:
-    """Return one measure by system, of those that have it: a plot, from top to bottom."""
-    return {system: values[name] for system, values in systems.items() if name in values}

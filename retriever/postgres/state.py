@@ -12,6 +12,7 @@ from math import log
 
 import numpy as np
 
+from retriever.errors import SnapshotError
 from retriever.lexical.bm25 import Bm25, FloatArray, PostingList, TokenPostings, weigh_postings
 from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray
@@ -134,6 +135,12 @@ class DerivedTables(Derived):
         (number,) = connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()
         writing.set_meta(connection, "snapshot", str(number))
         return int(number)
+
+    def examine(self, connection: Connection) -> Iterator[tuple[str, SnapshotError | None]]:
+        """Compare how many sections the words are of with the rows."""
+        (found,) = connection.execute("SELECT CAST(sum(sections) AS bigint) FROM documents").fetchone()
+        wanted = reading.counts(connection).sections
+        yield "words", None if found == wanted else SnapshotError(f"the words are of {found or 0:,} of {wanted:,}")
 
 
 def write_words(connection: Connection, documents: list[int], progress: Progress) -> None:

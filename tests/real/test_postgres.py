@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from tests.postgres import Server, counting_turns
+from tests.postgres import Server, counting_turns, execute
 from tests.program import LARDER, Cli
 from tests.real.served import index_pages
 from tests.shelf import WORDS_ALONE, write_pages
@@ -85,6 +85,15 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
     cli("forget", "restore.md", "--index", postgres)
     assert not [node for node in find(cli, postgres, "restore one file") if node.startswith("restore.md")]
     cli("indexes", "--drop", postgres, "--yes", code=2)
+
+
+def test_words_that_are_lost_are_made_anew(cli: Cli, postgres: str, tmp_path: Path) -> None:
+    cli("index", write_pages(tmp_path / "larder", SOME), "--index", postgres)
+    before = find(cli, postgres, QUESTIONS[0])
+    execute(postgres, "DELETE FROM hybrid_retrieve.postings", "UPDATE hybrid_retrieve.documents SET sections = 0")
+    assert "PROBLEM  words" in cli("doctor", "--index", postgres, code=1).out
+    assert "nothing was embedded" in cli("doctor", "--repair", "--index", postgres).out
+    assert find(cli, postgres, QUESTIONS[0]) == before
 
 
 def test_a_question_takes_few_round_trips(postgres_server: Server, postgres: str, tmp_path: Path) -> None:
