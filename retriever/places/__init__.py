@@ -36,6 +36,7 @@ def open_store(place: str | Path | Store) -> Store:
         except ModuleNotFoundError as error:
             raise UsageError(f"this installation has no {error.name}, which an index at {scheme}: needs") from error
         return store
-    if rest.startswith("//") or "password=" in str(place).replace(" ", ""):
+    is_address = rest.startswith("//") and scheme.replace("+", "").isalnum()  # a folder may be called anything else
+    if is_address or "password=" in str(place).replace(" ", ""):
         raise UsageError(f"an index is a folder, or an address that begins with {' or '.join(ROOMS)}")
     return FolderStore(absolute(place))

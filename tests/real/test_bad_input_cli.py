@@ -61,7 +61,7 @@ BAD = [
       for place in ("", " --index nowhere")),
     ("index docs --index file", 1, "error: "), ("index nowhere", 1, "error: "),
     ("eval none.jsonl --index known", 2, "none.jsonl: cannot be read"),
-    ("eval q.jsonl --index known --report file", 2, "file is there already"), ("pick", 2, "needs a terminal"),
+    ("pick", 2, "needs a terminal"),
     ("serve --index known", 2, "say what to serve"), ("indexes --drop known", 2, "add --yes"),
 ]  # fmt: skip
 
