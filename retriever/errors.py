@@ -45,6 +45,7 @@ from pathlib import Path
 from typing import Self
 
 INSTALLED = "hybrid-retrieve"  # the console script
+SHORT = "hr"  # the same one
 SCRIPT = "hybrid_retrieve.py"  # in a checkout
 MODULE = "python -m retriever"  # wherever `import retriever` works: also for programs that use the package
 _CHECKOUT = Path(__file__).parents[1]
@@ -59,8 +60,8 @@ def name_program() -> str:
     by_uv = "uv run " if "UV_RUN_RECURSION_DEPTH" in os.environ else ""  # uv sets it
     if called.name == SCRIPT:
         return f"{by_uv or 'python '}{shlex.quote(str(called))}"
-    if called.stem == INSTALLED:  # `.exe` on Windows
-        return f"{by_uv}{INSTALLED if by_uv or shutil.which(INSTALLED) else shlex.quote(str(called))}"
+    if called.stem in (INSTALLED, SHORT):  # `.exe` on Windows
+        return f"{by_uv}{called.stem if by_uv or shutil.which(called.stem) else shlex.quote(str(called))}"
     return f"{by_uv}{MODULE}"
 
 

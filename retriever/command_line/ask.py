@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
 LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no questions
+# What other programs call the commands of this one.
+PEERS = {
+    **dict.fromkeys(("find", "query", "search"), "ask"),
+    **dict.fromkeys(("get", "open"), "read"),
+    **dict.fromkeys(("list", "ls"), "tree"),
+    **dict.fromkeys(("add", "embed", "update"), "index"),
+    "rm": "forget",
+    "web": "serve --web",
+}
 
 
 @options.command(
@@ -141,12 +150,16 @@ def check_words(words: Sequence[str], console: Console) -> None:
             "a question that begins with this word comes after `ask`"
         )
     is_of_files = bool(rest) and all(Path(word).suffix or Path(word).exists() for word in rest)
-    near = find_nearest(first, COMMANDS, LIKE_BEFORE_FILES if is_of_files else LIKE)
+    peer = PEERS.get(first, "")
+    near = peer or find_nearest(first, COMMANDS, LIKE_BEFORE_FILES if is_of_files else LIKE)
     from retriever.embedding import is_english_word  # numpy, which no other line of a command needs
 
-    # A single word is a question too, if it is a word: `trees`, and not `stauts`.
-    if near and (is_of_files or not (rest or is_english_word(first))):
-        says = f"{first} is no command; did you mean `{near}`?"
+    # A single word is a question too, if it is a word: `trees`, and not `stauts` or `ls`. The word of another program
+    # comes before one argument, `find "the keys"`; without quotation marks, `find the keys` is a question.
+    is_word = not peer and is_english_word(first)
+    if near and (is_of_files or not (rest or is_word) or (peer == "ask" and len(rest) == 1)):
+        meant = f"{near} {shlex.join(rest)}".rstrip() if peer else near
+        says = f"{first} is no command; did you mean `{meant}`?"
         if not (console.can_ask and confirm(f"{says} Search for it all the same?", default=False)):
             raise click.UsageError(f"{says} To search for it: {name_program()} ask {shlex.join(words)}")
     elif near and not rest:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import click
+from click.core import augment_usage_errors
 from click.shell_completion import CompletionItem
 
 from retriever import api
@@ -35,6 +36,7 @@ RARE = frozenset(
         *("role_header", "roles", "context_tokens"),
     }
 )
+ALIASES = {"top_k": ("-n", "--limit")}  # as other programs call the flags of settings
 HELP_WIDTH = 100  # columns, at most
 OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
 FIRST_SENTENCE = re.compile(r"(.{12,}?)(?:[.;:]\s|\.?$)")  # of a help text; what is shorter says nothing
@@ -62,7 +64,8 @@ def setting_flags(setting: Setting) -> tuple[str, ...]:
     """Return the flags of a setting, the shortest first; a switch has two words in one."""
     if setting.type is bool:
         return (f"{setting.flag}/--no-{setting.flag.removeprefix('--')}",)
-    return (setting.short_flag, setting.flag) if setting.short_flag else (setting.flag,)
+    own = (setting.short_flag, setting.flag) if setting.short_flag else (setting.flag,)
+    return own + ALIASES.get(setting.key, ())
 
 
 def format_value(value: object) -> str:
@@ -334,7 +337,8 @@ class Command(WithHelp):
             given["opening"] = Opening.of(given, settings)
         if "scope" in wanted:
             given["scope"] = Scope(**{name: value for name in SCOPE_OPTIONS if (value := given.pop(name))})
-        return self.callback(**given)
+        with augment_usage_errors(ctx):  # which names the help page
+            return self.callback(**given)
 
 
 def command(

@@ -23,6 +23,8 @@ from retriever.errors import INSTALLED, RetrieverError, UsageError, name_program
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
 DEFAULT_COMMAND = "ask"
 DASH_HINT = "A question that begins with a dash comes after --."
+# What other programs call otherwise.
+PEER_OPTIONS = {"-l": "`tree --depth 1` lists the files.", "-C": "--full shows more lines, `read FILE` all of them."}
 COMMAND_COLUMN = 14  # columns for a command's name in --help
 # New objects before Python looks for cyclic garbage; its own number is 700. The modules of an ask are 127,000 objects
 # that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes.
@@ -119,8 +121,9 @@ def report_error(error: Exception | KeyboardInterrupt) -> int:
             code, message = ExitCode.INTERRUPTED, "interrupted"
         case click.UsageError():
             page = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            is_question = isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.info_name == DEFAULT_COMMAND
-            hint = f" {DASH_HINT}" if is_question else ""
+            hint = ""
+            if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.info_name == DEFAULT_COMMAND:
+                hint = f" {PEER_OPTIONS.get(error.option_name, DASH_HINT)}"
             code, message = ExitCode.USAGE, f"{error.format_message()}{hint}{page}"
         case RetrieverError():
             code, message = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.ERROR, str(error)

@@ -23,10 +23,14 @@ from tests.sample_library import Sample
         (["how is it fused?", "--top-k", "3"], "how is it fused?"),
         (["ask", "status"], "status"),
         (["the status of an index"], "the status of an index"),
+        (["find", "the", "keys", "of", "the", "barn"], "find the keys of the barn"),
+        (["find the keys of the barn"], "find the keys of the barn"),
+        (["list", "the", "keys"], "list the keys"),
+        (["-n", "3", "q"], "q"), (["--limit", "3", "q"], "q"),
         (["--index", "x", "status of an index"], "status of an index"),
         (["--", "-q does what?"], "-q does what?"),
     ],
-)
+)  # fmt: skip
 def test_what_is_asked(library: Sample, arguments: list[str], question: str, cli: Cli) -> None:
     cli(*arguments)
     assert library.asked == [question]
@@ -73,6 +77,10 @@ MISUSED = [
     ([""], EMPTY), (["\n\t"], EMPTY), (["ask"], EMPTY), (["--docs", "docs"], EMPTY),
     (["stauts"], "error: stauts is no command; did you mean `status`?"),
     (["raed", "oven.md"], "error: raed is no command; did you mean `read`?"),
+    (["search", "the keys"], "did you mean `ask 'the keys'`?"), (["query", "keys"], "did you mean `ask keys`?"),
+    (["get", "oven.md:3"], "did you mean `read oven.md:3`?"), (["ls"], "did you mean `tree`?"),
+    (["add", "/tmp"], "did you mean `index /tmp`?"), (["web"], "did you mean `serve --web`?"),
+    (["-l", "q"], "`tree --depth 1` lists"), (["-C", "2", "q"], "--full shows"),
     (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
     (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
     (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
