@@ -1,7 +1,6 @@
 """`ask`: a question, answered with sections, the default command; `answer`: a few sentences above them."""
 
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -111,9 +110,9 @@ def ask(
             if server:
                 answers.append(printer.show(search_there(server, token, one, request)))
                 continue
-            # Programs, and the reader of a pipe, get one answer.
-            is_person = output.is_for_people and sys.stdout.isatty() and not (context or everywhere)
-            with one.open(console, partial(answer_early, printer, request) if is_person else None) as retriever:
+            # Programs get one answer. People have the first at once, also through a pipe.
+            answers_twice = output.is_for_people and not (context or everywhere)
+            with one.open(console, partial(answer_early, printer, request) if answers_twice else None) as retriever:
                 if context:
                     answers.append(printer.show_context(retriever.context(request)))
                 else:

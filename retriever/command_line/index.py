@@ -63,7 +63,7 @@ def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     yield f"indexed {held} in {report.seconds:.1f} s"
     yield f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped"
-    embedded = "`postgres worker` embeds what is new" if enqueue else f"{report.embedded:,} texts embedded"
+    embedded = "`postgres worker` embeds what is new" if enqueue else f"{pluralize(report.embedded, 'text')} embedded"
     yield f"  chunks   {report.chunks:,}; {embedded}"
     if report.prefixes:
         yield f"  prefixes {report.prefixes}"
@@ -268,7 +268,7 @@ def describe_findings(found: "CheckUp") -> Iterator[str]:
 
 @options.command("forget tutorial-notes/", "forget --undo tutorial-notes/", name="forget")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
+@click.option("--undo", is_flag=True, help="Let in again what was forgotten: the next question or `index` reads it.")
 @options.index
 @options.output
 def forget_paths(
@@ -282,7 +282,7 @@ def forget_paths(
     report = forget_documents(paths, index, undo=undo)
     output.show(report, (f"{'restored' if undo else 'forgot'} {name}" for name in report.forgotten))
     if undo:
-        console.note("they are indexed on the next run of `index`", dim=True)
+        console.note("the next question or `index` reads it again", dim=True)
     else:
         left = f"{pluralize(report.documents, 'document')} left the index"
         console.note(f"{left}; the files on disk are as they were", dim=True)

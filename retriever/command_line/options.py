@@ -351,7 +351,7 @@ def command(
         if settings is not None:
             made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
         quiet, verbose = (
-            "Say nothing on standard error but errors.",
+            "Print results and errors alone: no notes and no progress.",
             "Say more: what is read and embedded, all that `status` knows, where an error came from.",
         )
         made.params += [

@@ -26,7 +26,14 @@ from retriever.embedding.encoder import (
     describe_prefixes,
     measure_foreign,
 )
-from retriever.errors import CommandHint, DocumentsError, EncoderError, RetrieverError, UsageError
+from retriever.errors import (
+    CommandHint,
+    DocumentsError,
+    EncoderError,
+    RetrieverError,
+    StorageError,
+    UsageError,
+)
 from retriever.indexing.changes import (
     FolderChanges,
     choose_dialect,
@@ -41,7 +48,7 @@ from retriever.indexing.changes import (
 from retriever.indexing.chunk import chunk_nodes
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.names import names_of_nodes
-from retriever.places import Difference
+from retriever.places import Difference, Store
 from retriever.places.background import renew_background
 from retriever.protocols import Encoder, Progress
 from retriever.settings.schema import ChunkSettings, Profile
@@ -107,7 +114,7 @@ def update_index(
         if encoder and (request.embeds == "all" or (request.embeds == "changed" and was_whole)):
             if text_vectors.pending_count(connection) > TEXTS_AT_ONCE:
                 on_words()
-            embedded = embed_pending(connection, encoder, progress)
+            embedded = embed_pending(connection, encoder, progress, request.store)
         if request.with_chroma:
             derived.update_graph(connection, progress)
         derived.remove_old(reading.snapshot_number(connection))
@@ -332,12 +339,18 @@ def note_skipped(connection: Connection, changes: Sequence[FolderChanges]) -> No
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
 
 
-def embed_pending(connection: Connection, encoder: Encoder, progress: Progress) -> int:
-    """Embed the texts that an index was committed without, batch by batch; return how many there were."""
+def embed_pending(connection: Connection, encoder: Encoder, progress: Progress, store: Store) -> int:
+    """Embed the texts that an index was committed without, batch by batch; return how many there were.
+
+    Raises:
+        StorageError: the index was deleted meanwhile: SQLite goes on writing to a file without a name.
+    """
     done, total = 0, text_vectors.pending_count(connection)
     if total:
         progress.start("embedding", total, "texts")
     while batch := text_vectors.pending_texts(connection, TEXTS_AT_ONCE):
+        if not store.exists():
+            raise StorageError(f"the index {store} was deleted while its texts were embedded; index the folder again")
         embed_texts(connection, encoder, batch)
         done += len(batch)
         progress.advance("embedding", done)

@@ -228,9 +228,9 @@ def _find_here() -> Store:
         raise NoIndexError(f"no index covers {here}{others}", hint=hint, folder=str(here))
     if last is None:
         raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
-    if len(below) != 1:  # the only one below is meant, and every answer names its folder
-        used = next((known.where for known in list_indexes() if known.store == last), str(last))
-        log.warning("note: %s has no index: the one indexed last is %s", here, used)
+    used = next((known.where for known in list_indexes() if known.store == last), str(last))
+    which = "the one below" if len(below) == 1 else "the one indexed last"
+    log.warning("note: %s has no index: %s is %s", here, which, used)
     return last
 
 

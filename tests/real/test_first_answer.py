@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import forget_documents, open_retriever
+from retriever.errors import StorageError
 from retriever.indexing.update import TEXTS_AT_ONCE
 from retriever.retriever import Retriever
 from retriever.types import Answer
@@ -78,6 +79,24 @@ def test_an_interruption_leaves_what_answers_and_nothing_is_computed_twice(libra
     assert same_hits(found(library.ask(QUESTION)), found(fresh.ask(QUESTION)))
     answers = [shelf.ask(QUESTION) for shelf in (library, fresh)]
     assert answers[0].confidence == answers[1].confidence
+
+
+def test_an_index_that_is_deleted_meanwhile_ends_it(library: Shelf) -> None:
+    class Deleting(Interrupting):
+        def advance(self, stage: str, done: int) -> None:
+            if (stage, done) == ("embedding", 256):
+                shutil.rmtree(library.index)
+
+    with pytest.raises(StorageError, match="was deleted while"):
+        library.update(progress=Deleting("embedding", 256))
+    assert library.encoder.encoded == 256
+
+
+def test_a_pipe_answers_by_words_before_by_meaning(library: Shelf) -> None:
+    printed = run_command(command("--docs", library.docs, "--index", library.index, QUESTION), env=environment())
+    first, _, second = printed.stdout.partition("Now that everything is embedded")
+    assert RIGHT.partition("#")[0] in first
+    assert second or "the answer is the same" in printed.stderr
 
 
 def test_what_changes_meanwhile_is_in_it_and_what_is_forgotten_is_not(library: Shelf) -> None:
