@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from prompt_toolkit.application import Application
@@ -17,7 +18,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, VSplit, Window
+from prompt_toolkit.layout import BufferControl, Dimension, FormattedTextControl, HSplit, Layout, VSplit, Window
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.styles import Style
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from retriever.types import Answer, Hit
 
 PAUSE_S = 0.12  # without a key, before what was typed is searched for
-SHOWN_BEFORE = 2  # lines of the section above the cited ones, in the preview
+EQUAL = Dimension(preferred=1)  # columns of the list, and of the preview: half of the terminal each
 # What takes a model's time has no place between two keys. Nearly every section is previewed as a whole.
 WHILE_TYPING: Final[Mapping[str, Any]] = {
     "top_k": 20,
@@ -43,6 +44,11 @@ WHILE_TYPING: Final[Mapping[str, Any]] = {
     "rerank": {"kind": "none"},
 }
 KEYS = "arrows: choose  Enter: open  y: copy  Esc: end"
+START = """Type a question, or words of it.
+
+in:FOLDER  tag:TAG  since:7d  where:KEY=VALUE
+\"these words\"  -\"not these\"
+"""
 STYLE = Style.from_dict({"cited": "bold ansicyan", "matched": "bold ansiyellow", "quiet": "ansibrightblack"})
 # How editors take a line, by their command; `+LINE FILE` is what most others take.
 EDITORS = {
@@ -83,8 +89,8 @@ class Picker:
         self.question = Buffer(multiline=False, on_text_changed=lambda _: self._note_typing())
         self.question.text, self.question.cursor_position = question, len(question)
         typed = Window(BufferControl(self.question, input_processors=[BeforeInput("> ", "class:cited")]), height=1)
-        hits = Window(FormattedTextControl(self._draw_hits))
-        preview = Window(FormattedTextControl(self._draw_preview), wrap_lines=True)
+        hits = Window(FormattedTextControl(self._draw_hits), width=EQUAL)
+        preview = Window(FormattedTextControl(self._draw_preview), wrap_lines=True, width=EQUAL)
         body = VSplit([hits, Window(width=1, char="\u2502", style="class:quiet"), preview])
         status = Window(FormattedTextControl(self._draw_status), height=1, style="class:quiet")
         self.application: Application[None] = Application(
@@ -129,13 +135,20 @@ class Picker:
 
     # What is drawn.
 
+    @property
+    def _width(self) -> int:
+        return max(1, (self.application.output.get_size().columns - 1) // 2)
+
     def _draw_hits(self) -> StyleAndTextTuples:
-        drawn: StyleAndTextTuples = []
+        drawn: StyleAndTextTuples = [] if self._answer else [("class:quiet", START)]
         for number, hit in enumerate(self._answer.hits if self._answer else ()):
             mark = "reverse" if number == self._chosen else ""
             if mark:
                 drawn.append(("[SetCursorPosition]", ""))
-            drawn.append((f"class:cited {mark}", f"{sanitize_line(shorten_citation(hit))}\n"))
+            cited = sanitize_line(shorten_citation(hit))
+            if len(cited) > self._width:  # its end has the lines
+                cited = f"\u2026{cited[1 - self._width :]}"
+            drawn.append((f"class:cited {mark}", f"{cited}\n"))
             titles = " > ".join((*hit.breadcrumb, hit.title))
             drawn.append((mark, f"  {sanitize_line(titles)}\n"))
         return drawn
@@ -147,14 +160,15 @@ class Picker:
         stems = frozenset(answer.matched_words)
         drawn: StyleAndTextTuples = []
         for number, line in enumerate(hit.text.split("\n"), hit.span.first):
-            if number < hit.passage.first - SHOWN_BEFORE:
+            if number < hit.passage.first:
                 continue
-            text = sanitize_line(line.expandtabs(4)) if line.strip() else ""
-            style, end = ("" if hit.passage.first <= number <= hit.passage.last else "class:quiet"), 0
-            for start, stop in find_highlights(text, stems):
-                drawn += [(style, text[end:start]), ("class:matched", text[start:stop])]
-                end = stop
-            drawn.append((style, f"{text[end:]}\n"))
+            style = "" if number <= hit.passage.last else "class:quiet"
+            for text in wrap(sanitize_line(line.expandtabs(4)), self._width, break_on_hyphens=False) or [""]:
+                end = 0
+                for start, stop in find_highlights(text, stems):
+                    drawn += [(style, text[end:start]), ("class:matched", text[start:stop])]
+                    end = stop
+                drawn.append((style, f"{text[end:]}\n"))
         return drawn
 
     def _draw_status(self) -> str:

@@ -57,6 +57,19 @@ def test_a_question_of_the_command_line_is_searched_at_once(notes: Path) -> None
     assert b"\x1b[?1049l" in output, "the terminal is as it was"
 
 
+def test_a_narrow_terminal_keeps_words_and_cited_lines_whole(notes: Path, cli: Cli) -> None:
+    long = "years/" * 8
+    write_pages(
+        notes / "notes", {f"{long}log.md": f"# Log\n\nIntroduction.\n\n{'cellar ' * 5}refrigerators thermometer.\n"}
+    )
+    cli("index", notes / "notes", "--index", notes / "index", "--encoder-kind", "none")
+    code, output = pick(notes, (b"tag:TAG", b"thermometer"), (b"1/1", CTRL_C))
+    assert code == 0
+    assert b"years/log.md:5" in output
+    assert b"refrigerators" in output
+    assert b"Introduction" not in output, "the preview begins at the cited line"
+
+
 def test_an_editor_that_is_not_there_is_named(notes: Path) -> None:
     typed = [(b"1/1", b"\r"), (b"no-editor cannot be started", CTRL_C)]
     assert pick(notes, *typed, question="bees", VISUAL="no-editor")[0] == 0
