@@ -111,6 +111,9 @@ def watch_folders(
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    *,
+    everything: bool = False,
+    enqueue: bool = False,
 ) -> "Iterator[IndexReport | RetrieverError]":
     """Index folders at once and after every change, until the caller stops; with the arguments of `index_folders`.
 
@@ -122,9 +125,17 @@ def watch_folders(
     """
     from retriever.indexing.update import follow_folders
 
-    request = index_request(docs, index, profile, settings)
+    request = index_request(docs, index, profile, settings, everything=everything)
     place = str(request.store)
-    update = partial(index_folders, index=place, profile=profile, settings=settings, progress=progress)
+    update = partial(
+        index_folders,
+        index=place,
+        profile=profile,
+        settings=settings,
+        progress=progress,
+        everything=everything,
+        enqueue=enqueue,
+    )
     return follow_folders(request.docs, f"{place}{os.sep}", update)
 
 

@@ -14,9 +14,8 @@ GROUPS = {
         "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
     },
     "Index": {
-        "index": ("index:index", "Index folders of documents, only what changed."),
+        "index": ("index:index", "Index folders of documents, only what changed; with --watch, after every save."),
         "indexes": ("index:indexes", "List all your indexes, or delete one."),
-        "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
         "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
         "forget": ("index:forget_paths", "Remove documents from an index, with every trace of them."),
         "export": ("index:export", "Write an index into one file, for another machine."),

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
 LIKE_BEFORE_FILES = 0.7  # `raed`, `reed`: before a file even these are no questions
-# What other programs call the commands of this one.
+# What the commands are called elsewhere, or were called here.
 PEERS = {
     **dict.fromkeys(("find", "query", "search"), "ask"),
     **dict.fromkeys(("get", "open"), "read"),
     **dict.fromkeys(("list", "ls"), "tree"),
     **dict.fromkeys(("add", "embed", "update"), "index"),
     "rm": "forget",
+    "watch": "index --watch",
     "web": "serve --web",
+    "worker": "postgres worker",
 }
 
 

@@ -1,4 +1,4 @@
-"""What is done with an index as a whole: making it, following folders, copies, checks, removal."""
+"""What is done with an index as a whole: making it, copies, checks, removal."""
 
 import time
 from collections.abc import Iterator
@@ -34,24 +34,27 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
     "index docs",
     'index docs --ignore "tutorial-notes/"',
     "index docs --index .index --json",
+    "index docs --watch",
     settings=INDEX_SECTIONS,
 )
 @options.folders
 @options.index
 @options.profile
 @click.option("--yes", is_flag=True, help="DOCS may be your home folder, or one that holds it.")
-@click.option(
-    "--enqueue",
-    is_flag=True,
-    help="Leave the embedding to `postgres worker`.",
-)
-@options.output
-def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool) -> ExitCode:
+@click.option("--enqueue", is_flag=True, help="Leave the embedding to `postgres worker`.")
+@click.option("--watch", is_flag=True, help="Index again within two seconds of every save, until Ctrl-C.")
+@options.output_option("Print one JSON object, with --watch one for each run, for programs.")
+def index(console: Console, opening: Opening, output: Output, *, yes: bool, enqueue: bool, watch: bool) -> ExitCode:
     """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
 
-    One index holds several folders. What has been read and embedded is kept when this is interrupted.
+    One index holds several folders. What has been read and embedded is kept when this is interrupted. With --watch,
+    each run is one line on standard error, and many files that change at once, as in a branch switch, are one run.
     """
     with console.show_progress() as progress:
+        if watch:
+            updates = api.watch_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue)
+            follow(console, updates, output)
+            return ExitCode.OK
         report = api.index_folders(*opening.arguments, progress, everything=yes, enqueue=enqueue)
     console.note_skipped(report.skipped)
     output.show(report, describe_report(report, enqueue=enqueue))
@@ -73,36 +76,18 @@ def describe_report(report: "IndexReport", *, enqueue: bool) -> Iterator[str]:
     yield f"  index    {report.path}"
 
 
-# `watch`: an index that follows its folders, save by save.
-
-
-@options.command(
-    "watch docs",
-    'watch docs --ignore "tutorial-notes/"',
-    "watch docs --index .index --json",
-    settings=INDEX_SECTIONS,
-)
-@options.folders
-@options.index
-@options.profile
-@options.output_option("Print one JSON object for each run, for programs.")
-def watch(console: Console, opening: Opening, output: Output) -> ExitCode:
-    """Index the folders DOCS, and again within two seconds of a save, until Ctrl-C.
-
-    Each run is one line on standard error. Many files that change at once, as in a branch switch, are one run.
-    """
-    with console.show_progress() as progress:
-        skipped: frozenset[tuple[str, str]] = frozenset()
-        for number, report in enumerate(api.watch_folders(*opening.arguments, progress)):
-            if isinstance(report, RetrieverError):
-                console.note(f"not indexed: {report}")
-                continue
-            console.note_skipped(tuple(item for item in report.skipped if item not in skipped))
-            skipped = frozenset(report.skipped)
-            if not number or report.added or report.changed or report.removed:
-                console.note(describe_run(report, is_first=not number))
-            output.show(report, ())
-    return ExitCode.OK
+def follow(console: Console, updates: "Iterator[IndexReport | RetrieverError]", output: Output) -> None:
+    """Say in a line on standard error what each update of `index --watch` did, and show its report."""
+    skipped: frozenset[tuple[str, str]] = frozenset()
+    for number, report in enumerate(updates):
+        if isinstance(report, RetrieverError):
+            console.note(f"not indexed: {report}")
+            continue
+        console.note_skipped(tuple(item for item in report.skipped if item not in skipped))
+        skipped = frozenset(report.skipped)
+        if not number or report.added or report.changed or report.removed:
+            console.note(describe_run(report, is_first=not number))
+        output.show(report, ())
 
 
 def describe_run(report: "IndexReport", *, is_first: bool) -> str:

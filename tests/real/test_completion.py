@@ -26,7 +26,7 @@ complete_words() {
 
 
 OFFERED = {
-    "wat": "watch",
+    "forg": "forget",
     "--top": "--top-k",
     "how --top": "--top-k",
     "ask --profile prec": "precision",

@@ -21,7 +21,7 @@ from retriever.command_line.program import command_line, load_command
 from tests.program import PROJECT, run_command
 from tests.shelf import write_pages
 
-LASTS = ("serve", "watch", "mcp")  # until it is ended
+LASTS = ("serve", "mcp")  # until it is ended
 ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
 NEEDS_MORE = ("doctor --llm", "similar", "pick")  # a language model, vectors, a terminal
 
@@ -101,7 +101,7 @@ def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
 def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(line, comments=True)
     name = next((word for word in words if not word.startswith("-")), "")
-    if name in LASTS and "--once" not in words:
+    if name in LASTS or "--watch" in words:
         free = ["--port", "0"] if name == "serve" else []  # another program may listen at the one of the example
         command = [sys.executable, str(PROJECT / "hybrid_retrieve.py"), *words, *free]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""`watch` as its users run it: a process, real events of the file system, a real index."""
+"""`index --watch` as its users run it: a process, real events of the file system, a real index."""
 
 import json
 import queue
@@ -63,7 +63,7 @@ def watch(
     program: Sequence[str] = tuple(command()),
 ) -> Iterator[Watching]:
     process = subprocess.Popen(
-        [*program, "watch", "docs", "--index", str(index), "--encoder-kind", encoder, *arguments], cwd=place,
+        [*program, "index", "--watch", "docs", "--index", str(index), "--encoder-kind", encoder, *arguments], cwd=place,
         env=environment(XDG_DATA_HOME=str(place / "data")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -81,6 +81,7 @@ MISUSED = [
     (["get", "oven.md:3"], "did you mean `read oven.md:3`?"), (["ls"], "did you mean `tree`?"),
     (["add", "/tmp"], "did you mean `index /tmp`?"), (["web"], "did you mean `serve --web`?"),
     (["-l", "q"], "`tree --depth 1` lists"), (["-C", "2", "q"], "--full shows"),
+    (["watch", "/tmp"], "did you mean `index --watch /tmp`?"),
     (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
     (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
     (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
