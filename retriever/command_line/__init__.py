@@ -9,8 +9,7 @@ GROUPS = {
         "ask": ("ask:ask", "Answer a question with sections (the default command)."),
         "answer": ("ask:answer", "Answer a question in a few cited sentences, above its sections."),
         "pick": ("pick:pick", "Type, see sections as you type, and open one in your editor."),
-        "read": ("show:read", "Print a section, a file, or lines of it."),
-        "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
+        "read": ("show:read", "Print a section, a file, or lines of it; or what is similar."),
         "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
     },
     "Index": {

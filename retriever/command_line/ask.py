@@ -33,6 +33,7 @@ PEERS = {
     **dict.fromkeys(("list", "ls"), "tree"),
     **dict.fromkeys(("add", "embed", "update"), "index"),
     "rm": "forget",
+    "similar": "read --similar 10",
     "watch": "index --watch",
     "web": "serve --web",
     "worker": "postgres worker",

@@ -1,4 +1,4 @@
-"""`tree`, `read`, `similar` and `status`: what is in an index; `profiles`: what is in a profile."""
+"""`tree`, `read` and `status`: what is in an index; `profiles`: what is in a profile."""
 
 import os
 import re
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from retriever.command_line.render import Page
     from retriever.looking.status import Status
     from retriever.retriever import Retriever
+    from retriever.types import SimilarSections
 
 
 @contextmanager
@@ -71,17 +72,33 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
     "read ranking.md:15-28",
     'read "ranking.md#how-sections-are-ranked/how-the-two-rankings-are-fused"',
     "read ranking.md --json",
+    "read ranking.md --similar 5",
 )
 @click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_file)
+@click.option(
+    "--similar",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Show the N sections that are nearest in meaning, in place of the text.",
+)
+@click.option("--same-file", is_flag=True, help="Of --similar: other sections of the same file count as well.")
 @options.docs
 @options.index
 @options.output
-def read(console: Console, opening: Opening, output: Output, reference: str) -> ExitCode:
+def read(
+    console: Console, opening: Opening, output: Output, reference: str, similar: int | None, *, same_file: bool
+) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
-    Standard output holds the text alone; where it stands is said on standard error.
+    Standard output holds the text alone; where it stands is said on standard error. How near a section is to it, with
+    --similar, is the cosine of the means of their vectors, at most 1: no question is asked, and no other model.
     """
+    if same_file and not similar:
+        raise click.UsageError("--same-file goes with --similar")
     with open_at(reference, opening, console) as retriever:
+        if similar:
+            found = retriever.similar(reference, similar, same_file=same_file)
+            return print_similar(console, output, found, same_file=same_file)
         excerpt = retriever.read(reference)
     if output.is_for_people:  # on standard error: what is piped on is the text alone
         titles = " > ".join((*excerpt.breadcrumb, excerpt.title))
@@ -92,29 +109,8 @@ def read(console: Console, opening: Opening, output: Output, reference: str) -> 
     return ExitCode.OK
 
 
-@options.command(
-    "similar ranking.md",
-    'similar "ranking.md#how-sections-are-ranked/neighbors" -k 3',
-    "similar ranking.md --same-file --json",
-)
-@click.argument("reference", metavar="FILE|SECTION", shell_complete=options.complete_file)
-@click.option(
-    "-k", "--top-k", "count", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N",
-    help="How many sections at most.",
-)  # fmt: skip
-@click.option("--same-file", is_flag=True, help="Other sections of the same file count as well; they are marked.")
-@options.docs
-@options.index
-@options.output
-def similar(
-    console: Console, opening: Opening, output: Output, reference: str, count: int, *, same_file: bool
-) -> ExitCode:
-    """Show the sections that are nearest in meaning to a section, with all below it, or to a file.
-
-    How near is the cosine of the means of their vectors, at most 1. No question is asked, and no other model.
-    """
-    with open_at(reference, opening, console) as retriever:
-        found = retriever.similar(reference, count, same_file=same_file)
+def print_similar(console: Console, output: Output, found: "SimilarSections", *, same_file: bool) -> ExitCode:
+    """Print the sections that `read --similar` found."""
     if output.is_for_people and not found.sections:
         hint = "" if same_file else f"; --same-file includes {found.file} itself"
         console.note(f"no other file is similar{hint}")

@@ -23,7 +23,7 @@ from tests.shelf import write_pages
 
 LASTS = ("serve", "mcp")  # until it is ended
 ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
-NEEDS_MORE = ("doctor --llm", "similar", "pick")  # a language model, vectors, a terminal
+NEEDS_MORE = ("doctor --llm", "read ranking.md --similar", "pick")  # a language model, vectors, a terminal
 
 
 def examples_of(name: str) -> list[str]:

@@ -94,7 +94,7 @@ def test_answers_are_those_of_an_index_of_the_visible_folders_alone(shared: Shar
         assert one == other, question
 
 
-@pytest.mark.parametrize("command", [["tree"], ["status", "-v"], ["similar", "retention.md"]])
+@pytest.mark.parametrize("command", [["tree"], ["status", "-v"], ["read", "retention.md", "--similar", "10"]])
 def test_what_is_shown_is_that_of_the_visible_folders_alone(shared: Shared, cli: Cli, command: list[str]) -> None:
     one, other = print_both(shared, cli, *command)
     assert one == other
