@@ -16,7 +16,6 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
-├── ArchiveError                a file is no exported index, or a damaged one
 ├── SnapshotError               a derived folder (lexical, Chroma) cannot be opened: it is rebuilt
 │   └── ReadOnlySnapshotError   ChromaDB would have to write to it
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
@@ -210,10 +209,6 @@ class IndexDamagedError(IndexUnusableError):
 
 class StorageError(IndexUnusableError):
     """The disk is full, read-only or failing."""
-
-
-class ArchiveError(RetrieverError):
-    """A file is no exported index, or a damaged one."""
 
 
 class SnapshotError(RetrieverError):

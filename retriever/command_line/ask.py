@@ -32,6 +32,7 @@ PEERS = {
     **dict.fromkeys(("get", "open"), "read"),
     **dict.fromkeys(("list", "ls"), "tree"),
     **dict.fromkeys(("add", "embed", "update"), "index"),
+    **dict.fromkeys(("export", "import"), "copy"),
     "rm": "forget",
     "similar": "read --similar 10",
     "watch": "index --watch",

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -142,34 +141,15 @@ def describe_index(item: "ListedIndex") -> Iterator[str]:
         yield f"    cannot be read: {item.trouble}"
 
 
-# `export` and `import`: an index as one file.
-
-
-@options.command("index docs", "export docs.zip", "export more.zip --json")
-@click.argument("file", metavar="FILE", shell_complete=options.complete_file)
-@options.index
-@options.output
-def export(console: Console, output: Output, file: str, index: str | None) -> ExitCode:
-    """Write an index into FILE, with its documents' texts and vectors, in the state of this moment.
-
-    Whoever has FILE can read all that.
-    """
-    from retriever.upkeep.archive import export_index
-
-    export_index(file, index)
-    size = Path(file).expanduser().stat().st_size
-    output.show({"file": file, "bytes": size}, [f"exported to {file}, {format_size(size)}"])
-    return ExitCode.OK
+# `copy`: an index made of another one, on another machine too.
 
 
 @options.command(
-    "export docs.zip",
-    "import docs.zip --index imported",
-    "import docs.zip --index elsewhere --docs docs",
-    name="import",
+    "copy docs --index elsewhere",
+    "copy elsewhere --index mine --docs docs",
     settings=("encoder",),
 )
-@click.argument("file", metavar="FILE", shell_complete=options.complete_file)
+@click.argument("source", metavar="NAME|DIR", shell_complete=options.complete_folder)
 @click.option(
     "--docs",
     multiple=True,
@@ -180,22 +160,23 @@ def export(console: Console, output: Output, file: str, index: str | None) -> Ex
 )
 @options.index
 @options.output
-def import_file(console: Console, opening: Opening, output: Output, file: str) -> ExitCode:
-    """Make an index of FILE, which `export` wrote: of its texts, settings and vectors; no text is embedded.
+def copy(console: Console, opening: Opening, output: Output, source: str) -> ExitCode:
+    """Make an index of another one, NAME or its folder DIR, with its texts, settings and vectors; none is embedded.
 
-    Without --docs the index answers with what was indexed: the folders that it names are not looked at.
+    DIR may come from anybody: from another machine, or another person. Without --docs the new index answers with what
+    was indexed: the folders that it names are not looked at. --index is the place of the new one.
     """
-    from retriever.upkeep.archive import import_index
+    from retriever.upkeep.copy import copy_index
 
     with console.show_progress() as progress:
-        place = import_index(file, opening.index, opening.docs, opening.settings, progress=progress)
+        place = copy_index(source, opening.index, opening.docs, opening.settings, progress=progress)
         if opening.docs:
             api.index_folders(opening.docs, place, settings=opening.settings, progress=progress)
-    with replace(opening, docs=(), index=str(place)).open(console) as retriever:
+    with replace(opening, docs=(), index=place).open(console) as retriever:
         status = retriever.status()
     state = status.index
     counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
-    output.show(status, [f"imported {counts} of {', '.join(state.folders)} into {state.path}"])
+    output.show(status, [f"copied {counts} of {', '.join(state.folders)} into {state.path}"])
     if state.unchecked_folders:
         console.note("what was indexed answers; its folders are not looked at until --docs names them", dim=True)
     return ExitCode.OK

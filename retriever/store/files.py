@@ -85,12 +85,6 @@ def measure_folder(folder: Path) -> int:
     return size
 
 
-def check_new(path: Path) -> None:
-    """Raise UsageError where something has the name of a file that is to be written: it is not ours."""
-    if os.path.lexists(path):
-        raise UsageError(f"{path} is there already; remove it, or name another file")
-
-
 def write_file(path: Path, text: str) -> None:
     """Write a small file for this user alone, whole or not at all; a link under its name is replaced, not followed."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import sqlite3
-import zipfile
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from retriever.errors import RetrieverError
 from retriever.serving.mcp_server import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
-from retriever.upkeep.archive import export_index, import_index
+from retriever.upkeep.copy import copy_index
 from tests.program import Cli
 from tests.shelf import WORDS_ALONE
 
@@ -45,7 +44,7 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hostile(tmp_path: Path, victim: Path) -> Path:
-    """An archive whose folder is the victim's, and whose documents are its secrets."""
+    """An index whose folder is the victim's, and whose documents are its secrets."""
     docs = tmp_path / "theirs"
     docs.mkdir()
     for name in ROWS:
@@ -61,8 +60,7 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
             for column in ("parent_id", "holder_id", "node_id"):
                 change = f"UPDATE nodes SET {column} = ? || substr({column}, {len(name) + 1})"
                 rows.execute(f"{change} WHERE {begins} AND {column} NOT NULL", (path, name))
-    export_index(tmp_path / "hostile.zip", tmp_path / "made")
-    return tmp_path / "hostile.zip"
+    return tmp_path / "made"
 
 
 def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
@@ -79,7 +77,7 @@ def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
         ["status", *place, "--json"],
         ["status", *place],
         ["doctor", *place],
-        ["export", str(index.with_name("out.zip")), *place],
+        ["copy", str(index), "--index", str(index.with_name("again"))],
     ]
     with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
         answer = retriever.search(QUESTION)
@@ -114,18 +112,17 @@ def files_hold(folder: Path) -> bool:
 
 @pytest.mark.parametrize("named", [False, True], ids=["not named", "named"])
 @pytest.mark.timeout(180)
-def test_no_face_tells_what_an_imported_index_points_at(
+def test_no_face_tells_what_a_copied_index_points_at(
     hostile: Path, victim: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:
     index = tmp_path / "mine"
     monkeypatch.setenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES", "0")  # or the rows go with the first look
-    import_index(hostile, index, [victim] if named else [])
+    copy_index(hostile, index, [victim] if named else [])
     said = ask_all_faces(index, cli, named=named)
     assert "asleep" in said
     assert SECRET not in said
     assert not files_hold(index)
-    with zipfile.ZipFile(tmp_path / "out.zip") as members:
-        assert SECRET.encode() not in members.read(INDEX)
+    assert not files_hold(tmp_path / "again")
     monkeypatch.delenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES")
     assert SECRET not in str(cli("ask", QUESTION, "--index", index, "--json", code=range(4)))
     assert not files_hold(index)
@@ -135,7 +132,7 @@ def test_a_folder_is_looked_at_once_it_is_named_and_that_is_remembered(
     hostile: Path, victim: Path, tmp_path: Path
 ) -> None:
     index = tmp_path / "mine"
-    import_index(hostile, index)
+    copy_index(hostile, index)
     with open_retriever([victim], index, settings=WORDS_ALONE) as retriever:
         assert [hit.citation for hit in retriever.search("page").hits] == ["page.md:1-3"]
     (victim / "page.md").write_text("# Page\n\nA badger digs.\n", encoding="utf-8")
@@ -147,7 +144,7 @@ def test_a_folder_is_looked_at_once_it_is_named_and_that_is_remembered(
 
 def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Path, tmp_path: Path) -> None:
     index = tmp_path / "mine"
-    import_index(hostile, index)
+    copy_index(hostile, index)
     with closing(sqlite3.connect(index / INDEX, isolation_level=None)) as rows:
         settings = json.dumps({**WORDS_ALONE, "documents": {"ignore": ["!ignored.md"]}})
         rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
@@ -163,6 +160,6 @@ def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_giv
     index = tmp_path / "mine"
     index_folders([victim], index, settings=WORDS_ALONE)
     shutil.rmtree(index)
-    import_index(hostile, index)
+    copy_index(hostile, index)
     with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
         assert retriever.search(QUESTION).hits[0].citation_state == "unchecked"

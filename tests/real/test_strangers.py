@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from retriever.upkeep.archive import export_index
 from tests.program import Cli
 from tests.shelf import PAGES, write_pages
 
@@ -73,15 +72,14 @@ def surround(strangers: Strangers, index: Path) -> list[Path]:
 @pytest.mark.parametrize("harm", [None, "UPDATE nodes SET kind = 'none'"])
 def test_in_and_beside_an_index(place: Path, cli: Cli, strangers: Strangers, harm: str | None) -> None:
     index, docs = place / "idx", place / "docs"
-    export_index(place / "notes.zip", index)
+    cli("copy", index, "--index", place / "copied", *ALONE)
     links = surround(strangers, index)
     if harm:
         with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
             rows.execute(harm)
     commands: list[list[str | Path]] = [
         ["doctor", "--repair"], ["index", docs, *ALONE], ["ask", "bread", *ALONE],
-        ["forget", docs / "mail.md"], ["import", place / "notes.zip"], ["doctor"],
-        ["export", place / "more.zip"],
+        ["forget", docs / "mail.md"], ["copy", place / "copied"], ["doctor"],
     ]  # fmt: skip
     for command in commands:
         cli(*command, "--index", index, code=range(3))
@@ -121,22 +119,8 @@ def test_a_folder_of_somebody_with_our_names_in_it(place: Path, cli: Cli, strang
         assert "belongs to another program" in cli(*command, code=range(1, 3)).err
 
 
-def test_an_import_into_a_folder_or_a_link_of_somebody(place: Path, cli: Cli, strangers: Strangers) -> None:
-    cli("export", place / "notes.zip", "--index", place / "idx")
+def test_a_copy_into_a_folder_or_a_link_of_somebody(place: Path, cli: Cli, strangers: Strangers) -> None:
     strangers.file(place / "full" / "thesis.txt")
     for target in (place / "full", strangers.link(place / "linked", folder=True), strangers.file(place / "a file")):
-        cli("import", place / "notes.zip", "--index", target, code=range(1, 3))
-    cli("import", place / "notes.zip", "--index", place / "new")
-
-
-def test_a_file_or_a_link_in_the_place_of_what_a_command_writes(place: Path, cli: Cli, strangers: Strangers) -> None:
-    name, command = "x.zip", ("export", "--index", place / "idx")
-    link = strangers.link(place / "out" / name, folder=False)
-    cli(*command, link, code=range(1, 3))
-    assert link.is_symlink()
-    cli(*command, strangers.file(place / "other" / name), code=range(1, 3))
-    strangers.folder(place / "folder" / name)
-    cli(*command, place / "folder" / name, code=range(1, 3))
-    strangers.file(place / "new" / f".{name}.partial")
-    cli(*command, place / "new" / name)
-    assert (place / "new" / name).is_file()
+        cli("copy", place / "idx", "--index", target, code=range(1, 3))
+    cli("copy", place / "idx", "--index", place / "new")

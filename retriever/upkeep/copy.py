@@ -1,33 +1,21 @@
-"""An index in a folder as one file: a ZIP of index.sqlite alone, in the state of one moment.
+"""An index made of another one, in the state of one moment.
 
-A file may come from anybody. Texts, settings, what was forgotten and vectors are taken from it; everything else is made
-anew of them, as `index` would, without embedding a text.
+The other one may come from anybody. Texts, settings, what was forgotten and vectors are taken from it; everything else
+is made anew of them, as `index` would, without embedding a text.
 """
 
 import shlex
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from shutil import copyfileobj
 from typing import Any
 
 from pageindex.corpus import DocumentText, Listing, SourceFile, UnreadableDocumentError
 from pageindex.dialects import NAMES
 from pageindex.formats import NotTextError, decode
 from retriever.embedding import open_encoder
-from retriever.errors import (
-    ArchiveError,
-    CommandHint,
-    DocumentsError,
-    IndexDamagedError,
-    IndexVersionError,
-    RetrieverError,
-    UsageError,
-)
+from retriever.errors import CommandHint, DocumentsError, IndexDamagedError, UsageError
 from retriever.indexing.changes import FolderChanges, name_folders_apart
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest, check_server, forget_named, name_folders
 from retriever.indexing.update import index_changes, note_folders, note_skipped
@@ -36,8 +24,8 @@ from retriever.places import FolderStore
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, writing
-from retriever.store.database import Connection, transaction
-from retriever.store.files import FILE_NAME, absolute, check_new, remove_files, sync, writing_to
+from retriever.store.database import Connection, make_damage_error, read_transaction, transaction
+from retriever.store.files import absolute, remove_files
 from retriever.store.reading import StoredFolder
 from retriever.text import as_tuple, cut
 from retriever.trace import NoProgress
@@ -45,43 +33,19 @@ from retriever.trace import NoProgress
 MAX_PATH = 4096  # characters, as in Linux; each folder in a path has an id as long as its own
 
 
-def export_index(file: str | Path, index: str | Path | None = None) -> None:
-    """Write an index into one file, in the state of this moment, whatever a writer does meanwhile.
-
-    Args:
-        file: the archive to be written.
-        index: the index's folder, found as in `open_retriever`.
-
-    Raises:
-        UsageError: the file is there already, or the index is in a database.
-        IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
-    """
-    source, file = FolderStore(find_index(index).folder), absolute(Path(file).expanduser().parent) / Path(file).name
-    check_new(file)
-    with writing_to(file.parent), tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as place:
-        database, draft = Path(place) / FILE_NAME, Path(place) / file.name
-        with source.read() as connection:  # without free pages, which may hold deleted texts
-            connection.execute("VACUUM INTO ?", (str(database),))
-        draft.touch(mode=0o600)
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.write(database, FILE_NAME)
-        sync(draft)
-        draft.rename(file)
-
-
-def import_index(
-    file: str | Path,
+def copy_index(
+    source: str | Path,
     index: str | Path | None = None,
     docs: Sequence[str | Path] = (),
     settings: Mapping[str, Any] | None = None,
     encoder: Encoder | None = None,
     progress: Progress | None = None,
 ) -> str:
-    """Make an index of an exported one, where there is none yet; no text is embedded.
+    """Make an index of another one, in the state of one moment, where there is none yet; no text is embedded.
 
     Args:
-        file: what `export_index` wrote.
-        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
+        source: the other index's folder, or its name.
+        index: the new index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
         docs: where its folders are on this machine, in their order; empty: they are not looked at until they are named.
         settings: of what the index names and only a user may allow, such as a server that reads its texts.
         encoder: the caller's own embedding model, in place of the one that the index names.
@@ -91,20 +55,17 @@ def import_index(
         The index's folder.
 
     Raises:
-        ArchiveError: the file is no archive, or a damaged one.
+        IndexUnusableError: there is no other index, or it is damaged, or a version with another format made it.
         EncoderError: the embedding model is not here: its vectors cannot be believed.
-        IndexVersionError: a version with another format made it.
-        UsageError: there is an index already; its folders are others; it names a server on another machine; the place
-            is a database.
+        UsageError: there is an index already; its folders are others; it names a server on another machine; one of both
+            places is a database.
     """
-    archive, wanted = absolute(file), tuple(map(absolute, as_tuple(docs)))
+    other, wanted = FolderStore(find_index(source).folder), tuple(map(absolute, as_tuple(docs)))
     for folder in wanted:
         if not folder.is_dir():
-            raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
-    with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-") as place, writing_to(Path(place)):
-        draft = FolderStore(Path(place))
-        unpack(archive, draft.folder / FILE_NAME)
-        remembered, folders = check_rows(archive, draft)
+            raise DocumentsError(f"{folder} is no folder; leave it out to copy without it")
+    with other.read() as old, read_transaction(old):
+        remembered, folders = check_rows(old, other)
         if wanted and len(set(wanted)) != len(folders):
             listed = ", ".join(folder.path for folder in folders) or "none"
             raise UsageError(f"the index has {len(folders)} folders, name as many, in this order: {listed}")
@@ -114,7 +75,7 @@ def import_index(
         check_server(store, given, anew=True)
         request = IndexRequest(store, wanted, given.profile(), given.for_index(), encoder)
         try:
-            with draft.read() as old, store.write(WAIT_FOR_WRITER_S) as new:
+            with store.write(WAIT_FOR_WRITER_S) as new:
                 if reading.snapshot_number(new):
                     hint = CommandHint(f"indexes --drop {shlex.quote(str(store))}", "to delete it, run")
                     raise UsageError(f"there is an index in {store}; name another place with --index", hint=hint)
@@ -125,8 +86,8 @@ def import_index(
                 except BaseException:
                     remove_files(store.folder)
                     raise
-        except IndexDamagedError as error:
-            raise ArchiveError(f"{archive} holds no index that can be used: {error.__cause__ or error}") from error
+        except IndexDamagedError as error:  # of the rows that were read, not of the new ones
+            raise make_damage_error(other, error.__cause__ or error) from error
     name_folders(store, wanted)
     return str(store)
 
@@ -174,39 +135,17 @@ def is_path(text: str) -> bool:
     return len(text) <= MAX_PATH and "\0" not in text
 
 
-def unpack(file: Path, target: Path) -> None:
-    """Write the database of an archive, which is still unchecked; ArchiveError unless it is one."""
+def check_rows(connection: Connection, store: FolderStore) -> tuple[Mapping[str, Any], tuple[StoredFolder, ...]]:
+    """Check an index that anybody may have made; return the settings that it remembers, and its folders."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            # bzip2 and lzma unpack a kilobyte to gigabytes before anything of it can be counted.
-            info, *others = archive.infolist() or [zipfile.ZipInfo()]
-            if others or (info.filename, info.compress_type) != (FILE_NAME, zipfile.ZIP_DEFLATED):
-                raise ArchiveError(f"{file} is no exported index: it holds other files than {FILE_NAME}")
-            with archive.open(FILE_NAME) as source, target.open("xb") as out:
-                copyfileobj(source, out)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ArchiveError(f"{file} is no exported index, or a damaged one: {str(error) or 'it is cut'}") from error
-    except OSError as error:
-        raise ArchiveError(f"{file} cannot be read or unpacked: {error.strerror or error}") from error
-
-
-def check_rows(file: Path, draft: FolderStore) -> tuple[Mapping[str, Any], tuple[StoredFolder, ...]]:
-    """Check an unpacked index; return the settings that it remembers, and its folders."""
-    try:
-        with draft.read() as connection:
-            if (found := next(connection.find_damage(), None)) is not None:
-                raise ArchiveError(f"{file} is damaged: {found}")
-            remembered = reading.index_settings(connection)
-            collect_settings(DEFAULT_PROFILE, None, remembered).profile()
-            folders = reading.folders(connection)
-            for folder in folders:
-                if not (is_path(folder.path) and Path(folder.path).is_absolute() and folder.dialect in NAMES):
-                    raise ArchiveError(f"{file} is damaged: {cut(folder.path, 100)!r} is no folder of documents")
-            return remembered, folders
-    except ArchiveError:
-        raise
-    except IndexVersionError as error:
-        cure = CommandHint("index FOLDER", "make it again from the documents; run")
-        raise IndexVersionError(f"{file} was made by a version with another format of the index", hint=cure) from error
-    except (RetrieverError, TypeError, ValueError, LookupError, AttributeError) as error:
-        raise ArchiveError(f"{file} holds no index that can be used: {error.__cause__ or error}") from error
+        if (found := next(connection.find_damage(), None)) is not None:
+            raise make_damage_error(store, found)
+        remembered = reading.index_settings(connection)
+        collect_settings(DEFAULT_PROFILE, None, remembered).profile()
+        folders = reading.folders(connection)
+        for folder in folders:
+            if not (is_path(folder.path) and Path(folder.path).is_absolute() and folder.dialect in NAMES):
+                raise make_damage_error(store, f"{cut(folder.path, 100)!r} is no folder of documents")
+        return remembered, folders
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise make_damage_error(store, error) from error
