@@ -161,8 +161,8 @@ WITHOUT_POSTGRES = """if True:
         module = ".".join(file.with_suffix("").parts).removesuffix(".__init__")
         assert module == "retriever.__main__" or importlib.import_module(module).__file__ == str(file.resolve())
     import hybrid_retrieve
-    assert hybrid_retrieve.main(["index", "docs", "--index", "index", "--encoder-kind", "none"]) == 0
-    sys.exit(hybrid_retrieve.main(["how are keys rotated?", "--index", "index"]))
+    assert hybrid_retrieve.main(["index", "docs", "--index", "./index", "--encoder-kind", "none"]) == 0
+    sys.exit(hybrid_retrieve.main(["how are keys rotated?", "--index", "./index"]))
 """
 
 
