@@ -11,6 +11,7 @@ CorpusError
 
 import errno
 import hashlib
+import json
 import os
 import re
 import stat
@@ -163,6 +164,7 @@ class DocumentText:
 # In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to the
 # power of its wildcards, and the author of a folder's .gitignore chooses its names too.
 MAX_WILDCARDS = 3
+VAULT_SETTINGS = ".obsidian/app.json"
 MAX_IGNORE_BYTES = 65_536  # of one file: up to 64 of them are kept, parsed
 
 
@@ -271,7 +273,27 @@ class _Walk:
                 shown = f"{'../' * (len(above) - depth)}.gitignore"
                 rules = rules.below("/".join(folders[:depth]), self.read_gitignore(f"{folder}/.gitignore", shown))
         # A folder that the repository ignores is read all the same when the caller names it.
-        return caller if rules.ignores("") else rules
+        rules = caller if rules.ignores("") else rules
+        if os.path.lexists(f"{self.root}/{VAULT_SETTINGS}"):
+            rules = rules.below(lead.rstrip("/"), self.read_vault_filters())
+        return rules
+
+    def read_vault_filters(self) -> "GitIgnoreSpec":
+        """Return the files that Obsidian excludes from a vault, as patterns; what is not obeyed is noted."""
+        filters: object = None
+        try:
+            settings = json.loads(read_file(f"{self.root}/{VAULT_SETTINGS}", MAX_IGNORE_BYTES))
+            filters = settings.get("userIgnoreFilters")
+        except (OSError, ValueError, AttributeError, RecursionError):
+            self.skip(VAULT_SETTINGS, "its filters are not obeyed: it is no JSON object")
+        patterns = []
+        for item in filters if isinstance(filters, list) else ():
+            if not isinstance(item, str) or (item.startswith("/") and item.endswith("/")):
+                self.skip(VAULT_SETTINGS, f"the filter {item} is not obeyed: regular expressions are not run")
+                continue
+            literal = "".join(f"\\{char}" if char in "\\*?[ " else char for char in item)
+            patterns.append(f"/{literal}" if item.endswith("/") else f"/{literal}*")  # the beginning of a path
+        return read_ignore_file("\n".join(patterns))[0]
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
         path = f"{folder}/.gitignore" if folder else ".gitignore"

@@ -78,7 +78,7 @@ class Page:
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
     def cite(self, place: "Cited") -> Text:
-        """Cite lines of a file; on a terminal they open in the editor of HYBRID_RETRIEVE_EDITOR, where that is set."""
+        """Cite lines of a file; on a terminal they open in the editor that `make_editor_link` finds."""
         text = Text(sanitize_line(shorten_citation(place)), CITED)
         address = make_editor_link(f"{place.folder}/{place.file}", place.cited_lines.first) if self.has_links else ""
         return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\") if address else text

@@ -7,6 +7,7 @@ import shlex
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -209,8 +210,16 @@ EDITOR_TEMPLATES = {
 }
 
 
+@lru_cache(maxsize=64)  # the hits of an answer are in few folders
+def is_in_vault(folder: PurePath) -> bool:
+    """Return whether a folder is a vault of Obsidian, or in one."""
+    return any(os.path.isdir(place / ".obsidian") for place in (folder, *folder.parents))  # noqa: PTH112 - never raises
+
+
 def make_editor_link(absolute_path: str, line: int, default: str = NO_EDITOR) -> str:
     """Return the address of a 1-based line of a file in the editor of HYBRID_RETRIEVE_EDITOR; empty for none.
+
+    Without the variable, a file of a vault opens in Obsidian.
 
     Args:
         absolute_path: of the file.
@@ -220,7 +229,8 @@ def make_editor_link(absolute_path: str, line: int, default: str = NO_EDITOR) ->
     Raises:
         UsageError: the variable names no editor, and is no address.
     """
-    editor = os.environ.get(EDITOR_VARIABLE) or default
+    file = PurePath(absolute_path)
+    editor = os.environ.get(EDITOR_VARIABLE) or ("obsidian" if is_in_vault(file.parent) else default)
     if editor == NO_EDITOR:
         return ""
     address = EDITOR_TEMPLATES.get(editor, editor)
@@ -230,7 +240,7 @@ def make_editor_link(absolute_path: str, line: int, default: str = NO_EDITOR) ->
         raise UsageError(
             f"{EDITOR_VARIABLE}={editor!r}: no such editor; there are {known}, or myeditor:{{path}}:{{line}}"
         )
-    path = os.fsencode(PurePath(absolute_path).as_posix())
+    path = os.fsencode(file.as_posix())
     rooted = path if path.startswith(b"/") else b"/" + path  # C:/docs is /C:/docs in an address
     for name, value in {"path": quote(rooted), "argument": quote(rooted, safe=""), "line": str(line)}.items():
         address = address.replace(f"{{{name}}}", value)

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -226,6 +227,12 @@ CODE = "code://open?{path}#{line}"
 def test_the_address_of_a_line(monkeypatch: pytest.MonkeyPatch, editor: str, address: str) -> None:
     monkeypatch.setenv(EDITOR_VARIABLE, editor)
     assert make_editor_link("/docs/a b/\u00e9.md", 7) == address
+
+
+def test_a_note_of_a_vault_opens_in_obsidian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".obsidian").mkdir()
+    monkeypatch.delenv(EDITOR_VARIABLE, raising=False)
+    assert make_editor_link(f"{tmp_path}/daily/a.md", 7, "vscode").startswith("obsidian://open?path=%2F")
 
 
 @pytest.mark.parametrize("name", ["\x1b]8;;evil\x1b\\", "a\x07b\nc\x9c\u202e", "{line}{path}", "\udcff", "a;b ?#&%"])

@@ -101,6 +101,18 @@ def test_a_slow_line_of_a_gitignore_above_is_named_with_its_place(docs: Path) ->
     assert skipped(docs) == {"../../.gitignore": "line 2 is not obeyed: more than 3 wildcards in one name"}
 
 
+def test_what_a_vault_excludes_is_left_out_and_a_regular_expression_is_named(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "Templates/day.md", "work/Templates/a.md", "Draft 1.md", "x[1].md", "x1.md")
+    filters = b'{"userIgnoreFilters": ["Templates/", "Draft", "x[1]", "/.*secret/"]}'
+    make(tmp_path, ".obsidian/app.json", content=filters)
+    assert paths(tmp_path) == ["a.md", "work/Templates/a.md", "x1.md"]
+    assert skipped(tmp_path) == {
+        ".obsidian/app.json": "the filter /.*secret/ is not obeyed: regular expressions are not run"
+    }
+    make(tmp_path, ".obsidian/app.json", content=b"[")
+    assert "Draft 1.md" in paths(tmp_path)
+
+
 def test_a_gitignore_that_is_slow_is_named(tmp_path: Path) -> None:
     make(tmp_path, "a.md", "aaaa.md", ".gitignore", content=b"*a*a*a*a*b\n!\n[z-a]\naaaa.md\n")
     assert paths(tmp_path) == ["a.md"]
