@@ -217,7 +217,7 @@ class Hit(Cited):
     reasons: tuple[str, ...] = ()
     """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
     sentence: str = ""
-    """What of the passage answers, as plain text; empty where nothing is shown."""
+    """What of the passage answers, as plain text, the items of a list as lines; empty where nothing is shown."""
     verbatim: tuple[str, ...] = ()
     """The lines of a passage with code or a table, as they are written; empty for prose."""
     reading_score: float | None = None
@@ -424,7 +424,7 @@ class CitedSentence(Cited):
     """A sentence of a short answer, and the lines that it rests on: the paragraph, item or row that holds the quote."""
 
     text: str
-    """One line: as the model wrote it, or as the document says it, without markup."""
+    """As the model wrote it, or as the document says it, without markup: one line, or one for each item of a list."""
     quote: str
     """The words of the lines that it rests on; of a sentence that is quoted itself, the same."""
 

@@ -129,6 +129,8 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif rows := find_rows(hit, stems):
         show_rows(page, rows, stems, INDENT)
+    elif hit.rank == 1 and "\n" in hit.sentence:
+        show_list(page, hit.sentence, stems, INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(mark_words(sanitize_line(hit.snippet), stems), INDENT)
     if fields := format_fields(hit):
@@ -143,11 +145,17 @@ def show_rows(page: Page, rows: list[str], stems: frozenset[str], indent: int) -
     page.quotation(mark_words(sanitize(text), stems), indent)
 
 
+def show_list(page: Page, text: str, stems: frozenset[str], indent: int = 0) -> None:
+    """Print the items of a list, each on its line."""
+    for row in text.split("\n"):
+        page.paragraph(mark_words(sanitize_line(row), stems), indent)
+
+
 def find_rows(hit: "Hit", stems: frozenset[str]) -> list[str]:
     """Return the lines of a passage that holds a table or code: those around the most words of the question."""
     rows = [row.expandtabs(4).rstrip() for row in hit.verbatim]
-    if len(rows) <= MAX_ROWS:
-        return rows
+    if len(rows) <= MAX_ROWS or "\n" in hit.sentence:
+        return rows if len(rows) <= MAX_ROWS else []  # of a list, its items are shown
     matches = [len(find_highlights(row, stems)) for row in rows]
     best = min(matches.index(max(matches)), len(rows) - MAX_ROWS + 1)
     head = rows[:1] if rows[0].lstrip().startswith("|") and best else []
@@ -168,7 +176,7 @@ def mark_words(text: str, stems: frozenset[str]) -> Text:
 def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) -> None:
     """Print a sentence and the lines that it rests on, at once; above the first one whether it is sure to answer.
 
-    Code that is quoted keeps its lines.
+    Code that is quoted keeps its lines, a list its items.
     """
     answer, is_quoted = found[0], sentence.text == sentence.quote
     if len(found) == 1:
@@ -180,7 +188,10 @@ def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) 
     cited = page.cite(sentence).append(format_doubt(sentence.citation_state), QUIET)
     quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
     rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
-    if rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers
+    if "\n" in sentence.text:
+        show_list(page, sentence.text, stems)
+        page.line(cited)
+    elif rows and not rows[0].lstrip().startswith("|"):  # a row of a table becomes a sentence, with its headers
         show_rows(page, rows, stems, 0)
         page.line(cited)
     else:

@@ -30,6 +30,8 @@ from retriever.types import Reading
 MAX_SENTENCE_CHARS = MAX_UNIT_CHARS  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the units around what is asked
 SHORT_LIST_CHARS = 250  # with what introduces it: it is shown whole
+# Of lists that are asked for, as much as a screen holds.
+MAX_LIST_ROWS, MAX_LIST_CHARS = 24, 2_000
 MAX_LEAD_CHARS = 150  # of what an item is shown below
 MAX_INTRODUCTION_CHARS = 300  # of what introduces code
 # Of units that are read: what the cross-encoder's logit and late interaction count, and what is left of what shared
@@ -51,7 +53,6 @@ MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a sni
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
 
 CUES = (*read_phrases("answer_cues.txt"), *((digit, QuestionKind.VALUE) for digit in digits))
-_TWO_SIGNS = re.compile(r"(?<!\.)[.;](?=; )|(?<=:);(?= )")  # between two items of a list, which may be sentences
 # What points back: read alone, it says nothing.
 _POINTS_BACK = re.compile(
     r"\(|(?:this|that|these|those|it|they|he|she|and|but|so|then|however|also|such|otherwise|therefore|dies\w*|das|es|sie"
@@ -178,18 +179,19 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
         matched: the lines of the chunk that matched.
     """
     assert node.span is not None, "only nodes with lines are found"
-    whole = node.body_span or node.span
     units, scores = scored.units, scored.scores
     if not units:
-        return Passage(matched or whole, "")
+        return Passage(matched or node.body_span or node.span, "")
     (best,) = scored.best(1)
-    best = fit_list(units, scores, best, asked.kind)
+    if lists := find_lists(node, units, best, asked):
+        span = join([units[place].span for place in lists])
+        sentence = show_lists(units, lists)
+        return Passage(fit_span(node, units, span), sentence, " ".join(sentence.split()))
+    best = choose_item(units, scores, best)
     if asked.kind in (QuestionKind.HOW_TO, QuestionKind.OTHER) and says_how(units, best):
         best += 1
     beside = find_beside(units, scores, best, asked)
-    span = join([units[place].span for place in beside])
-    if not is_long(node) and all(unit.span.first >= span.first and unit.span.last <= span.last for unit in units):
-        span = whole  # it has nothing else
+    span = fit_span(node, units, join([units[place].span for place in beside]))
     shown, last = [show_unit(units[best])], units[best].span.last
     for unit in units[best + 1 :]:
         if unit.kind is UnitKind.CODE and len(unit.text) > SHORT_CODE:  # on one line, nobody can read it
@@ -329,20 +331,66 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
     )
 
 
-def fit_list(units: Sequence[Unit], scores: Sequence[float], best: int, kind: QuestionKind) -> int:
-    """Return the place of the short list that the best item stands in, or of the best item of a list that is too long.
+def fit_span(node: Node, units: Sequence[Unit], span: Span) -> Span:
+    """Return lines of a section, or all of it where it has nothing else."""
+    is_all = not is_long(node) and all(unit.span.overlap(span) == len(unit.span) for unit in units)
+    return node.body_span or span if is_all else span
 
-    A value is one item; all of a list, and all steps, are shown as far as there is room. The rows of a table are none.
+
+def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> list[int]:
+    """Return the places of the lists and tables that are shown whole, in the order of lines; none if one item answers.
+
+    That is the list that the best unit is, introduces or stands in; where all of it is asked for, with those beside it.
     """
+    own, listed = units[best], [place for place, unit in enumerate(units) if unit.kind is UnitKind.LIST]
+    around = next((place for place in listed if holds(units[place], own)), None)
+    if around is None:
+        return []
+    whole, inside = units[around], [unit for unit in units[around + 1 :] if holds(units[around], unit)]
+    title = tokenize(node.title, asked.languages)
+    is_named = title and all(word in asked.rarity for word in title) and len(whole.in_full) <= MAX_LIST_CHARS
+    if asked.kind is QuestionKind.LIST or is_named:
+        new = {*asked.rarity}.difference(tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages))
+        asked = replace(asked, rarity={word: asked.rarity[word] for word in new})
+        others = [measure_words(unit.text, asked) for unit in inside if unit is not own]
+        if own in inside and measure_words(own.text, asked) > max(others, default=0.0):
+            return []  # `which books by Le Guin`: one of them
+        runs: list[list[int]] = [[]]
+        for place in listed:
+            if runs[-1] and units[place].span.first - units[runs[-1][-1]].span.last > 2:
+                runs.append([])
+            runs[-1].append(place)
+        run = next(run for run in runs if around in run)
+        shares = [measure_words(units[place].lead, asked) for place in run]
+        return [place for place, share in zip(run, shares, strict=True) if share == max(shares)]
+    if own in inside:
+        is_item = own.kind is UnitKind.ITEM and asked.kind not in _BY_ITEM
+        return [around] if is_item and len(whole.in_full) <= SHORT_LIST_CHARS else []
+    is_steps = asked.kind is QuestionKind.HOW_TO and inside[0].kind is not UnitKind.ROW
+    return [around] if own is not whole or is_steps or len(whole.in_full) <= MAX_SENTENCE_CHARS else []
+
+
+def show_lists(units: Sequence[Unit], lists: Sequence[int]) -> str:
+    """Return lists as lines: what introduces each, and its items; of more than a screen holds, the first."""
+    rows: list[str] = []
+    for place in lists:
+        rows += filter(None, [show_lead(units[place])])
+        last = 0
+        for unit in units[place + 1 :]:
+            if holds(units[place], unit) and unit.span.first > last:  # `Default:` has the items inside of it
+                rows.append(f"- {unit.text}")
+                last = unit.span.last
+    ends = accumulate(map(len, rows))
+    fitting = [row for row, end in zip(rows, ends, strict=True) if end <= MAX_LIST_CHARS][:MAX_LIST_ROWS]
+    shown, count = (sum(row.startswith("- ") for row in some) for some in (fitting, rows))
+    return "\n".join(fitting if shown == count else [*fitting, f"\u2026 {shown} of {count}"])
+
+
+def choose_item(units: Sequence[Unit], scores: Sequence[float], best: int) -> int:
+    """Return the place of the best item of a list that is not shown whole; of another unit its own."""
     own = units[best]
-    if own.kind is UnitKind.ITEM and kind not in _BY_ITEM:
-        lists = (place for place, unit in enumerate(units[:best]) if unit.kind is UnitKind.LIST and holds(unit, own))
-        return next((place for place in lists if len(units[place].in_full) <= SHORT_LIST_CHARS), best)
-    if own.kind is UnitKind.LIST and len(own.in_full) > MAX_SENTENCE_CHARS and kind is not QuestionKind.LIST:
-        items = [place for place, unit in enumerate(units) if place != best and holds(own, unit)]
-        if kind is not QuestionKind.HOW_TO or any(units[place].kind is UnitKind.ROW for place in items):
-            return max(items, key=lambda place: (scores[place], -place), default=best)
-    return best
+    items = [place for place, unit in enumerate(units) if own.kind is UnitKind.LIST and holds(own, unit)]
+    return max(items, key=lambda place: (place != best, scores[place], -place), default=best)
 
 
 def holds(outer: Unit, inner: Unit) -> bool:
@@ -387,8 +435,6 @@ def find_near(units: Sequence[Unit], scores: Sequence[float], best: int) -> int 
 def show_together(units: Sequence[Unit], best: int, beside: Sequence[int], asked: Asked) -> str:
     """Return what is shown of the best unit and what is cited with it, in the order of lines, if both fit."""
     shown = show_unit(units[best])
-    if introduces(units, best):
-        return cut(f"{shown} {units[best + 1].text}", MAX_SENTENCE_CHARS)
     texts = {place: show_unit(units[place]) for place in beside} | {best: shown}
     if points_back(units, best) and best - 1 in texts:
         texts[best - 1] = split_sentences(texts[best - 1])[-1]
@@ -434,8 +480,7 @@ def show_unit(unit: Unit) -> str:
 
     Text comes with what introduces it, a row's cells with the names of their columns.
     """
-    is_list = unit.kind is UnitKind.LIST
-    text = _TWO_SIGNS.sub("", unit.text) if is_list else unit.text
+    text = unit.text
     if unit.kind is UnitKind.ROW:
         cells = [f"{name}: {cell}" if name else cell for name, cell in read_cells(unit)]
         text = CELL.join(cells) or text

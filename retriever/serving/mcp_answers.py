@@ -63,7 +63,8 @@ def write_answer(short: "ShortAnswer", max_tokens: int) -> str:
     """Write the sentences of a short answer, then the places of the hits, as many as fit."""
     # What a model made up is not shown: it may be what a document wants an agent to read.
     sentences = [
-        f"{code(sentence.text)} {cite(sentence.citation, sentence.citation_state)}" for sentence in short.sentences
+        "\n".join(map(code, sentence.text.split("\n"))) + f" {cite(sentence.citation, sentence.citation_state)}"
+        for sentence in short.sentences
     ]
     lines = [*write_head(short.answer, max_tokens), *sentences, *map(write_place, short.answer.hits)]
     if short.sentences:

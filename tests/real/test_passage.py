@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from retriever import Hit
-from retriever.serving.mcp_server import SearchTool
+from retriever.serving.mcp_server import AnswerTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
 from tests.program import Cli
@@ -65,7 +65,9 @@ The crane.height of a neighbor is its own.
 - Default: none
 - Since: the third season
 """
+DRAWER = "## Drawer\n\nTools in it:\n\n- a **knife**\n- a whisk, a sieve\n"
 PAGES = {"oven.md": OVEN, "long.md": LONG, "settings.md": CONFIGURATION, "buoys.md": TABLE, "cranes.md": CRANES}
+PAGES |= {"drawer.md": DRAWER}
 SETTINGS = {**WORDS_ALONE, **NEVER_REFRESH}
 
 
@@ -144,6 +146,16 @@ def test_the_command_line_cites_it(place: Path, cli: Cli) -> None:
         {"start_line": 11, "end_line": 12},
         "Rolls at 220 degrees. They rise first.",
     )
+
+
+def test_the_items_of_a_list_are_lines_on_every_face(library: ServedIndex, place: Path, cli: Cli) -> None:
+    question = "which tools are in the drawer"
+    shown = "Tools in it:\n- a knife\n- a whisk, a sieve\n"
+    flags = ["--index", str(place / "index"), "--encoder-kind", "none", "-q", "--top-k", "1"]
+    assert shown in cli("answer", question, *flags).out
+    assert "    - a knife\n    - a whisk, a sieve\n" in cli(question, *flags).out
+    reply = AnswerTool(question=question).answer(library)
+    assert "`Tools in it:`\n`- a knife`\n`- a whisk, a sieve` `drawer.md:1-6`" in reply
 
 
 def test_agents_get_it(library: ServedIndex) -> None:

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from pageindex.document import parse_document
 from pageindex.node import Span
+from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchor, find_anchor
 from retriever.searching.passage import Asked, ScoredUnits, find_passage, score_node
 from retriever.searching.question_kind import read_kind
@@ -71,7 +72,7 @@ ITEMS = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a lamp.\n"
 LONG = ITEMS + "- Stay at home if the wind is high.\n" * 15
 TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 40
 WIDE = f"| boat | built | carried |\n|---|---|---|\n| skiff | {'Of oak. ' * 60} | As a kayak, on one shoulder. |\n"
-ALL = "Before you row: Look: at the sky; Pack a lamp."
+ALL = "Before you row:\n- Look: at the sky.\n- Pack a lamp."
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
 CALL = "In a harbor, where a boat has to be turned on the spot each time, you can set the parameter still of row" + (
     " so that one oar alone is moved"
@@ -112,6 +113,34 @@ def test_what_is_cited_together(text: str, best: str, question: str, cited: str,
     found = find_passage(node, asked, ScoredUnits(units, [9.0 * unit.text.startswith(best) for unit in units]))
     assert str(found.span) == cited
     assert found.sentence == (shown or "A canoe has one paddle.")
+
+
+GEAR = "**In the boat**\n\n- an oar\n- a bell\n\n**On land**\n\n- a trailer\n- a key\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "cited", "shown"),
+    [
+        (GEAR, "which things do I need", "1-11", "In the boat:\n- an oar\n- a bell\nOn land:\n- a trailer\n- a key"),
+        (GEAR, "which things on land", "8-11", "On land:\n- a trailer\n- a key"),
+        (GEAR, "gear with a bell", "6", "In the boat: a bell"),
+        (GEAR, "gear", "1-11", "In the boat:\n- an oar\n- a bell\nOn land:\n- a trailer\n- a key"),
+        (GEAR, "who needs a bell", "6", "In the boat: a bell"),
+    ],
+    ids=["all lists", "the list that is named", "one item that is named", "a section that is named", "no list"],
+)
+def test_a_list_that_is_asked_for_is_whole(text: str, question: str, cited: str, shown: str) -> None:
+    node = make_node(f"## Gear\n\n{text}", "a.md#gear", "Gear")
+    asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
+    found = find_passage(node, asked, score_node(node, asked))
+    assert (str(found.span), found.sentence) == (cited, shown)
+
+
+def test_a_list_that_is_too_long_says_how_much_of_it_is_shown() -> None:
+    node = make_node("## Boats\n\n" + "- A boat.\n" * 40, "a.md#boats", "Boats")
+    asked = Asked(read_kind("which boats are there"), {"boat": 1.0}, ())
+    found = find_passage(node, asked, score_node(node, asked))
+    assert found.sentence.split("\n")[-2:] == ["- A boat.", "\u2026 24 of 40"]
 
 
 def test_a_paragraph_that_is_mostly_a_link_says_where_and_not_what() -> None:

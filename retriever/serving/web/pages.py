@@ -215,7 +215,7 @@ class Pages:
             # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
             quotes = [
                 excerpt(hits[one.node_id], one.span, f"q{place}-")
-                if len(one.span) <= MAX_EXCERPT_LINES
+                if len(one.span) <= MAX_EXCERPT_LINES or "\n" in one.text
                 else highlight(one.text, words)
                 for place, one in enumerate(sentences)
             ]
