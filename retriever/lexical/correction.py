@@ -1,9 +1,8 @@
 """A question as it is meant: its typos corrected, while typing its last word completed.
 
 A word that any section holds is never taken for a typo, in whichever form, and neither is a common word of the language
-of the question or of the documents. Where nothing says in which language a word is, one of any language stays, unless
-it is a very likely typo. A list lacks most words of a language, but shows how they are spelled: what is spelled as one
-of them is a typo only where its first letter is right.
+of the question or of the documents; of any language where nothing says which. A list lacks most words of a language,
+but shows how they are spelled: what is spelled as one of them is a typo only where its first letter is right.
 
 The common words of a language are its most frequent ones, without accents. `scripts/make_common_words.py` takes them
 from wordfreq; common/LICENSE has the terms of that data.
@@ -18,7 +17,7 @@ from math import inf
 from pathlib import Path
 
 from retriever.lexical.languages import count_function_words
-from retriever.lexical.spelling import LONGEST, SHORTEST, SWAPPED, Spellings
+from retriever.lexical.spelling import LONGEST, SHORTEST, Spellings
 from retriever.lexical.tokens import remove_accents
 from retriever.query import Correction
 
@@ -27,12 +26,7 @@ MOST_COMPLETED = 3  # words that it may be the beginning of
 MOST_UNKNOWN = 20  # words that are looked for among others: a pasted page may have a thousand
 TYPED_WORDS = 3  # of a question whose last word may be half typed: a longer one is written, not typed to find a page
 
-# What a typo may cost that is likelier than a word of a language that nothing else speaks for, by the least letters.
-LIKELY = ((9, 1.3), (6, SWAPPED), (0, 0.0))
-LIKELY_AT_LEAST = 1.3  # of a word that is only spelled as those of a language are: its first letter is right
-# Of English words; the empty one of each comes first.
-PREFIXES = " de dis in mis multi non over pre re sub un".split(" ")  # noqa: SIM905  # thirty literals would fill the page
-ENDINGS = " s es d ed r er ers or n en y ly ing able ment ation ion ions".split(" ")  # noqa: SIM905
+FIRST_IS_RIGHT = 1.3  # what a typo may cost in a word that is spelled as those of a language are
 _AROUND = "?!.,:;()'\u2019¿¡«»„“”…"  # what may stand about a word
 
 
@@ -102,27 +96,16 @@ def _find_meant(
     lower: str, spellings: Spellings, is_english: Callable[[str], bool], documents: Sequence[str], question: str
 ) -> str:
     """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
-    word, (own, others) = remove_accents(lower), split_languages(question, documents)
+    word = remove_accents(lower)
     if len(word) < SHORTEST or spellings.holds(lower):
         return ""
-    is_own = is_english(word) or any(is_common(word, name) for name in own)
-    is_foreign = not is_own and any(is_common(word, name) for name in others)
+    languages = guess_languages(question, documents)
+    is_word = is_english(word) or any(is_common(word, name) for name in languages)
     # A word with accents is none of documents in English.
-    if is_own or _is_form(word, is_english) or not (lower.isascii() or documents):
+    if is_word or not (lower.isascii() or documents):
         return ""
-    most = LIKELY_AT_LEAST if any(is_spelled_as(word, name) for name in (*own, *others)) else inf
-    if is_foreign:
-        most = next(cost for letters, cost in LIKELY if len(word) >= letters)
-    nearest = spellings.nearest(word, most)
-    return "" if word.removesuffix(nearest) in PREFIXES else nearest  # `inefficient` is no slip of `efficient`
-
-
-def _is_form(word: str, is_english: Callable[[str], bool]) -> bool:
-    """Return whether an English word is left without a prefix or ending, dropped and doubled letters restored."""
-    wholes = [word.removeprefix(prefix) for prefix in PREFIXES if word.startswith(prefix)]
-    stems = {whole.removesuffix(ending) for whole in wholes for ending in ENDINGS if whole.endswith(ending)}
-    forms = (form for stem in stems for form in (stem, f"{stem}e", stem[:-1] if stem[-1:] == stem[-2:-1] else ""))
-    return any(len(form) >= SHORTEST and is_english(form) for form in forms)
+    is_likely_word = any(is_spelled_as(word, name) for name in languages)
+    return spellings.nearest(word, FIRST_IS_RIGHT if is_likely_word else inf)
 
 
 COMMON = Path(__file__).parent / "common"
@@ -154,13 +137,11 @@ def _read_common(language: str) -> str:
     return gzip.decompress((COMMON / f"{language}.txt.gz").read_bytes()).decode("ascii")
 
 
-def split_languages(question: str, documents: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the languages that a word of the question is likely in, and those that it may be in besides.
+def guess_languages(question: str, documents: Sequence[str]) -> tuple[str, ...]:
+    """Return the languages of `LISTED` that a word of the question may be in: all where nothing says which.
 
-    Its own function words say the language of a question. One without any may be in each.
+    Its own function words say the language of a question; it may be in those of the documents as well.
     """
     votes = count_function_words(question, ("english", *LISTED))
     most = max(votes.values())
-    own = {name for name in LISTED if name in documents or (most and votes[name] == most)}
-    others = () if most else tuple(name for name in LISTED if name not in own)
-    return tuple(sorted(own)), others
+    return tuple(name for name in LISTED if not most or votes[name] == most or name in documents)

@@ -1,9 +1,8 @@
 """The words of the documents as they are written: which there are, which are near another one, which begin with it.
 
 A typo is mostly one edit away from the word (a letter added, dropped or changed, or two neighbours swapped: four
-fifths of all by Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964), or two
-letters side by side in a longer word. Of several such words the one of the likelier typo is meant, then the one of more
-sections.
+fifths of all by Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964). Of several
+such words the one of the likelier typo is meant, then the one of more sections.
 """
 
 import re
@@ -21,10 +20,9 @@ from retriever.lexical.tokens import plain_words, remove_accents, stem_word
 SHORTEST, LONGEST = 4, 40  # letters of a word that may be a typo; below that everything is near something
 CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_STEM = 5  # letters of a word of which a longer one may be another form
-TWO_EDITS_FROM = 10  # letters of a word that may have two more, less or others
 
 # What an edit of a kind weighs against a plain one: hands often swap two letters, and seldom miss the first one.
-SWAPPED, TWO_LETTERS, FIRST_LETTER = 0.7, 1.2, 1.4
+SWAPPED, FIRST_LETTER = 0.7, 1.4
 
 
 class Spellings:
@@ -129,8 +127,8 @@ def typo_cost(wrote: str, meant: str) -> float:
     edits = max(len(rest), len(other))
     if edits == 2 and rest == other[::-1]:
         cost = SWAPPED
-    elif len(wrote) >= CHANGED_FROM and edits <= 1 + (len(wrote) >= TWO_EDITS_FROM):
-        cost = TWO_LETTERS if edits > 1 else 1.0
+    elif len(wrote) >= CHANGED_FROM and edits <= 1:
+        cost = 1.0
     else:
         return inf
     return cost * (FIRST_LETTER if wrote[0] != meant[0] else 1.0)
