@@ -6,8 +6,8 @@ r"""What reranking and expansions can win and lose at most: scripted ones in the
 QUESTIONS:DOCS for each set. The scripted rerankers know the gold: `perfect` puts right sections first, `last` puts them
 last, `shuffled` puts all in an order that is drawn from the question. They score by rank, as a language model's order
 is scored, and see what a profile gives them. Where QUESTIONS.expansions.jsonl lies beside QUESTIONS.jsonl, the
-questions are asked with their own expansions too, and each with those of the question after it. Prints means over the
-sets.
+questions are asked with their own expansions too, and each with those of the question after it, and with senseless
+rewordings: the question's words, and words of everyday life. Prints means over the sets.
 """
 
 import sys
@@ -35,6 +35,11 @@ from retriever.settings.schema import merge
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")
 BLENDS = (0.0, 0.3)
+EVERYDAY = (
+    "harbour", "umbrella", "violin", "cheese", "glacier", "saxophone", "turnip", "pilgrim", "lighthouse", "carnival",
+    "hedgehog", "sauna", "parliament", "velvet", "orchard", "tractor", "sonnet", "marathon", "cathedral", "grandmother",
+    "camel", "opera", "pottery", "marmalade", "volcano", "wedding", "trousers", "ferry", "beard", "monastery",
+)  # fmt: skip
 
 Order = Callable[[str, Sequence[str], Judgements], Sequence[str]]
 """(question id, node ids as they come, what is right) -> the node ids, best first."""
@@ -112,6 +117,16 @@ class Questions:
         ids = [question.id for question in self.questions]
         return {key: self.expansions[other] for key, other in zip(ids, [*ids[1:], ids[0]], strict=True)}
 
+    @property
+    def senseless(self) -> Expansions:
+        """To each question three rewordings that mix its words with three others."""
+        made = {}
+        for question in self.questions:
+            random, words = Random(question.id), question.question.split()
+            mixed = ([*words, *random.sample(EVERYDAY, 3)] for _ in range(3))
+            made[question.id] = Expansion(tuple(" ".join(random.sample(text, len(text))) for text in mixed))
+        return made
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -120,11 +135,12 @@ class Way:
     profile: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     expanded: str = ""
-    """`own`, `of others`, or not at all."""
+    """`own`, `of others`, `senseless`, or not at all."""
 
     def found(self, asked: Questions, script: "Script | None" = None) -> dict[str, list[str]]:
         """Return node ids by question id, best first: as the pipeline puts them, or as the script reranks them."""
-        recorded = {"": {}, "own": asked.expansions, "of others": asked.of_others if self.expanded else {}}
+        recorded = {"": {}, "own": asked.expansions, "senseless": asked.senseless}
+        recorded |= {"of others": asked.of_others} if self.expanded == "of others" else {}
         kind = {
             "rerank": {
                 "kind": "onnx" if script else "none",
@@ -165,6 +181,7 @@ def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
         for name, order in ORDERS.items() if profile == DEFAULT_PROFILE else ():
             for blend in BLENDS:
                 yield f"{profile}: {name}, blend {blend:g}", way.found(asked, Script(pools, order, blend))
+    yield "senseless rewordings, gate always", Way(DEFAULT_PROFILE, {"hyde": "always"}, "senseless").found(asked)
     if not asked.expansions:
         return
     for whose in ("own", "of others"):

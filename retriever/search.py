@@ -149,8 +149,8 @@ def encode_queries(
     if len(queries) > 1:
         from retriever.expansion.screening import drop_unrelated  # not needed by a plain question
 
-        vectors, encoder = (encoded.vectors, encoded.encoder) if encoded else (None, None)
-        queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
+        expansion, are_kept = drop_unrelated(queries, encoded, view, recorder)
+        queries = weigh_queries(expanded.question, expansion, profile)
         encoded = replace(encoded, vectors=encoded.vectors[are_kept]) if encoded else None
     return queries, encoded
 

@@ -120,7 +120,8 @@ class Expander:
             rewordings=expansion.rewordings[: settings.rewordings],
             passages=expansion.passages[: settings.hyde_variants],
         )
-        usable, dropped = screen(question, wanted, settings.hyde_max_chars, names)
+        shown = " ".join((*grounding.titles, *grounding.terms))
+        usable, dropped = screen(question, wanted, settings.hyde_max_chars, names, shown)
         counts = Counter(item.reason for item in dropped)
         notes = [report.note, *(f"{count} dropped: {reason}" for reason, count in counts.items())]
         note = "; ".join(notes if any(usable.texts) else [*notes, "nothing to search with"])

@@ -61,8 +61,9 @@ _EXAMPLE: Mapping[str, object] = {  # for `how long does bread keep in the freez
     "hyde": ["Bread keeps for up to three months in the freezer. Wrap it well, and let it thaw at room temperature."],
     "intent": "STUDY_DETAIL",
 }
-# (rewordings, passages) of those that are asked for, from all of them to the least, where there is no time for more
-PLANS = ((99, 99), (99, 1), (99, 0), (2, 0), (1, 0))
+# (rewordings, passages, characters of a passage) of what is asked for, from all of it to the least, where there is no
+# time for more. Small models write passages that help, and rewordings that do not.
+PLANS = ((99, 99, 999), (99, 1, 999), (1, 1, 999), (0, 1, 999), (0, 1, 160))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,8 @@ Text = Annotated[str, BeforeValidator(_as_text)]
 class WrittenExpansion(BaseModel):
     """The JSON object that the model writes. A missing field is empty: there is less to search with, and no failure."""
 
+    hyde: Texts = []  # first: of an answer that is cut, what is whole counts
     queries: Texts = []
-    hyde: Texts = []
     intent: Text = Field(default="", json_schema_extra={"enum": list(INTENTS)})
 
     def expansion(self) -> Expansion:
@@ -129,7 +130,7 @@ class WrittenExpansion(BaseModel):
 def shape_of(rewordings: int, passages: int) -> type[WrittenExpansion]:
     """Return the object as a JSON schema of what is asked for, each bounded; what comes besides is read."""
     # Without bounds a small model writes one list, or one text, until it is stopped.
-    bounds = {"queries": (rewordings, 200), "hyde": (passages, MAX_PASSAGE_CHARS)}
+    bounds = {"hyde": (passages, MAX_PASSAGE_CHARS), "queries": (rewordings, 200)}
 
     def bound(schema: dict[str, Any]) -> None:
         properties = schema["properties"]
@@ -163,9 +164,12 @@ def build_instructions(settings: Profile) -> str:
 def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: float) -> tuple[Profile, int]:
     """Return the settings with as many texts as the model writes in the seconds, and the bytes that it reads beside."""
     chosen, fixed, written = settings, 0, 0
-    for most, passages in PLANS:
+    for most, passages, chars in PLANS:
         planned = replace(
-            settings, rewordings=min(settings.rewordings, most), hyde_variants=min(settings.hyde_variants, passages)
+            settings,
+            rewordings=min(settings.rewordings, most),
+            hyde_variants=min(settings.hyde_variants, passages),
+            hyde_max_chars=min(settings.hyde_max_chars, chars),
         )
         if not (planned.rewordings or planned.hyde_variants):
             break

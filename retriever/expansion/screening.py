@@ -5,28 +5,23 @@ costs. What it writes is checked by its words, then by what it is about.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import TYPE_CHECKING
 
 from pageindex.text import find_sentences
 from retriever.display.phrases import pluralize
+from retriever.embedding.encoder import checked_rows
 from retriever.errors import EncoderError
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.places.background import load_unrelated
 from retriever.places.view import View
-from retriever.protocols import Encoder
 from retriever.query import Dropped, Expansion, ExpansionReport, Query
-from retriever.searching.queries import normalize_weights
+from retriever.searching.queries import EncodedQueries
 from retriever.searching.question_words import cut_words, read_form
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import StageName
-
-if TYPE_CHECKING:
-    from retriever.types import FloatMatrix
-
 
 MAX_ENTITIES = 5
 QUESTION_MAX_WORDS = 2  # proper questions of no more words are not expanded: `how does caching work?` is
@@ -116,30 +111,40 @@ def find_entities(question: str) -> tuple[str, ...]:
 
 FACTUAL_INTENT = "STUDY_DETAIL"  # a single fact is asked for: an invented one is a wrong one
 MIN_Z_SCORE = 2.0  # of normally distributed texts about something else, one in forty-four is higher
+MIN_NEW_WORDS = 2  # with fewer, a text searches for the question once more
+MAX_TITLE_WORDS = 12  # of a text without a full stop
+QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
 def screen(
-    question: str,
-    expansion: Expansion,
-    max_chars: int,
-    names: Collection[str] = (),
+    question: str, expansion: Expansion, max_chars: int, names: Collection[str] = (), shown: str = ""
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
     """Return the expansion without the texts that no search should follow, and the dropped texts. Pure.
 
-    A text of more than `max_chars` is cut at a sentence, a much longer one dropped; so is one that lacks one of the
-    question's `names`.
+    Args:
+        question: the question.
+        expansion: what a model wrote.
+        max_chars: a longer text is cut at a sentence, a much longer one dropped.
+        names: of the question, which every text must have.
+        shown: what the model was shown of the documents; a passage of these words alone is a copy.
     """
+    copied = {*tokenize(question), *tokenize(shown)}
     seen = {tuple(sorted(tokenize(question)))}
     name_words = [frozenset(tokenize(name)) for name in names]
     kept, dropped = [], []
     for kind, text in expansion.texts:
         words = tokenize(text)
+        is_passage = kind == "passage"
+        is_title = text[-1:].isalnum() and count_words(text) <= MAX_TITLE_WORDS
         checks = (
-            (kind != "rewording" and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
+            (is_passage and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
             (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
             (not any(map(str.isalnum, text)) or not words, "it says nothing"),
             (not all(name & set(words) for name in name_words), "it lost a name of the question"),
             (tuple(sorted(words)) in seen, "it repeats the question or another text"),
+            (is_passage and text.endswith(QUESTION_MARKS), "it is a question"),
+            (is_passage and is_title, "it is a title"),
+            (is_passage and len(set(words) - copied) < MIN_NEW_WORDS, "it repeats what the model was shown"),
         )
         seen.add(tuple(sorted(words)))
         reason = next((reason for is_wrong, reason in checks if is_wrong), "")
@@ -162,13 +167,13 @@ def cut_at_sentence(text: str, max_chars: int) -> str:
 
 
 def drop_unrelated(
-    queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None, recorder: Recorder
-) -> tuple[tuple[Query, ...], list[bool]]:
-    """Return the queries that are about the question, which stays first, newly weighted; and which of all they are.
+    queries: Sequence[Query], encoded: EncodedQueries | None, view: View, recorder: Recorder
+) -> tuple[Expansion, list[bool]]:
+    """Return the texts beside the question, which stands first, that add something about it; and which queries stay.
 
-    A model may drift away: a text is compared by its vector, of (n, d) float32 with unit rows; one that is not
-    embedded, or all without vectors, by whether BM25 finds a section for it that it finds for the question, each among
-    its first 20.
+    A text that repeats the question's words and goes on about something else is near the question. So its other words
+    are compared: by their vector, or, without vectors, by whether BM25 finds a section for them that it finds for the
+    question, each among its first 20.
     """
 
     def find_hits(text: str) -> frozenset[int]:
@@ -176,37 +181,53 @@ def drop_unrelated(
         return frozenset(key for key, _ in view.lexical.search(tokens, 20)) if tokens else frozenset()
 
     question, *others = queries
+    languages = view.lexical.detect_question(question.text)
+    added = [find_added_words(query.text, question.text, languages) for query in others]
+    has_new = [len(set(tokenize(text, languages))) >= MIN_NEW_WORDS for text in added]
+    compared = list(compress(added, has_new))
     with recorder.stage(StageName.EXPAND) as note:
-        scores: Sequence[float] = ()
+        related: Iterable[bool] = [False] * len(compared)
         try:
-            if vectors is not None and encoder is not None:
+            if encoded is None:
+                related = [bool(find_hits(question.text) & find_hits(text)) for text in compared]
+            elif compared:
                 # The cosines of the question with questions on everything else have the mean 0 and the standard
                 # deviation 1, so that one limit holds for every model.
-                background = load_unrelated(view.connection, encoder) @ vectors[0]
-                cosines = (vectors[1:] @ vectors[0]).astype(float)
-                scores = (cosines - background.mean()) / (background.std() or 1.0)
-            related = [
-                bool(scores[place] > MIN_Z_SCORE)
-                if len(scores) and query.semantic_weight
-                else bool(find_hits(question.text) & find_hits(query.text))
-                for place, query in enumerate(others)
-            ]
+                encoder, vector = encoded.encoder, encoded.vectors[0]
+                background = load_unrelated(view.connection, encoder) @ vector
+                rows = checked_rows(encoder.encode_queries(compared), len(compared), encoder.dimension)
+                related = (rows @ vector - background.mean()) / (background.std() or 1.0) > MIN_Z_SCORE
         except EncoderError as error:
             recorder.degrade(StageName.EXPAND, error)
-            related = [False] * len(others)
-        are_kept = [True, *related]
-        kept = normalize_weights(list(compress(queries, are_kept)))
-        dropped = [
-            Dropped(query.kind, query.text, "it is not about the question")
-            for query, is_kept in zip(others, related, strict=True)
-            if not is_kept
+        is_related = iter(related)
+        reasons = [
+            "it adds no words" if not is_new else "" if next(is_related) else "what it adds is about something else"
+            for is_new in has_new
         ]
+        dropped = [
+            Dropped(query.kind, query.text, reason) for query, reason in zip(others, reasons, strict=True) if reason
+        ]
+        kept = [query for query, reason in zip(others, reasons, strict=True) if not reason]
+        expansion = Expansion(
+            tuple(query.text for query in kept if not query.is_hypothetical),
+            tuple(query.text for query in kept if query.is_hypothetical),
+        )
         report = recorder.expansion or ExpansionReport("given")
         recorder.expansion = replace(
             report,
-            rewordings=tuple(query.text for query in kept[1:] if not query.is_hypothetical),
-            passages=tuple(query.text for query in kept[1:] if query.is_hypothetical),
+            rewordings=expansion.rewordings,
+            passages=expansion.passages,
             dropped=(*report.dropped, *dropped),
         )
-        note.text = f"{sum(related)} of {len(related)} texts are about the question"
-    return kept, are_kept
+        note.text = f"{len(kept)} of {len(others)} texts add something about the question"
+    return expansion, [True, *(not reason for reason in reasons)]
+
+
+def find_added_words(text: str, question: str, languages: tuple[str, ...] = ()) -> str:
+    """Return the words of a text, as they are written, that the question does not have; function words aside.
+
+    >>> find_added_words("how long is bread fresh in the freezer?", "how long can I keep bread?")
+    'fresh freezer?'
+    """
+    own = set(tokenize(question, languages))
+    return " ".join(word for word in text.split() if not own.issuperset(tokenize(word, languages)))

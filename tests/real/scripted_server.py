@@ -196,15 +196,15 @@ class ScriptedServer:
 QUESTION = "who pays for the journey when I put something into the red box?"
 """On the pages of tests/shelf.py, in other words than theirs."""
 HELPFUL = {
-    "queries": ["who pays for the journey of a letter?"],
-    "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
+    "queries": ["who pays for the letter in the red-box?"],  # its other words are near the question for FakeEncoder
+    "hyde": ["A stamp pays for the journey of a letter. It is glued on before the red-box."],
     "intent": "MECHANISM",
 }
 
 
 def help_and_reverse(asked: Asked) -> object:
     """Expands that question, and reverses every list of candidates."""
-    if "queries" in asked.properties:
+    if "intent" in asked.properties:
         return HELPFUL
     return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
 

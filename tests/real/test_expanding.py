@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retriever.query import ExpansionReport
+from retriever.query import AskRequest, Expansion, ExpansionReport
 from retriever.served.task import Speed, write_speed
 from retriever.types import Answer, StageName
 from tests.program import Cli
@@ -90,6 +90,19 @@ def test_texts_that_cannot_be_used_change_nothing(
     assert not report_of(answer).used
 
 
+@pytest.mark.parametrize(
+    ("rewording", "reason"),
+    [
+        ("who then pays for that journey into the red box?", "it adds no words"),
+        ("who pays for the journey of tomatoes, bread and blight?", "what it adds is about something else"),
+    ],
+)
+def test_a_rewording_adds_something_about_the_question(shelf: Shelf, rewording: str, reason: str) -> None:
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        answer = retriever.search(AskRequest(QUESTION, expansion=Expansion((rewording,))))
+    assert [item.reason for item in report_of(answer).dropped] == [reason]
+
+
 def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = asked_of(shelf, ollama, "stamp for a letter", hyde="auto")
     assert ollama.asked == []
@@ -103,11 +116,11 @@ def test_never_asks_no_model(shelf: Shelf, ollama: ScriptedServer) -> None:
 
 
 ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "passages": ({"hyde_variants": 2}, ["queries"]),
-    "rewordings": ({"rewordings": 1, "hyde_variants": 0}, ["queries"]),
-    "always": ({"hyde": "always"}, ["queries"]),
+    "passages": ({"hyde_variants": 2}, ["intent"]),
+    "rewordings": ({"rewordings": 1, "hyde_variants": 0}, ["intent"]),
+    "always": ({"hyde": "always"}, ["intent"]),
     "a reranking": ({"rerank": {"kind": "llm"}}, ["best_first"]),
-    "both": ({"hyde_variants": 1, "rerank": {"kind": "llm"}}, ["queries", "best_first"]),
+    "both": ({"hyde_variants": 1, "rerank": {"kind": "llm"}}, ["intent", "best_first"]),
 }
 
 

@@ -75,7 +75,7 @@ def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, ollama: 
     ollama.answer = obedient
     plain = ask(shelf, ollama, use_llm=False)
     expanded = ask(shelf, ollama, use_llm=True, hyde="always", rerank={"kind": "none"})
-    assert [asked for asked in ollama.asked if "queries" in asked.properties]
+    assert [asked for asked in ollama.asked if "intent" in asked.properties]
     assert {headers["host"] for _, _, headers in ollama.requests} == {ollama.url.removeprefix("http://")}
     texts = {hit.node_id: _said(hit) for hit in plain.hits}
     assert all(_said(hit) == texts[hit.node_id] for hit in expanded.hits if hit.node_id in texts)

@@ -21,7 +21,7 @@ PLAIN = sorted({*profile_names()}.difference(STAGES))
 
 
 def stage_of(asked: Asked) -> str:
-    return "expand" if "queries" in asked.properties else "rerank"
+    return "expand" if "intent" in asked.properties else "rerank"
 
 
 def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) -> Retriever:

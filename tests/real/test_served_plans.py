@@ -66,7 +66,7 @@ def test_a_damaged_file_says_nothing_of_speeds(ollama: ScriptedServer, tmp_path:
 
 @pytest.mark.parametrize(
     ("reads", "writes", "most_s", "passages", "least"),
-    [(60, 12, 45, 0, 6), (150, 20, 16, 0, 6), (500, 45, 16, 1, 15), (2000, 80, 16, 3, 30)],
+    [(60, 12, 45, 1, 6), (150, 20, 16, 1, 6), (500, 45, 16, 1, 15), (2000, 80, 16, 3, 30)],
 )
 def test_a_stage_asks_for_what_the_model_can_do(
     ships: Shelf, ollama: ScriptedServer, reads: float, writes: float, most_s: float, passages: int, least: int

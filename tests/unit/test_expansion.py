@@ -6,11 +6,24 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from retriever.expansion.prompt import Grounding, WrittenExpansion, build_expansion_task, count_terms
-from retriever.expansion.screening import find_entities, find_exact_names, reason_too_short, screen
+from retriever.expansion.prompt import (
+    Grounding,
+    WrittenExpansion,
+    build_expansion_task,
+    count_terms,
+    plan_expansion,
+)
+from retriever.expansion.screening import (
+    find_added_words,
+    find_entities,
+    find_exact_names,
+    reason_too_short,
+    screen,
+)
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
-from retriever.searching.queries import average_vectors, normalize_weights, weigh_queries, weigh_words
+from retriever.searching.queries import average_vectors, weigh_queries, weigh_words
+from retriever.served.task import Speed
 from retriever.settings.schema import Profile
 
 QUESTION = "how do I send an email after the response?"
@@ -88,17 +101,20 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
     [
         (PASSAGE, PASSAGE, ""),
         (f"{PASSAGE} {'Four more words here. ' * 20}", f"{PASSAGE}{' Four more words here.' * 15}", ""),
-        ("x" * 500, "x" * 420, ""),
+        (f"a fox, a hen {'x' * 500}.", "a fox, a hen", ""),
         (f"{PASSAGE} Ask Dr. {'x' * 500}", PASSAGE, ""),
         (QUESTION.upper(), "", "it repeats the question or another text"),
         ("word " * 20_000, "", "it has 100,000 characters"),
         ("... ?!", "", "it says nothing"),
         ("A channel hands over nothing.", "", "it lost a name of the question"),
+        ("Which background task sends an email?", "", "it is a question"),
+        ("Background Tasks", "", "it is a title"),
+        ("Send the email after the response of a middleware.", "", "it repeats what the model was shown"),
     ],
 )
 def test_texts_that_no_search_should_follow_are_dropped_and_long_ones_cut(text: str, kept: str, reason: str) -> None:
     names = ["try_recv()"] if "channel" in text else []
-    usable, dropped = screen(QUESTION, Expansion(passages=(text,)), 420, names)
+    usable, dropped = screen(QUESTION, Expansion(passages=(text,)), 420, names, "Middleware and routers")
     assert [item.reason for item in dropped] == ([reason] if reason else [])
     assert usable.passages == ((kept,) if kept else ())
 
@@ -125,18 +141,29 @@ def test_a_question_without_other_texts_has_all_the_weight() -> None:
 def test_weights_are_shares_by_the_profile() -> None:
     queries = weigh_queries("a", EXPANSION, replace(SETTINGS, hyde_variant_weight=0.25))
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
-    assert [3.25 * query.semantic_weight for query in queries] == pytest.approx([1, 1, 1, 0.25])
-    assert [3.5 * query.keyword_weight for query in queries] == pytest.approx([1, 1, 1, 0.5])
+    assert [1.75 * query.semantic_weight for query in queries] == pytest.approx([1, 0.25, 0.25, 0.25])
+    assert [2 * query.keyword_weight for query in queries] == pytest.approx([1, 0.25, 0.25, 0.5])
 
 
-def test_no_text_outweighs_the_question() -> None:
-    first, *others = weigh_queries("a", EXPANSION, SETTINGS)
-    assert all(query.semantic_weight <= first.semantic_weight for query in others)
-    assert all(query.keyword_weight <= first.keyword_weight for query in others)
+@pytest.mark.parametrize("count", [1, 3, 30])
+def test_rewordings_together_never_outvote_the_question(count: int) -> None:
+    question, *others = weigh_queries("a", Expansion(tuple(map(str, range(count)))), SETTINGS)
+    assert sum(query.semantic_weight for query in others) < question.semantic_weight
+    assert sum(query.keyword_weight for query in others) < question.keyword_weight
 
 
-def test_what_is_dropped_leaves_its_weight() -> None:
-    assert normalize_weights([Query("a", 0.4, 0.2)]) == (Query("a", 1.0, 1.0),)
+def test_what_a_text_adds_are_its_words_that_the_question_lacks() -> None:
+    assert find_added_words("how do I mail it with a task?", QUESTION) == "mail task?"
+
+
+def test_a_slow_model_writes_passages_before_rewordings() -> None:
+    slow, _ = plan_expansion(SETTINGS, QUESTION, Speed(60, 12), 8.0)
+    assert (slow.rewordings, slow.hyde_variants, slow.hyde_max_chars) == (0, 1, 160)
+
+
+def test_a_slow_model_writes_a_rewording_where_no_passage_is_wanted() -> None:
+    slow, _ = plan_expansion(replace(SETTINGS, hyde_variants=0), QUESTION, Speed(60, 12), 8.0)
+    assert (slow.rewordings, slow.hyde_variants) == (1, 0)
 
 
 @pytest.mark.parametrize(
