@@ -184,7 +184,9 @@ def drop_unrelated(
     languages = view.lexical.detect_question(question.text)
     added = [find_added_words(query.text, question.text, languages) for query in others]
     has_new = [len(set(tokenize(text, languages))) >= MIN_NEW_WORDS for text in added]
-    compared = list(compress(added, has_new))
+    # A passage is long, and what it has of the question weighs little.
+    about = [query.text if query.is_hypothetical else text for query, text in zip(others, added, strict=True)]
+    compared = list(compress(about, has_new))
     with recorder.stage(StageName.EXPAND) as note:
         related: Iterable[bool] = [False] * len(compared)
         try:

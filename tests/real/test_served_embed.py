@@ -155,7 +155,7 @@ def test_an_index_sends_the_prefixes_of_a_known_model_and_each_fixed_text_once(
     written = {"queries": ["what does a letter's journey cost in stamps?"], "hyde": [], "entities": []}
     server.answer = lambda asked: written
     llm = ("--use-llm", "--hyde", "always", "--llm-url", server.url)
-    texts = (question, *written["queries"], "cost stamps?")  # what the second adds is compared with the first
+    texts = [question, *written["queries"], "cost stamps?"]  # what the second adds is compared with the first
     assert texts_sent(question, *llm) == [f"search_query: {text}" for text in texts]
     write_pages(docs, {f"more{number}.md": f"# More {number}\n\nMore of page {number}.\n" for number in range(20)})
     texts = texts_sent("index", docs)
