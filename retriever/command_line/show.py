@@ -82,22 +82,30 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
     help="Show the N sections that are nearest in meaning, in place of the text.",
 )
 @click.option("--same-file", is_flag=True, help="Of --similar: other sections of the same file count as well.")
+@click.option("--unlinked", is_flag=True, help="Of --similar: leave out files that are linked with it already.")
 @options.docs
 @options.index
 @options.output
 def read(
-    console: Console, opening: Opening, output: Output, reference: str, similar: int | None, *, same_file: bool
+    console: Console,
+    opening: Opening,
+    output: Output,
+    reference: str,
+    similar: int | None,
+    *,
+    same_file: bool,
+    unlinked: bool,
 ) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
     Standard output holds the text alone; where it stands is said on standard error. How near a section is to it, with
     --similar, is the cosine of the means of their vectors, at most 1: no question is asked, and no other model.
     """
-    if same_file and not similar:
-        raise click.UsageError("--same-file goes with --similar")
+    if (same_file or unlinked) and not similar:
+        raise click.UsageError("--same-file and --unlinked go with --similar")
     with open_at(reference, opening, console) as retriever:
         if similar:
-            found = retriever.similar(reference, similar, same_file=same_file)
+            found = retriever.similar(reference, similar, same_file=same_file, unlinked=unlinked)
             return print_similar(console, output, found, same_file=same_file)
         excerpt = retriever.read(reference)
     if output.is_for_people:  # on standard error: what is piped on is the text alone

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pageindex.blocks import count_lines
 from pageindex.node import Node, NodeKind, Span, folder_id
@@ -24,7 +25,7 @@ from retriever.settings.schema import VectorChoice
 from retriever.store import reading
 from retriever.store.database import Connection
 from retriever.store.reading import OutlineNode
-from retriever.store.text_vectors import relate, vectors_of_nodes
+from retriever.store.text_vectors import chunk_vectors, distinct_keys, relate, vectors_of_nodes
 from retriever.text import cut
 from retriever.types import CitationState, Cited, FloatMatrix, SimilarSection, SimilarSections
 
@@ -185,9 +186,11 @@ def find_relations(view: View, reference: str, access: FolderAccess, most: int) 
 # The sections that are nearest in meaning: no question, and no model but that of the index. What a section says is the
 # mean of its chunks' vectors; how similar two are, the cosine of their means, as `relate` gives it. Candidates are the
 # sections of the nearest chunks: a section whose mean is near has a chunk that is about as near. What is no nearer than
-# the best that unrelated questions find is not similar.
+# unrelated sections of this index are to one another is not similar, and neither is a template that most files have.
 
 FIRST_CHUNKS = 200  # of other sections, that are looked at
+COMPARED = 500  # texts, each with each
+FEWEST_FILES = 10  # with a title, for a template
 SUMMARY_CHARS = 200
 
 
@@ -198,6 +201,7 @@ def find_similar(
     count: int,
     *,
     same_file: bool = False,
+    unlinked: bool = False,
     how: VectorChoice = "exact",
 ) -> SimilarSections:
     """Find the sections nearest in meaning, as `Retriever.similar`; `access` and `how` are of its profile.
@@ -213,56 +217,94 @@ def find_similar(
     if not view.state.fingerprint:
         raise UsageError("the index has no vectors, by which to say what is similar", hint=CommandHint("index FOLDER"))
     own = {node_id, *list_below(view, node_id)}
-    _, _, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
+    _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, own)
     if not len(matrix):
         yet = " yet; ask again when more is" if view.state.embedded_share < 1 else ""
         raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
-    left_out = own if same_file else own | {section.id for section in tree.sections(key)}
-    scores = score_near(view, matrix.mean(axis=0, keepdims=True), left_out, count, how)
+    floor, templates = measure_unrelated(view)
+    parts = tree.read(owners)
+    telling = [row for part, row in zip(owners, matrix, strict=True) if parts[part].title not in templates]
+    of_file = {node.id for node in reading.outlines(view.connection, [key])}
+    left_out = own if same_file else own | of_file
+    scores = score_near(view, np.mean(telling, axis=0, keepdims=True), left_out, count, how) if telling else {}
 
     tree.load_nodes(scores)
     nodes = tree.read(scores)
-    best = [near for near in sorted(scores, key=lambda near: (-scores[near], near)) if nodes[near].has_text][:count]
-    keys = {near: tree.document_key(near) for near in best}
-    anchors = Anchors(view.connection, set(keys.values()), access)
-    sections = []
-    for rank, near in enumerate(best, start=1):
-        node, document = nodes[near], keys[near]
-        assert node.span is not None, "only nodes with lines have chunks"
-        anchor = anchors.anchor(document, node.span, node.text)
-        sections.append(
-            SimilarSection(
-                rank=rank,
-                node_id=near,
-                folder=anchors.documents[document].folder,
-                file=node.path,
-                span=anchor.span,
-                title=node.title,
-                breadcrumb=node.breadcrumb,
-                summary=cut(node.summary, SUMMARY_CHARS),
-                similarity=scores[near],
-                same_file=document == key,
-                citation_state=anchor.state,
-                cited_as=anchors.documents[document].name,
-            )
-        )
+    linked = {node.document_key for part in of_file if unlinked for node in (*tree.links(part), *tree.backlinks(part))}
+    best = [
+        near
+        for near in sorted(scores, key=lambda near: (-scores[near], near))
+        if scores[near] > floor
+        and nodes[near].has_text
+        and nodes[near].title not in templates
+        and tree.document_key(near) not in linked - {key}
+    ][:count]
     title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
+    sections = cite_similar(view, {near: scores[near] for near in best}, key, access)
     return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
 
 
+def cite_similar(view: View, scores: Mapping[str, float], own: int, access: FolderAccess) -> Iterator[SimilarSection]:
+    """Yield the sections with these scores, in their order, as they are cited now; `own` is the asked document."""
+    nodes, keys = view.tree.read(scores), {near: view.tree.document_key(near) for near in scores}
+    anchors = Anchors(view.connection, set(keys.values()), access)
+    for rank, (near, similarity) in enumerate(scores.items(), start=1):
+        node, document = nodes[near], keys[near]
+        assert node.span is not None, "only nodes with lines have chunks"
+        anchor = anchors.anchor(document, node.span, node.text)
+        yield SimilarSection(
+            rank=rank,
+            node_id=near,
+            folder=anchors.documents[document].folder,
+            file=node.path,
+            span=anchor.span,
+            title=node.title,
+            breadcrumb=node.breadcrumb,
+            summary=cut(node.summary, SUMMARY_CHARS),
+            similarity=similarity,
+            same_file=document == own,
+            citation_state=anchor.state,
+            cited_as=anchors.documents[document].name,
+        )
+
+
 def score_near(view: View, mean: FloatMatrix, left_out: set[str], count: int, how: VectorChoice) -> dict[str, float]:
-    """Return how near the mean of each near section is to this one, above 0 and at most 1."""
+    """Return how near the mean of each near section is to this one, at most 1."""
     # The nearest chunks may be those that are left out, but these are not more than they have.
     more = len(vectors_of_nodes(view.connection, view.state.fingerprint, left_out)[1])
     nearest = view.find_nearest(mean, max(FIRST_CHUNKS, 3 * count) + more, how)
     candidates = {chunk.node_id for text in nearest for chunk in text.chunks} - left_out
     _, owners, matrix = vectors_of_nodes(view.connection, view.state.fingerprint, candidates)
-    names, least = np.array(owners), view.background.best if view.background else 0.0
-    near, own = sorted(candidates.intersection(owners)), mean[0].astype(np.float64)
+    names, near, own = np.array(owners), sorted(candidates.intersection(owners)), mean[0].astype(np.float64)
     means = np.array([matrix[names == name].mean(axis=0, dtype=np.float64) for name in near]).reshape(-1, len(own))
     cosines = relate(means @ own, float(own @ own), (means**2).sum(axis=1), view.common)
-    scores = zip(near, np.minimum(cosines, 1.0).round(6).tolist(), strict=True)
-    return {name: cosine for name, cosine in scores if cosine > least}
+    return dict(zip(near, np.minimum(cosines, 1.0).round(6).tolist(), strict=True))
+
+
+def measure_unrelated(view: View) -> tuple[float, set[str]]:
+    """Return how near unrelated sections are to one another, as `relate` gives it, and the titles of templates."""
+    connection, fingerprint = view.connection, view.state.fingerprint
+
+    def compare(keys: Sequence[int]) -> npt.NDArray[np.float64]:
+        rows = chunk_vectors(connection, fingerprint, keys)[2].astype(np.float64)
+        return relate((rows @ rows.T)[np.triu_indices(len(rows), 1)], 1.0, 1.0, view.common)
+
+    keys = np.random.default_rng(0).permutation(distinct_keys(connection, fingerprint))  # the same ones each time
+    pairs = compare(keys[:COMPARED].tolist())
+    # Most pairs are unrelated: those below the median are so, and unrelated ones above it lie as far from it.
+    low, middle = np.quantile(pairs, [0.05, 0.5]).tolist() if len(pairs) else (0.0, 0.0)
+    floor = middle + 2 * (middle - low)
+    most = max(FEWEST_FILES, reading.document_count(connection) // 2)
+    titles = connection.execute(
+        "SELECT title FROM nodes GROUP BY title HAVING count(DISTINCT document_key) > ?", (most,)
+    )
+    of_title = "SELECT chunk_key FROM chunks JOIN nodes USING (node_key) WHERE title = ? ORDER BY chunk_key LIMIT ?"
+    templates = set()
+    for (title,) in titles.fetchall():
+        same = compare([key for (key,) in connection.execute(of_title, (title, COMPARED))])
+        if len(same) and np.median(same) > floor:  # a log of each day has one title, and says something else
+            templates.add(title)
+    return floor, templates
 
 
 def list_below(view: View, node_id: str) -> Iterator[str]:

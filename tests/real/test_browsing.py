@@ -306,3 +306,24 @@ def test_a_section_about_something_else_is_not_similar(tmp_path: Path) -> None:
     docs = write_pages(tmp_path / "docs", TWO_PAGES_ON_TOMATOES)
     with open_retriever([docs], tmp_path / "index", encoder=FakeEncoder()) as retriever:
         assert [item.node_id for item in retriever.similar("soup.md").sections] == ["garden.md#garden"]
+
+
+def test_a_template_of_most_notes_is_not_similar(tmp_path: Path) -> None:
+    end = "\n## Related\n\n- Back to the garden gate\n- Planted in spring\n"
+    notes = {
+        f"{number}.md": f"# Note {number}\n\nword{number} other{number} third{number}\n{end}" for number in range(20)
+    }
+    notes["a.md"] = f"# Tomato\n\nTomatoes want patience.\n{end}"
+    notes["b.md"] = f"# Soup\n\nA soup of tomatoes wants patience.\n{end}"
+    docs = write_pages(tmp_path / "docs", notes)
+    with open_retriever([docs], tmp_path / "index", encoder=FakeEncoder()) as retriever:
+        assert [item.node_id for item in retriever.similar("a.md").sections] == ["b.md#soup"]
+        assert not retriever.similar("a.md#tomato/related").sections
+
+
+def test_what_is_linked_can_be_left_out_of_what_is_similar(tmp_path: Path) -> None:
+    pages = TWO_PAGES_ON_TOMATOES | {"list.md": "# List\n\nTomatoes want patience: see [the garden](garden.md).\n"}
+    docs = write_pages(tmp_path / "docs", pages)
+    with open_retriever([docs], tmp_path / "index", encoder=FakeEncoder()) as retriever:
+        assert {item.file for item in retriever.similar("garden.md#garden").sections} == {"list.md", "soup.md"}
+        assert {item.file for item in retriever.similar("garden.md#garden", unlinked=True).sections} == {"soup.md"}
