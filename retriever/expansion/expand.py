@@ -121,7 +121,7 @@ class Expander:
             passages=expansion.passages[: settings.hyde_variants],
         )
         shown = " ".join((*grounding.titles, *grounding.terms))
-        usable, dropped = screen(question, wanted, settings.hyde_max_chars, names, shown)
+        usable, dropped = screen(question, wanted, names, shown)
         counts = Counter(item.reason for item in dropped)
         notes = [report.note, *(f"{count} dropped: {reason}" for reason, count in counts.items())]
         note = "; ".join(notes if any(usable.texts) else [*notes, "nothing to search with"])
@@ -137,7 +137,7 @@ class Expander:
                 if not view.number:
                     return "the index is not finished", (), Grounding()
                 names = count_rare_names(question, view)
-                reason = reason_to_skip(question, names, view, self._settings) if gate == "auto" else ""
+                reason = reason_to_skip(question, names, view) if gate == "auto" else ""
                 return reason, tuple(names), Grounding() if reason else read_grounding(view.connection)
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()

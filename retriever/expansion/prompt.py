@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from retriever.expansion.screening import MAX_TEXT_CHARS
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion
 from retriever.served.task import Speed, Task, fence_lines, json_line, size
@@ -21,6 +22,8 @@ MAX_TITLES = 30
 MAX_TITLE_CHARS = 80
 MAX_TERMS = 60
 MAX_PASSAGE_CHARS = 1_000  # more are a document
+USUAL_PASSAGE_CHARS = 350  # that are written where MAX_TEXT_CHARS are asked for
+TEMPERATURE = 0.3  # at which texts are written: near the likeliest words, and not one text three times
 
 INTENTS: Mapping[str, str] = {
     "DEFINITION": "what something is",
@@ -155,7 +158,7 @@ def build_instructions(settings: Profile) -> str:
     fields = "\n".join(f'- "{name}": {_FIELDS[name]}' for name in list_fields(settings)).format(
         queries=settings.rewordings,
         passages=settings.hyde_variants,
-        chars=settings.hyde_max_chars,
+        chars=MAX_TEXT_CHARS,
         intents=", ".join(f'"{name}" ({meaning})' for name, meaning in INTENTS.items()),
     )
     return _INSTRUCTIONS.format(fence=_FENCE, fields=fields)
@@ -182,7 +185,7 @@ def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: floa
 
 def count_usual_tokens(settings: Profile) -> int:
     """Estimate how many tokens an answer has: passages of four characters a token, rewordings, the marks of JSON."""
-    return 25 + 22 * settings.rewordings + settings.hyde_variants * (10 + min(settings.hyde_max_chars, 350) // 4)
+    return 25 + 22 * settings.rewordings + settings.hyde_variants * (10 + USUAL_PASSAGE_CHARS // 4)
 
 
 def build_expansion_task(question: str, grounding: Grounding, settings: Profile) -> Task[WrittenExpansion]:
@@ -191,7 +194,7 @@ def build_expansion_task(question: str, grounding: Grounding, settings: Profile)
         material=build_material(question, grounding),
         answer=shape_of(settings.rewordings, settings.hyde_variants),
         max_tokens=count_answer_tokens(settings),
-        temperature=settings.hyde_temperature,
+        temperature=TEMPERATURE,
         example=json.dumps({name: _EXAMPLE[name] for name in list_fields(settings)}),
     )
 
@@ -209,6 +212,6 @@ def build_material(question: str, grounding: Grounding, room: int | None = None)
 
 def count_answer_tokens(settings: Profile) -> int:
     """Return the most tokens of an answer."""
-    passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
+    passage_tokens = int(MAX_TEXT_CHARS / 2.5)  # prose has at least 2.5 characters a token
     # Beside the texts the intent and the marks of JSON.
     return settings.rewordings * 60 + settings.hyde_variants * passage_tokens + 250

@@ -19,12 +19,15 @@ from retriever.places.view import View
 from retriever.query import Dropped, Expansion, ExpansionReport, Query
 from retriever.searching.queries import EncodedQueries
 from retriever.searching.question_words import cut_words, read_form
-from retriever.settings.schema import Profile
 from retriever.trace import Recorder
 from retriever.types import StageName
 
 MAX_ENTITIES = 5
-QUESTION_MAX_WORDS = 2  # proper questions of no more words are not expanded: `how does caching work?` is
+MAX_TEXT_CHARS = 420  # of a text that is searched with: three or four sentences, as a section has them
+# What is shorter is not expanded: a few words name a thing, which the documents name too.
+QUESTION_MAX_WORDS = 2  # of a proper question: `how does caching work?` is expanded
+LOOKUP_MAX_WORDS = 5
+MIN_CHARS = 10
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _WORD = re.compile(r"[^\s,;`\"“”]{1,200}")
@@ -66,9 +69,9 @@ def count_rare_names(question: str, view: View) -> dict[str, int]:
     return {name: count for name, count in counts.items() if 1 <= count < 20}
 
 
-def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings: Profile) -> str:
+def reason_to_skip(question: str, names: Mapping[str, int], view: View) -> str:
     """Return why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
-    if reason := reason_too_short(question, settings):
+    if reason := reason_too_short(question):
         return reason
     for name, count in names.items():
         if count <= 5:  # BM25 has all of them among its first hits; other words would only lead away from them
@@ -84,15 +87,15 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
     return ""
 
 
-def reason_too_short(question: str, settings: Profile) -> str:
+def reason_too_short(question: str) -> str:
     """Return why a question is too short to expand: a few words name a thing; empty for a longer question.
 
     What is put as a question says more with as few words: `how does caching work?` is expanded, `caching` is not.
     """
     words, is_question = count_words(question), read_form(cut_words(question)) not in ("words", "function_words")
-    if words <= (QUESTION_MAX_WORDS if is_question else settings.hyde_skip_max_words):
+    if words <= (QUESTION_MAX_WORDS if is_question else LOOKUP_MAX_WORDS):
         return f"the question has {pluralize(words, 'word')}"
-    return f"the question has {len(question)} characters" if len(question) < settings.min_query_length else ""
+    return f"the question has {len(question)} characters" if len(question) < MIN_CHARS else ""
 
 
 def find_entities(question: str) -> tuple[str, ...]:
@@ -117,14 +120,15 @@ QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
 def screen(
-    question: str, expansion: Expansion, max_chars: int, names: Collection[str] = (), shown: str = ""
+    question: str, expansion: Expansion, names: Collection[str] = (), shown: str = ""
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
     """Return the expansion without the texts that no search should follow, and the dropped texts. Pure.
+
+    A text of more than `MAX_TEXT_CHARS` is cut at a sentence, a much longer one dropped.
 
     Args:
         question: the question.
         expansion: what a model wrote.
-        max_chars: a longer text is cut at a sentence, a much longer one dropped.
         names: of the question, which every text must have.
         shown: what the model was shown of the documents; a passage of these words alone is a copy.
     """
@@ -138,7 +142,7 @@ def screen(
         is_title = text[-1:].isalnum() and count_words(text) <= MAX_TITLE_WORDS
         checks = (
             (is_passage and expansion.intent == FACTUAL_INTENT, "a single fact is asked for"),
-            (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
+            (len(text) > 10 * MAX_TEXT_CHARS, f"it has {len(text):,} characters"),
             (not any(map(str.isalnum, text)) or not words, "it says nothing"),
             (not all(name & set(words) for name in name_words), "it lost a name of the question"),
             (tuple(sorted(words)) in seen, "it repeats the question or another text"),
@@ -149,9 +153,9 @@ def screen(
         seen.add(tuple(sorted(words)))
         reason = next((reason for is_wrong, reason in checks if is_wrong), "")
         if reason:
-            dropped.append(Dropped(kind, cut_at_sentence(text, max_chars), reason))
+            dropped.append(Dropped(kind, cut_at_sentence(text, MAX_TEXT_CHARS), reason))
         else:
-            kept.append((kind, cut_at_sentence(text, max_chars)))
+            kept.append((kind, cut_at_sentence(text, MAX_TEXT_CHARS)))
     rewordings = tuple(text for kind, text in kept if kind == "rewording")
     passages = tuple(text for kind, text in kept if kind == "passage")
     return replace(expansion, rewordings=rewordings, passages=passages), tuple(dropped)

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from pageindex.corpus import read_file
 from retriever.errors import ProfileError
-from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, list_settings, merge, nest
+from retriever.settings.schema import (
+    ENVIRONMENT_PREFIX,
+    INDEX_SECTIONS,
+    Profile,
+    list_settings,
+    merge,
+    name_variable,
+    nest,
+)
 from retriever.text import find_nearest
 
 if TYPE_CHECKING:
@@ -24,6 +32,9 @@ DEFAULT_PROFILE = "balanced"
 # Variables with the prefix that name something else than a setting.
 NOT_SETTINGS = frozenset(f"HYBRID_RETRIEVE_{name}" for name in ("EDITOR", "INDEX", "SERVER", "TOKEN_FILE"))
 MAX_PROFILE_BYTES = 64 * 1024
+# Settings of earlier versions, and what to do about each.
+FIXED = "it has a fixed value now: leave it out"
+GONE = dict.fromkeys(("hyde_max_chars", "hyde_skip_max_words", "hyde_temperature", "min_query_length"), FIXED)
 
 # A place to name in messages, and nested settings.
 Layer = tuple[str, Mapping[str, Any]]
@@ -213,6 +224,9 @@ def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 
 def suggest(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of a message about an unknown name: the nearest known one, or where all are listed."""
+    """Return the end of a message about an unknown name: what became of it, the nearest known one, or where all are."""
+    for key, advice in GONE.items():
+        if name in (key, name_variable(*key.split("."))):
+            return f"; {advice}"
     near = find_nearest(name, known)
     return f"; did you mean {near}?" if near else "; `profiles balanced` lists them all"

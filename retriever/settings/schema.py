@@ -266,12 +266,6 @@ class Profile:
     rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
-    hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
-    hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
-    hyde_skip_max_words: CountOrNone = setting(
-        5, "Look-ups of at most this many words are not expanded; of questions proper, of at most two."
-    )
-    min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
     entity_boost: Weight = setting(
         0.0, "What a candidate gains after the reranking for each name that the question speaks of."
     )
@@ -306,7 +300,12 @@ class Setting:
     @property
     def variable(self) -> str:
         """As in the environment: `HYBRID_RETRIEVE_ENCODER_KIND`."""
-        return ENVIRONMENT_PREFIX + "_".join(self.path).upper()
+        return name_variable(*self.path)
+
+
+def name_variable(*path: str) -> str:
+    """Return the environment variable of a setting."""
+    return ENVIRONMENT_PREFIX + "_".join(path).upper()
 
 
 @cache

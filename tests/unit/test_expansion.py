@@ -67,7 +67,7 @@ def test_entities_are_those_of_the_question() -> None:
     ],
 )
 def test_a_short_question_is_searched_as_it_is(question: str, reason: str) -> None:
-    assert reason_too_short(question, SETTINGS) == reason
+    assert reason_too_short(question) == reason
 
 
 def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:
@@ -78,7 +78,6 @@ def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:
     assert task.material.count("</data of the question>") == 1, "only ours closes the fence"
     assert task.material.endswith("</data of the question>")
     assert "4 rewordings" in task.instructions
-    assert task.temperature == Profile().hyde_temperature
 
 
 def test_the_words_of_the_documents_are_those_of_most_titles() -> None:
@@ -114,19 +113,19 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
 )
 def test_texts_that_no_search_should_follow_are_dropped_and_long_ones_cut(text: str, kept: str, reason: str) -> None:
     names = ["try_recv()"] if "channel" in text else []
-    usable, dropped = screen(QUESTION, Expansion(passages=(text,)), 420, names, "Middleware and routers")
+    usable, dropped = screen(QUESTION, Expansion(passages=(text,)), names, "Middleware and routers")
     assert [item.reason for item in dropped] == ([reason] if reason else [])
     assert usable.passages == ((kept,) if kept else ())
 
 
 def test_a_text_comes_once() -> None:
-    usable, dropped = screen(QUESTION, Expansion(passages=(PASSAGE,) * 3), 420)
+    usable, dropped = screen(QUESTION, Expansion(passages=(PASSAGE,) * 3))
     assert (usable.passages, len(dropped)) == ((PASSAGE,), 2)
 
 
 def test_no_passage_is_made_up_for_a_single_fact() -> None:
     expansion = Expansion(("which port does it use?",), (PASSAGE,), intent="STUDY_DETAIL")
-    usable, dropped = screen("what is the port by default?", expansion, 420)
+    usable, dropped = screen("what is the port by default?", expansion)
     assert usable.rewordings == expansion.rewordings
     assert dropped == (Dropped("passage", PASSAGE, "a single fact is asked for"),)
 

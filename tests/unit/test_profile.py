@@ -75,6 +75,13 @@ def test_what_names_no_setting_or_profile_says_so() -> None:
     assert environment_layers({"HYBRID_RETRIEVE_INDEX": "/x"}) == []
 
 
+def test_what_was_a_setting_says_what_to_do(tmp_path: Path) -> None:
+    (found,) = mistakes_of(written(tmp_path, "hyde_temperature: 0.5\n"))
+    assert found.endswith("mine.yaml: hyde_temperature: no such setting; it has a fixed value now: leave it out")
+    with pytest.raises(ProfileError, match=r"^HYBRID_RETRIEVE_MIN_QUERY_LENGTH: no such setting; it has a fixed value"):
+        environment_layers({"HYBRID_RETRIEVE_MIN_QUERY_LENGTH": "5"})
+
+
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
