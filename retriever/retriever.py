@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever.answering.context import AnswerInContext, build_context, gather_sections, load_token_counter
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from retriever.looking.status import Status
 
 
+ANSWER_SHARE = 2 / 3  # of llm.seconds, that the sentences of a short answer may take: the search goes before
 ATTEMPTS = 3  # at a snapshot: as it is, once more where a writer replaced it meanwhile, and made anew
 
 
@@ -148,10 +149,9 @@ class Retriever(Closing):
         """
         from retriever.answering.write import AnswerWriter
 
-        seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
-        kind: Literal["auto", "llm", "extractive"] = "extractive" if quoted else self.profile.answer.kind
-        settings = replace(self.profile.answer, kind=kind, seconds=seconds)
-        writer = AnswerWriter(settings, self._models.generator, self._begin(), is_asked_for=self.profile.use_llm)
+        kind = "extractive" if quoted else self.profile.answer.kind
+        seconds = self.profile.llm.seconds * ANSWER_SHARE
+        writer = AnswerWriter(kind, seconds, self._models.generator, self._begin(), is_asked_for=self.profile.use_llm)
         plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
         shown = self.profile.top_k

@@ -30,7 +30,7 @@ from retriever.served.task import (
     read_whole_parts,
     size,
 )
-from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
+from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.trace import Recorder
 from retriever.types import Answer, CitedSentence, DroppedSentence, Hit, ShortAnswer, StageName
 
@@ -99,7 +99,7 @@ def plan_answer(question: str, generator: "Generator", seconds: float) -> Answer
         if readable >= least:
             return AnswerPlan(count, readable)
     raise LanguageModelTimeoutError(
-        f"{generator.name} could not finish in {seconds:.3g} s at {speed}: give it longer (answer.seconds)"
+        f"{generator.name} could not finish in {seconds:.3g} s at {speed}: give it longer (llm.seconds)"
     )
 
 
@@ -176,7 +176,8 @@ class AnswerWriter:
     """Writes one short answer: `prepare` before the search, which is given room for what the model can read; `write`.
 
     Args:
-        settings: who writes, and how long.
+        kind: who writes, as `answer.kind` has it.
+        seconds: the longest wait for it.
         open_generator: the language model.
         recorder: has the deadline for everything, the search included.
         is_asked_for: whether a server that is not there is a fault.
@@ -184,21 +185,23 @@ class AnswerWriter:
 
     def __init__(
         self,
-        settings: AnswerSettings,
+        kind: str,
+        seconds: float,
         open_generator: "Callable[[], Generator]",
         recorder: Recorder,
         *,
         is_asked_for: bool,
     ) -> None:
-        self._settings = settings
+        self._kind = kind
+        self._seconds = seconds
         self._open_generator = open_generator
         self._recorder = recorder
-        self._is_asked_for = is_asked_for or settings.kind == "llm"
+        self._is_asked_for = is_asked_for or kind == "llm"
         self._note = ""
 
     def prepare(self, question: str) -> AnswerPlan | None:
         """Return what the model can do; None where it is not to write, or cannot."""
-        if self._settings.kind == "extractive":
+        if self._kind == "extractive":
             return None
         try:
             return plan_answer(question, self._open_generator(), self._seconds_left())
@@ -267,7 +270,7 @@ class AnswerWriter:
             raise WrongAnswerError(f"{generator.name} wrote nothing that stands in the lines that it cites{wrong}")
 
     def _seconds_left(self) -> float:
-        return min(self._settings.seconds, self._recorder.deadline.seconds_for(StageName.ANSWER))
+        return min(self._seconds, self._recorder.deadline.seconds_for(StageName.ANSWER))
 
     def _fail(self, error: LanguageModelError | OutOfTimeError, but: str = "") -> None:
         # A user who has not asked for a model, and runs none, misses nothing.

@@ -20,7 +20,7 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.served.server import SERVERS, ModelInfo, ModelServer, StreamEvent, read_numbers
+from retriever.served.server import KEEP_ALIVE_S, SERVERS, ModelInfo, ModelServer, StreamEvent, read_numbers
 from retriever.served.task import (
     BYTES_PER_TOKEN,
     Measured,
@@ -49,6 +49,8 @@ LEAST_BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and Germ
 # Their cards ask for these, and advise against always taking the likeliest word.
 LEAST_TEMPERATURES = (("qwen3", 0.7), ("qwq", 0.6), ("deepseek-r1", 0.6))
 JUDGED_AT_ONCE = 4  # a server with fewer slots lets them wait
+STAGE_SHARE = 8 / 30  # of the longest wait, that a stage should take: most people wait 8 s for an answer, not 30
+LOAD_S = 60.0  # the longest wait, besides, for a model that is not loaded yet
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
 
 
@@ -77,7 +79,7 @@ class Generator:
         """Take the settings that name the model; nothing is asked yet."""
         self._settings = settings
         self.name = settings.model  # as its server names it once that was asked
-        self.stage_s = settings.stage_seconds
+        self.stage_s = settings.seconds * STAGE_SHARE
         self._model: ModelInfo | None = None
         self._loaded_until = 0.0  # by time.monotonic(); 0: nothing is known to be loaded
 
@@ -175,7 +177,7 @@ class Generator:
         except LanguageModelError:
             self._model = None  # look it up again before the next task
             raise
-        self._loaded_until = time.monotonic() + self._settings.keep_alive_seconds
+        self._loaded_until = time.monotonic() + KEEP_ALIVE_S
         if reply.measured and (speed := reply.measured.joined(self.speed)):
             write_speed(self.identity, speed)
         window = self.look_up().window
@@ -246,13 +248,13 @@ class Generator:
                     write_speed(self.identity, replace(speed, has_odds=False))
                 raise WrongAnswerError(f"{self.name} gives no odds of yes and no ({one_line(error)})") from error
             raise server.explain(error) from error
-        self._loaded_until = time.monotonic() + self._settings.keep_alive_seconds
+        self._loaded_until = time.monotonic() + KEEP_ALIVE_S
         return judged
 
     def _limit(self, seconds: float) -> float:
         """Return how long is waited for an answer: longer where a model may have to be loaded, never over `seconds`."""
         is_loaded = time.monotonic() < self._loaded_until
-        longest = self._settings.seconds + (0 if is_loaded else self._settings.load_seconds)
+        longest = self._settings.seconds + (0 if is_loaded else LOAD_S)
         return min(longest, seconds)
 
     def look_up(self) -> ModelInfo:

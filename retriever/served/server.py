@@ -48,6 +48,10 @@ from retriever.served.transport import (
 )
 from retriever.settings.schema import LlmSettings
 
+KEEP_ALIVE_S = (
+    600  # that Ollama keeps a model loaded after a question: as long as one goes on asking, twice its default
+)
+IDLE_S = 10.0  # the longest silence in the middle of an answer: slow models write a word a second
 USUAL_WINDOW = 4096  # tokens, where nobody says: what LM Studio and older versions of Ollama load by default
 PAUSES_S = (0.3,)  # before the second try for which somebody waits
 ODDS = 10  # words that a server is asked for, with how likely they are
@@ -179,7 +183,7 @@ class ModelServer:
         """Return the limits of a request that may take these seconds from now; with None, of a quick look."""
         if seconds is None:  # a server that needs longer to say what it has is not healthy
             seconds = 1.0 if is_this_machine(self.url) else 5.0
-        return Limits(time.monotonic() + seconds, self.llm.idle_seconds)
+        return Limits(time.monotonic() + seconds, IDLE_S)
 
     @property
     def is_gpt_oss(self) -> bool:
@@ -330,7 +334,7 @@ class ModelServer:
             case UnreachableError():
                 return NoGeneratorError, f"no {self.program} answers at {url}: {self.start}"
             case OverdueError():
-                how = "; restart it, choose a smaller llm.model, or wait longer (llm.seconds, llm.stage_seconds)"
+                how = "; restart it, choose a smaller llm.model, or wait longer (llm.seconds)"
                 text = f"{self.model or 'the model'} at {url} takes too long: {said}"
                 return LanguageModelTimeoutError, text + (how if section == "llm" else "")
             case StrangeAnswerError():
@@ -417,8 +421,7 @@ class OllamaServer(ModelServer):
 
     def _request(self, instructions: str, material: str, **options: float) -> dict[str, object]:
         options["num_ctx"] = self.llm.num_ctx
-        keep_alive = self.llm.keep_alive_seconds
-        return self._chat(instructions, material, stream=True, options=options, keep_alive=keep_alive)
+        return self._chat(instructions, material, stream=True, options=options, keep_alive=KEEP_ALIVE_S)
 
 
 def _read_values(items: Sequence[Mapping[str, Any]], name: str, count: int) -> list[Any]:

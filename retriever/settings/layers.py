@@ -34,7 +34,12 @@ NOT_SETTINGS = frozenset(f"HYBRID_RETRIEVE_{name}" for name in ("EDITOR", "INDEX
 MAX_PROFILE_BYTES = 64 * 1024
 # Settings of earlier versions, and what to do about each.
 FIXED = "it has a fixed value now: leave it out"
-GONE = dict.fromkeys(("hyde_max_chars", "hyde_skip_max_words", "hyde_temperature", "min_query_length"), FIXED)
+SHARE = "it is a share of llm.seconds now: set that"
+GONE = {
+    **dict.fromkeys(("hyde_max_chars", "hyde_skip_max_words", "hyde_temperature", "min_query_length"), FIXED),
+    **dict.fromkeys(("llm.idle_seconds", "llm.keep_alive_seconds", "llm.load_seconds"), FIXED),
+    **dict.fromkeys(("llm.stage_seconds", "answer.seconds"), SHARE),
+}
 
 # A place to name in messages, and nested settings.
 Layer = tuple[str, Mapping[str, Any]]

@@ -119,15 +119,11 @@ class LlmSettings:
         8192,
         "The context window, in tokens: Ollama gives it to the model; of other servers it is what they have at most.",
     )
-    keep_alive_seconds: Annotated[int, Bounds(0)] = setting(
-        600, "How long Ollama keeps the model loaded after a question."
+    seconds: Seconds = setting(
+        30.0,
+        "The longest wait for one answer of the model. A stage asks for as much as it can do in a quarter of that, by "
+        "its measured speed.",
     )
-    seconds: Seconds = setting(30.0, "The longest wait for one answer of the model.")
-    stage_seconds: Seconds = setting(
-        8.0, "What a stage should take: it asks for as much as the model can do in this time, by its measured speed."
-    )
-    load_seconds: Seconds = setting(60.0, "The longest wait, besides, for a model that is not loaded yet.")
-    idle_seconds: Seconds = setting(10.0, "The longest silence in the middle of an answer.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +134,6 @@ class AnswerSettings:
         "auto",
         "auto: the language model where its server runs, else the documents are quoted; llm: the same, and it is named "
         "where there is none; extractive: the documents are quoted.",
-    )
-    seconds: Seconds = setting(
-        20.0,
-        "The longest wait for the model's sentences, at most llm.seconds: it reads and writes as much as it can then.",
     )
 
 

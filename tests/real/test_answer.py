@@ -110,11 +110,12 @@ BAD: dict[str, object] = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_model_that_writes_nothing_that_holds_is_replaced_by_the_documents(
-    shelf: Shelf, ollama: ScriptedServer, bad: object
+    shelf: Shelf, ollama: ScriptedServer, bad: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("retriever.served.server.IDLE_S", 0.5)
     ollama.answer = lambda asked: bad
     write_speed(f"{ollama.url} llama3.2", Speed(5000.0, 1000.0))  # it is asked for a second's work
-    found = ask(shelf, ollama, answer={"kind": "llm"}, llm={"seconds": 1.0, "idle_seconds": 0.5})
+    found = ask(shelf, ollama, answer={"kind": "llm"}, llm={"seconds": 1.5})
     assert ollama.asked
     assert found.sentences[0].text == QUOTED
     assert found.writer == ""

@@ -14,7 +14,6 @@ from tests.shelf import Shelf
 pytestmark = pytest.mark.shared_index
 
 QUESTION = "tomatoes in a wet summer"
-PATIENCE = {"seconds": 30.0, "load_seconds": 30.0, "idle_seconds": 10.0}
 
 
 def preferring(*titles: str) -> Callable[[Asked], object]:
@@ -28,7 +27,7 @@ def preferring(*titles: str) -> Callable[[Asked], object]:
 
 
 def ask(shelf: Shelf, ollama: ScriptedServer, rerank: Mapping[str, Any] | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - settings of any kind
-    llm = {"url": ollama.url, **PATIENCE, **settings.pop("llm", {})}
+    llm = {"url": ollama.url, **settings.pop("llm", {})}
     # No passages and rewordings: the reranking alone asks the model.
     wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": "never"}
     return shelf.ask(
@@ -122,9 +121,10 @@ def test_without_odds_the_candidates_are_ordered_at_once_and_that_is_remembered(
 
 
 def test_a_model_that_fails_while_it_judges_costs_no_hit(
-    shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any]
+    shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("retriever.served.generator.LOAD_S", 0.01)
     ollama.judge = lambda asked: silence() if len(ollama.of_kind("judge")) > 3 else 0.5
-    answer = ask(shelf, ollama, llm={**small, "seconds": 1.0, "load_seconds": 0.01})
+    answer = ask(shelf, ollama, llm={**small, "seconds": 1.0})
     assert [hit.node_id for hit in answer.hits] == [hit.node_id for hit in shelf.ask(QUESTION).hits]
     assert [item.stage for item in answer.degraded] == ["rerank"]

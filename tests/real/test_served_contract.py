@@ -15,6 +15,7 @@ from retriever.embedding.remote import open_remote
 from retriever.errors import EncoderError, LanguageModelError, RerankerError
 from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.stage import RerankInput
+from retriever.served import generator
 from retriever.served.generator import Generator
 from retriever.served.task import Task
 from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
@@ -48,7 +49,7 @@ ERRORS = {"llm": LanguageModelError, "encoder": EncoderError, "rerank": Reranker
 KINDS = {"llm": "write", "encoder": "embed", "rerank": "rank"}
 BY_OPENAI = [("llm", "openai"), ("encoder", "openai"), ("rerank", "openai")]
 ALL = [("llm", "ollama"), ("encoder", "ollama"), *BY_OPENAI]
-HURRIED = {"llm": {"seconds": SECONDS, "load_seconds": 0.01}, "encoder": {}, "rerank": {"seconds": SECONDS}}
+HURRIED = {"llm": {"seconds": SECONDS}, "encoder": {}, "rerank": {"seconds": SECONDS}}
 
 
 def answered(asked: Asked) -> object:
@@ -203,6 +204,7 @@ def test_a_server_that_does_not_come_to_an_end_is_left(
     served: Served, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "QUESTION_S", SECONDS)
+    monkeypatch.setattr(generator, "LOAD_S", 0.01)
     served.script.once.extend([SLOW[name]] * 2)
     started = time.monotonic()
     said = served.fail(**HURRIED[served.section])

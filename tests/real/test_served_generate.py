@@ -113,11 +113,11 @@ def test_instructions_and_material_are_sent_apart(served: Served) -> None:
 
 
 def test_how_ollama_is_asked(ollama: Served) -> None:
-    ollama.open(num_ctx=4096, keep_alive_seconds=60).write(replace(TASK, temperature=0.3))
+    ollama.open(num_ctx=4096).write(replace(TASK, temperature=0.3))
     (asked,) = ollama.script.asked
     assert asked.body["format"] == Answer.model_json_schema()
     assert asked.body["options"] == {"num_ctx": 4096, "num_predict": 100, "temperature": 0.3, "seed": 7}
-    assert (asked.body["think"], asked.body["keep_alive"]) == (False, 60)
+    assert (asked.body["think"], asked.body["keep_alive"]) == (False, 600)
 
 
 def test_how_a_server_with_the_api_of_openai_is_asked(openai: Served) -> None:
@@ -166,17 +166,19 @@ def test_each_fault_has_its_error_and_is_tried_again_only_where_that_may_help(se
     assert len(served.script.asked) == tries
 
 
-def test_a_silence_in_the_middle_ends_before_the_total_time(served: Served) -> None:
+def test_a_silence_in_the_middle_ends_before_the_total_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.served.server.IDLE_S", SECONDS)
     served.script.once.append(silence(begins=True))
-    error = failure(served.open(idle_seconds=SECONDS, seconds=600))
+    error = failure(served.open(seconds=600))
     assert type(error) is LanguageModelTimeoutError
     assert "nothing came for 0.3 s" in str(error)
 
 
 @pytest.mark.parametrize("faults", [[delayed(2 * SECONDS, "no")] * 2, [hang_up(), silence()]], ids=["wrong", "broken"])
-def test_all_tries_share_the_time(served: Served, faults: list[Fault]) -> None:
+def test_all_tries_share_the_time(served: Served, faults: list[Fault], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.served.generator.LOAD_S", 0.01)
     served.script.once.extend(faults)
-    generator = served.open(seconds=3 * SECONDS, load_seconds=0.01)
+    generator = served.open(seconds=3 * SECONDS)
     generator.look_up()
     error = failure(generator)
     assert type(error) is LanguageModelTimeoutError
@@ -189,7 +191,7 @@ def test_a_model_that_is_not_loaded_gets_longer_but_not_longer_than_the_task_all
     assert generator.write(TASK).queries == ("a boat is",)
     assert type(failure(generator)) is LanguageModelTimeoutError, "it is loaded by now"
     ollama.script.once.append(silence())
-    error = failure(ollama.open(load_seconds=600), replace(TASK, seconds=SECONDS))
+    error = failure(ollama.open(), replace(TASK, seconds=SECONDS))
     assert type(error) is LanguageModelTimeoutError
     assert "takes too long" in str(error)
 
