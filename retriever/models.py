@@ -68,7 +68,7 @@ class OpenModels:
         from retriever.served.generator import Generator
 
         if self._generator is None:
-            self._generator = Generator(self._profile.llm)
+            self._generator = Generator(self._profile.llm, allow_remote=self._profile.allow_remote)
         return self._generator
 
     @cached_property
@@ -107,5 +107,5 @@ class OpenModels:
             case "endpoint":
                 from retriever.rerank.cross_encoders import EndpointReranker
 
-                return EndpointReranker(settings)
+                return EndpointReranker(settings, allow_remote=self._profile.allow_remote)
         return None

@@ -190,7 +190,7 @@ def copy(console: Console, opening: Opening, output: Output, source: str) -> Exi
     "doctor --json",
     "doctor --repair",
     "doctor --llm --profile full --llm-model qwen3:8b",
-    settings=("llm",),
+    settings=("llm", "allow_remote"),
     epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
 )
 @click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")

@@ -36,7 +36,7 @@ def open_remote(settings: EncoderSettings, dimension: int | None = None) -> "Rem
         raise EncoderError("encoder.model: name the server's embedding model, such as nomic-embed-text")
     # OLLAMA_HOST is followed as for the language model; to another machine only where encoder.url names it.
     allow_remote = bool(settings.url)
-    server = SERVERS[settings.kind]("encoder", settings.model, settings.url, settings.api_key_env, allow_remote)
+    server = SERVERS[settings.kind]("encoder", settings.model, settings.url, allow_remote)
     return RemoteEncoder(server, settings, dimension)
 
 

@@ -19,7 +19,7 @@ from retriever.errors import RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.served.server import ModelServer, read_numbers
 from retriever.served.transport import Limits, RefusedError
-from retriever.settings.schema import RerankSettings
+from retriever.settings.schema import Profile, RerankSettings
 
 MAX_TOKENS = 512  # of a question and a candidate together: what the models were trained with
 TOO_LONG = frozenset({400, 413, 422, 500})  # what servers say of a text that is too long
@@ -53,8 +53,9 @@ def squash(logits: npt.ArrayLike) -> tuple[float, ...]:
 class EndpointReranker:
     """All candidates in one request."""
 
-    def __init__(self, settings: RerankSettings) -> None:
+    def __init__(self, settings: RerankSettings, *, allow_remote: bool = False) -> None:
         """Take the settings that name the server, which is asked when it is first needed."""
+        self._allow_remote = allow_remote
         self._settings = settings
         self._has_logits = False  # whether its scores go beyond 0 and 1, as those of llama.cpp do
         self.most_tokens: int | None = None  # of a question and a text together; None: nothing was refused yet
@@ -101,14 +102,14 @@ class EndpointReranker:
 
     @cached_property
     def _server(self) -> ModelServer:
-        settings = self._settings
-        return ModelServer("rerank", settings.model, settings.url, settings.api_key_env, settings.allow_remote)
+        return ModelServer("rerank", self._settings.model, self._settings.url, self._allow_remote)
 
 
-def check_rerank_server(settings: RerankSettings, chars: int) -> str:
-    """Ask a server to rank texts of this many characters and return what that shows; RerankerError."""
-    reranker = EndpointReranker(settings)
+def check_rerank_server(profile: Profile) -> str:
+    """Ask a server to rank texts as long as it will get, and return what that shows; RerankerError."""
+    reranker = EndpointReranker(profile.rerank, allow_remote=profile.allow_remote)
+    chars = profile.final_text_chars
     text = "The boats come in at night, one behind the other, and are drawn up on the sand. " * (chars // 75)
     reranker.score("when do the boats come in?", [RerankInput("", "a hat"), RerankInput("", text[:chars])])
     most = reranker.most_tokens
-    return f"{settings.url} reranks" + (f"; it reads {most} tokens, and texts are cut to that" if most else "")
+    return f"{profile.rerank.url} reranks" + (f"; it reads {most} tokens, and texts are cut to that" if most else "")

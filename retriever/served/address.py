@@ -7,30 +7,31 @@ from urllib.parse import urlsplit
 
 from pageindex.corpus import read_file
 from retriever.errors import UsageError
+from retriever.settings.layers import KEYS
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 MIN_TOKEN_LENGTH = 16
 MAX_TOKEN_BYTES = 10_000
 
 
-def ollama_url(setting: str, section: str = "") -> str:
+def ollama_url(setting: str, *, allow_remote: bool = True) -> str:
     """Return the server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine.
 
-    Scheme and port may be missing, and 0.0.0.0 means this machine. The section and errors are as in `server_url`.
+    Scheme and port may be missing, and 0.0.0.0 means this machine. The rest is as in `server_url`.
     """
     url = (setting or os.environ.get("OLLAMA_HOST", "")).replace("0.0.0.0", "127.0.0.1", 1) or OLLAMA_URL
     if "://" not in url:
         has_port = ":" in url.rpartition("]")[2]
         url = f"http://{url}" if has_port else f"http://{url}:11434"
-    return server_url(url, section)
+    return server_url(url, allow_remote=allow_remote)
 
 
-def server_url(url: str, section: str = "") -> str:
+def server_url(url: str, *, allow_remote: bool = True) -> str:
     """Return the URL without a closing slash.
 
     Raises:
-        UsageError: it has no host, or a password, which would be logged; or it leads to another machine, which the
-            settings of that section, where one is named, do not allow.
+        UsageError: it has no host, or a password, which would be logged; or it leads to another machine, and
+            `allow_remote` is false.
     """
     if "@" in url or "?" in url:
         raise UsageError("a key, name or password in the address would end up in logs: leave it out")
@@ -41,9 +42,9 @@ def server_url(url: str, section: str = "") -> str:
         is_server = False
     if not is_server or any(map(str.isspace, url)):
         raise UsageError(f"{url!r} is no address of a server: write it as http://HOST:PORT")
-    if section and not is_this_machine(url):
+    if not (allow_remote or is_this_machine(url)):
         what = "is another machine, which would read questions and documents"
-        raise UsageError(f"{url} {what}: set {section}.allow_remote")
+        raise UsageError(f"{url} {what}: set allow_remote")
     return url.rstrip("/")
 
 
@@ -56,17 +57,19 @@ def is_this_machine(url: str) -> bool:
         return host == "localhost"
 
 
-def find_key(name: str, url: str) -> str:
-    """Return the key for a server, from the environment variable of that name; empty where there is none.
+def find_key(section: str, url: str) -> str:
+    """Return the key for the server of a section, from its variable in KEYS, else OPENAI_API_KEY; empty without one.
 
     Raises:
         UsageError: it cannot be sent, or would travel to another machine unencrypted. No message has the key.
     """
-    key = os.environ.get(name, "").strip() if name else ""
+    own = KEYS[section]
+    name = own if own in os.environ else "OPENAI_API_KEY"
+    key = os.environ.get(name, "").strip()
     if not key.isascii() or any(letter.isspace() or not letter.isprintable() for letter in key):
         raise UsageError(f"{name} holds no key: it has blanks, or letters that no key has")
     if key and url.startswith("http:") and not is_this_machine(url):
-        how = "name an address with https, make a tunnel (ssh -L), or set api_key_env to the name of an empty variable"
+        how = f"name an address with https, make a tunnel (ssh -L), or send none ({own}=)"
         raise UsageError(f"the key {name} would travel to {url} unencrypted: {how}")
     return key
 

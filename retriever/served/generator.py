@@ -75,8 +75,9 @@ class Reply:
 class Generator:
     """Writes with a model on a server; every fault is a LanguageModelError."""
 
-    def __init__(self, settings: LlmSettings) -> None:
+    def __init__(self, settings: LlmSettings, *, allow_remote: bool = False) -> None:
         """Take the settings that name the model; nothing is asked yet."""
+        self._allow_remote = allow_remote
         self._settings = settings
         self.name = settings.model  # as its server names it once that was asked
         self.stage_s = settings.seconds * STAGE_SHARE
@@ -87,7 +88,7 @@ class Generator:
     def server(self) -> ModelServer:
         """The server of the settings' kind; NoGeneratorError where it may not be asked."""
         llm = self._settings
-        return SERVERS[llm.kind]("llm", llm.model, llm.url, llm.api_key_env, llm.allow_remote, llm)
+        return SERVERS[llm.kind]("llm", llm.model, llm.url, self._allow_remote, llm)
 
     @property
     def identity(self) -> str:

@@ -46,6 +46,7 @@ from retriever.served.transport import (
     read_lines,
     retry,
 )
+from retriever.settings.layers import KEYS
 from retriever.settings.schema import LlmSettings
 
 KEEP_ALIVE_S = (
@@ -158,26 +159,25 @@ class ModelServer:
     section: str  # of the settings that name it: `llm`, `encoder` or `rerank`
     model: str  # as the server names it
     url: str  # as the settings have it, then as it is asked
-    key_name: str = ""  # the environment variable with the key; empty: none
     allow_remote: bool = True
     llm: LlmSettings = field(default_factory=LlmSettings)  # how a language model is asked
-    key: str = field(default="", init=False, repr=False)  # is sent to this URL alone; empty: none
+    key: str = field(default="", init=False, repr=False)  # of KEYS; is sent to this URL alone; empty: none
 
     def __post_init__(self) -> None:
         name = f"{self.section}.url" if self.url or self.kind != "ollama" else "OLLAMA_HOST"
         try:
-            self._locate("" if self.allow_remote else self.section)
+            self._locate()
         except UsageError as error:
             raise ERRORS.get(self.section, NoGeneratorError)(f"{name}: {error}") from error
 
-    def _locate(self, section: str) -> None:
-        """Set URL and key; UsageError, also for another machine where a section is given."""
+    def _locate(self) -> None:
+        """Set URL and key; UsageError, also for another machine that is not allowed."""
         if not self.url:
             raise UsageError("name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
-        self.url = server_url(self.url, section).removesuffix("/rerank")
+        self.url = server_url(self.url, allow_remote=self.allow_remote).removesuffix("/rerank")
         if self.section == "llm" and not urlsplit(self.url).path:
             self.url += "/v1"
-        self.key = find_key(self.key_name, self.url)
+        self.key = find_key(self.section, self.url)
 
     def limits(self, seconds: float | None = None) -> Limits:
         """Return the limits of a request that may take these seconds from now; with None, of a quick look."""
@@ -341,7 +341,7 @@ class ModelServer:
                 return WrongAnswerError, f"what answers at {url} speaks otherwise than {self.program} ({said})"
             case RefusedError(status=401 | 403):
                 what = f"{url} refuses the key" if self.key else f"{url} wants a key"
-                return NoGeneratorError, f"{what} ({said}): put it into the variable that {section}.api_key_env names"
+                return NoGeneratorError, f"{what} ({said}): put it into the variable {KEYS[section]}"
             case RefusedError(status=404):
                 return NoModelError, f"{self.missing.format(section=section, model=self.model, url=url)} ({said})"
             case RefusedError(status=status) if 300 <= status < 400:
@@ -368,8 +368,8 @@ class OllamaServer(ModelServer):
     may_think = False
     event_mark = b""
 
-    def _locate(self, section: str) -> None:
-        self.url = ollama_url(self.url, section)
+    def _locate(self) -> None:
+        self.url = ollama_url(self.url, allow_remote=self.allow_remote)
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """Do as `ModelServer.identity`, with the digest of the weights from the server's list of models."""

@@ -123,7 +123,7 @@ class ServedIndex(Closing):
         profile = load_profile(self.profile, self._settings)
         with contextlib.suppress(LanguageModelError):
             if profile.answer.kind != "extractive":
-                Generator(profile.llm).look_up()
+                Generator(profile.llm, allow_remote=profile.allow_remote).look_up()
                 return True
         return False
 

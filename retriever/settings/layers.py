@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PROFILE = "balanced"
 # Variables with the prefix that name something else than a setting.
-NOT_SETTINGS = frozenset(f"HYBRID_RETRIEVE_{name}" for name in ("EDITOR", "INDEX", "SERVER", "TOKEN_FILE"))
+NOT_SETTINGS = frozenset(f"{ENVIRONMENT_PREFIX}{name}" for name in ("EDITOR", "INDEX", "SERVER", "TOKEN_FILE"))
+KEYS = {section: name_variable(section, "api_key") for section in ("encoder", "llm", "rerank")}  # of their servers
 MAX_PROFILE_BYTES = 64 * 1024
 # Settings of earlier versions, and what to do about each.
 FIXED = "it has a fixed value now: leave it out"
@@ -38,6 +39,8 @@ SHARE = "it is a share of llm.seconds now: set that"
 GONE = {
     **dict.fromkeys(("hyde_max_chars", "hyde_skip_max_words", "hyde_temperature", "min_query_length"), FIXED),
     **dict.fromkeys(("llm.idle_seconds", "llm.keep_alive_seconds", "llm.load_seconds"), FIXED),
+    **dict.fromkeys(("llm.allow_remote", "rerank.allow_remote"), "set allow_remote"),
+    **{f"{section}.api_key_env": f"put the key itself into the variable {name}" for section, name in KEYS.items()},
     **dict.fromkeys(("llm.stage_seconds", "answer.seconds"), SHARE),
 }
 
@@ -78,7 +81,16 @@ def collect_settings(
     """Collect the layers of a profile, by its name in configs/ or its file; ProfileError if one cannot be read."""
     variables = environment_layers(os.environ if environment is None else environment)
     given = (profile_layer(name), *variables, ("settings", flags or {}))
-    return GivenSettings((("index", index_settings or {}), *switch_on(given), *given))
+    return GivenSettings((("index", drop_gone(index_settings or {})), *switch_on(given), *given))
+
+
+def drop_gone(settings: Mapping[str, Any], *above: str) -> dict[str, Any]:
+    """Return what an index remembers without the settings of earlier versions, which nobody can take out of it."""
+    return {
+        key: drop_gone(value, *above, key) if isinstance(value, Mapping) else value
+        for key, value in settings.items()
+        if ".".join((*above, key)) not in GONE
+    }
 
 
 def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
@@ -132,7 +144,11 @@ def profile_layer(name: str) -> Layer:
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
     """Return a layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
-    given = sorted(name for name in environment if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS)
+    given = sorted(
+        name
+        for name in environment
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in {*NOT_SETTINGS, *KEYS.values()}
+    )
     if not given:
         return []
     from pageindex.plain_yaml import PlainYamlError, read_plain_yaml  # as above
@@ -201,8 +217,7 @@ def validate(layers: Sequence[Layer]) -> Profile:
             place = next((name for name, layer in reversed(layers) if sets_key(layer, path)), "settings")
             message = item["msg"].removeprefix("Value error, ")
             message = f"{message[0].lower()}{message[1:]}"
-            got = "" if path[-1] == "api_key_env" else f", got {item['input']!r}"
-            mistakes.append(f"{place}: {'.'.join(path)}: {message}{got}")
+            mistakes.append(f"{place}: {'.'.join(path)}: {message}, got {item['input']!r}")
         raise ProfileError(tuple(mistakes)) from error
     if mistakes:
         raise ProfileError(tuple(mistakes))

@@ -66,16 +66,9 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * {"ms": 0.001, "s": 1.0}[match[2]]
 
 
-def check_variable_name(text: str) -> None:
-    """Raise ValueError for what is no name of an environment variable, and may be the key itself."""
-    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*|", text):
-        raise ValueError("a key is never read from here: put it into an environment variable, and here its name")
-
-
 # The sections of a profile.
 
 Duration = Annotated[str, Form(parse_duration)]
-VariableName = Annotated[str, Form(check_variable_name)]
 Seconds = Annotated[float, Bounds(above=0, at_most=3600)]
 Count = Annotated[int, Bounds(1)]
 CountOrNone = Annotated[int, Bounds(0)]
@@ -113,8 +106,6 @@ class LlmSettings:
         "The server; empty: OLLAMA_HOST, else http://127.0.0.1:11434. Of the kind openai its address, ending in /v1.",
         "--ollama-url",
     )
-    allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of a server.")
     num_ctx: Annotated[int, Bounds(1024)] = setting(
         8192,
         "The context window, in tokens: Ollama gives it to the model; of other servers it is what they have at most.",
@@ -147,8 +138,6 @@ class RerankSettings:
     )
     model: str = setting("", "onnx: the folder that scripts/export_model.py made; endpoint: the server's name.")
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
-    allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of that server.")
     seconds: Seconds = setting(10.0, "The longest wait for that server.")
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     blend: Share = setting(
@@ -172,7 +161,6 @@ class EncoderSettings:
         "for the languages of the documents, when an index is made.",
     )
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
-    api_key_env: VariableName = setting("OPENAI_API_KEY", "The environment variable with the key of the kind openai.")
     query_prefix: str = setting(
         "",
         "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "
@@ -251,6 +239,9 @@ class Profile:
     )
     use_llm: bool = setting(
         False, "Whether a local language model takes part: it expands the question, and may rerank."
+    )
+    allow_remote: bool = setting(
+        False, "Whether llm.url and rerank.url may be other machines: they read questions and sections."
     )
     hyde: Literal["auto", "always", "never"] = setting(
         "auto", "Which questions are expanded; auto: not those that it does not help."

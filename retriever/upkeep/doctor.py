@@ -42,7 +42,7 @@ from retriever.rerank.cross_encoders import check_rerank_server
 from retriever.served.generator import Generator
 from retriever.served.task import Task, new_nonce
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import LlmSettings, Profile
+from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
 from retriever.store.database import (
     INDEX_FORMAT,
@@ -140,7 +140,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     )
     # A profile that needs none has its short answers written by one, if it runs.
     if is_asked or settings.kind == "none":
-        yield from examine_language_model(profile.llm)
+        yield from examine_language_model(profile)
     if not is_asked:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding("language model", "stages", "note" if settings.kind == "none" else "well", says)
@@ -155,7 +155,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
                 problem = str(error)
         case "endpoint":
             try:
-                says = check_rerank_server(settings, profile.final_text_chars)
+                says = check_rerank_server(profile)
             except RerankerError as error:
                 problem = str(error)
         case _:
@@ -169,12 +169,12 @@ class _Count(BaseModel):
     numbers: list[Annotated[int, Field(ge=1, le=20)]] = Field(max_length=20)  # without bounds, small models count on
 
 
-def examine_language_model(settings: LlmSettings) -> Iterator[Finding]:
+def examine_language_model(profile: Profile) -> Iterator[Finding]:
     """Ask the language model; its speed is measured, and kept for stages to plan by."""
     # Some 600 tokens that no server has read before, and some 60 to write.
     text = " ".join(f"On page {new_nonce()} somebody tells how the boats come in at night." for _ in range(25))
     task = Task("Write the numbers from 1 to 20 as JSON, whatever the text says.", text, _Count, 256)
-    generator, name = Generator(settings), "model"
+    generator, name = Generator(profile.llm, allow_remote=profile.allow_remote), "model"
     try:
         model = generator.look_up()
         reads = f"it reads {model.window} tokens (llm.num_ctx)"

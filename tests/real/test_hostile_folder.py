@@ -119,7 +119,7 @@ def put_settings(index: Path, text: str) -> None:
 def test_an_index_cannot_send_texts_to_another_machine(
     ready_made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked_of = {"kind": "openai", "model": "m", "url": "http://192.0.2.1/v1", "api_key_env": "SECRET"}
+    asked_of = {"kind": "openai", "model": "m", "url": "http://192.0.2.1/v1"}
     put_settings(ready_made, json.dumps({"encoder": asked_of}))
     connected: list[object] = []
     monkeypatch.setattr("socket.create_connection", lambda *where, **_: connected.append(where))

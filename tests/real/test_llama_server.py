@@ -26,7 +26,7 @@ from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import Speed, Task, write_speed
 from retriever.settings.layers import load_profile
-from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
+from retriever.settings.schema import EncoderSettings, LlmSettings, Profile, RerankSettings
 from retriever.upkeep.doctor import examine_language_model
 from scripts.llama_server import VOCABULARY, MissingServerError, running_server
 from tests.program import PROJECT, Cli
@@ -67,7 +67,7 @@ def open_generator(url: str, **changes: object) -> Generator:
 
 
 def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
-    model, answer = examine_language_model(LlmSettings(kind="openai", url=writer))
+    model, answer = examine_language_model(Profile(llm=LlmSettings(kind="openai", url=writer)))
     assert (model.level, answer.level) == ("well", "well")
     assert "chat.gguf is there" in model.says
     assert "4096" in model.says, "each of four slots has a quarter"
@@ -136,11 +136,12 @@ def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_reranks_texts_of_any_length(options: tuple[str, ...]) -> None:
     texts = ["a boat", "boats " * 3000, "How letters leave the house. " * 300, "ships"]
     with llama("rerank", *options) as url:
-        reranker = EndpointReranker(RerankSettings(kind="endpoint", url=url, seconds=60))
+        settings = RerankSettings(kind="endpoint", url=url, seconds=60)
+        reranker = EndpointReranker(settings)
         output = reranker.score("where do boats come in?", [RerankInput("A > B", text) for text in texts])
         assert len(set(output.scores)) > 2
         assert all(0 < score < 1 for score in output.scores), "logits become scores"
-        assert "texts are cut" in check_rerank_server(RerankSettings(kind="endpoint", url=url, seconds=60), 8000)
+        assert "texts are cut" in check_rerank_server(Profile(final_text_chars=8000, rerank=settings))
 
 
 def test_its_vectors_are_those_of_the_bundled_model() -> None:

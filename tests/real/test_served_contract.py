@@ -18,6 +18,7 @@ from retriever.rerank.stage import RerankInput
 from retriever.served import generator
 from retriever.served.generator import Generator
 from retriever.served.task import Task
+from retriever.settings.layers import KEYS
 from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
 from tests.real.scripted_server import (
     Asked,
@@ -124,10 +125,11 @@ def test_no_compressed_answer_is_asked_for(served: Served) -> None:
 def test_a_key_is_sent_but_neither_printed_nor_logged(
     served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("MY_KEY", "sk-secret")
+    monkeypatch.setenv(KEYS[served.section], "sk-secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "of another server")
     served.script.key = "another"  # it repeats what it was sent
     with caplog.at_level(logging.DEBUG):
-        assert "refuses the key (Incorrect API key provided: (the key))" in served.fail(api_key_env="MY_KEY")
+        assert "refuses the key (Incorrect API key provided: (the key))" in served.fail()
     assert "sk-secret" not in caplog.text
 
 
@@ -140,8 +142,8 @@ def test_a_key_of_two_lines_is_no_key_and_not_printed(served: Served, monkeypatc
 
 
 ADDRESSES = (
-    ("llm", "ollama", "http://192.0.2.1:11434", r"llm\.url: .*another machine.* llm\.allow_remote"),
-    ("rerank", "openai", "http://192.0.2.1/v1", r"rerank\.url: .*another machine.* rerank\.allow_remote"),
+    ("llm", "ollama", "http://192.0.2.1:11434", r"llm\.url: .*another machine.* set allow_remote"),
+    ("rerank", "openai", "http://192.0.2.1/v1", r"rerank\.url: .*another machine.* set allow_remote"),
     ("encoder", "openai", "http://192.0.2.1/v1", "the key OPENAI_API_KEY would travel to http://192.0.2.1/v1 unencry"),
     ("llm", "ollama", "http://me:sk-secret@localhost", "would end up in logs"),
     ("encoder", "ollama", "", "OLLAMA_HOST: .*another machine"),

@@ -21,7 +21,7 @@ from retriever.errors import (
 from retriever.served.generator import Generator
 from retriever.served.server import THOUGHT_TOKENS
 from retriever.served.task import Task
-from retriever.settings.schema import LlmSettings
+from retriever.settings.schema import LlmSettings, Profile
 from retriever.upkeep.doctor import examine_language_model
 from tests.real.scripted_server import (
     Fault,
@@ -387,7 +387,7 @@ def test_a_model_is_told_to_think_the_least(ollama: Served, name: str, told: boo
 
 
 def test_the_check_measures_by_the_clock_where_the_server_says_nothing(openai: Served) -> None:
-    assert "tokens a second read" in list(examine_language_model(openai.settings()))[-1].says
+    assert "tokens a second read" in list(examine_language_model(Profile(llm=openai.settings())))[-1].says
     assert len(openai.script.asked) == 2, "the first one may have loaded the model"
 
 

@@ -67,7 +67,7 @@ def test_anything_else_is_a_wrong_answer_and_is_not_repeated(text: str, reason: 
 )  # fmt: skip
 def test_ollama_host_may_lack_scheme_and_port(host: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert ollama_url("", "llm") == url
+    assert ollama_url("", allow_remote=False) == url
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_ollama_host_may_lack_scheme_and_port(host: str, url: str, monkeypatch: 
         ("ftp://127.0.0.1", "is no address"),
         ("127.0.0.1 :11434", "is no address"),
         ("user:pw@127.0.0.1", "name or password"),
-        ("192.168.1.5", "another machine.*llm.allow_remote"),
+        ("192.168.1.5", "another machine.*set allow_remote"),
         ("http://ollama.example.com", "another machine"),
         ("127.0.0.1.example.com", "another machine"),
         ("[fe80::1]", "another machine"),
@@ -89,7 +89,7 @@ def test_other_addresses_are_refused_and_no_password_is_repeated(
 ) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     with pytest.raises(UsageError, match=reason) as caught:
-        ollama_url("", "llm")
+        ollama_url("", allow_remote=False)
     assert "pw" not in str(caught.value)
 
 
@@ -97,5 +97,5 @@ def test_the_setting_goes_before_the_environment_and_another_machine_needs_leave
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "http://user:pw@example.com")
-    assert ollama_url("http://127.0.0.1:5", "llm") == "http://127.0.0.1:5"
+    assert ollama_url("http://127.0.0.1:5", allow_remote=False) == "http://127.0.0.1:5"
     assert ollama_url("192.168.1.5") == "http://192.168.1.5:11434"
