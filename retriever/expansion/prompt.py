@@ -64,9 +64,20 @@ _EXAMPLE: Mapping[str, object] = {  # for `how long does bread keep in the freez
     "hyde": ["Bread keeps for up to three months in the freezer. Wrap it well, and let it thaw at room temperature."],
     "intent": "STUDY_DETAIL",
 }
-# (rewordings, passages, characters of a passage) of what is asked for, from all of it to the least, where there is no
-# time for more. Small models write passages that help, and rewordings that do not.
-PLANS = ((99, 99, 999), (99, 1, 999), (1, 1, 999), (0, 1, 999), (0, 1, 160))
+
+
+@dataclass(frozen=True, slots=True)
+class TextPlan:
+    """How many texts a model is asked for, and how many characters a passage has at most."""
+
+    rewordings: int
+    passages: int
+    chars: int = MAX_TEXT_CHARS
+
+
+# The most that is asked for, from everything to the least, where there is no time for more. Small models write passages
+# that help, and rewordings that do not.
+PLANS = (TextPlan(99, 99), TextPlan(99, 1), TextPlan(1, 1), TextPlan(0, 1), TextPlan(0, 1, 160))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,32 +160,28 @@ def shape_of(rewordings: int, passages: int) -> type[WrittenExpansion]:
     return Bounded
 
 
-def list_fields(settings: Profile) -> list[str]:
+def list_fields(plan: TextPlan) -> list[str]:
     """Return what the model writes."""
-    return list(shape_of(settings.rewordings, settings.hyde_variants).model_json_schema()["properties"])
+    return list(shape_of(plan.rewordings, plan.passages).model_json_schema()["properties"])
 
 
-def build_instructions(settings: Profile) -> str:
-    fields = "\n".join(f'- "{name}": {_FIELDS[name]}' for name in list_fields(settings)).format(
-        queries=settings.rewordings,
-        passages=settings.hyde_variants,
-        chars=MAX_TEXT_CHARS,
+def build_instructions(plan: TextPlan) -> str:
+    fields = "\n".join(f'- "{name}": {_FIELDS[name]}' for name in list_fields(plan)).format(
+        queries=plan.rewordings,
+        passages=plan.passages,
+        chars=plan.chars,
         intents=", ".join(f'"{name}" ({meaning})' for name, meaning in INTENTS.items()),
     )
     return _INSTRUCTIONS.format(fence=_FENCE, fields=fields)
 
 
-def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: float) -> tuple[Profile, int]:
-    """Return the settings with as many texts as the model writes in the seconds, and the bytes that it reads beside."""
-    chosen, fixed, written = settings, 0, 0
-    for most, passages, chars in PLANS:
-        planned = replace(
-            settings,
-            rewordings=min(settings.rewordings, most),
-            hyde_variants=min(settings.hyde_variants, passages),
-            hyde_max_chars=min(settings.hyde_max_chars, chars),
-        )
-        if not (planned.rewordings or planned.hyde_variants):
+def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: float) -> tuple[TextPlan, int]:
+    """Return the plan of as many texts as the model writes in the seconds, and the bytes that it reads beside."""
+    chosen, fixed, written = TextPlan(settings.rewordings, settings.hyde_variants), 0, 0
+    for most in PLANS:
+        rewordings, passages = min(settings.rewordings, most.rewordings), min(settings.hyde_variants, most.passages)
+        planned = TextPlan(rewordings, passages, most.chars)
+        if not (rewordings or passages):
             break
         chosen, written = planned, count_usual_tokens(planned)
         fixed = size(build_instructions(planned)) + 2 * size(_FENCE) + size(question) + 100
@@ -183,19 +190,19 @@ def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: floa
     return chosen, max(size(question) + 200, speed.bytes_in(0.9 * seconds, written) - fixed)
 
 
-def count_usual_tokens(settings: Profile) -> int:
+def count_usual_tokens(plan: TextPlan) -> int:
     """Estimate how many tokens an answer has: passages of four characters a token, rewordings, the marks of JSON."""
-    return 25 + 22 * settings.rewordings + settings.hyde_variants * (10 + USUAL_PASSAGE_CHARS // 4)
+    return 25 + 22 * plan.rewordings + plan.passages * (10 + min(plan.chars, USUAL_PASSAGE_CHARS) // 4)
 
 
-def build_expansion_task(question: str, grounding: Grounding, settings: Profile) -> Task[WrittenExpansion]:
+def build_expansion_task(question: str, grounding: Grounding, plan: TextPlan) -> Task[WrittenExpansion]:
     return Task(
-        instructions=build_instructions(settings),
+        instructions=build_instructions(plan),
         material=build_material(question, grounding),
-        answer=shape_of(settings.rewordings, settings.hyde_variants),
-        max_tokens=count_answer_tokens(settings),
+        answer=shape_of(plan.rewordings, plan.passages),
+        max_tokens=count_answer_tokens(plan),
         temperature=TEMPERATURE,
-        example=json.dumps({name: _EXAMPLE[name] for name in list_fields(settings)}),
+        example=json.dumps({name: _EXAMPLE[name] for name in list_fields(plan)}),
     )
 
 
@@ -210,8 +217,8 @@ def build_material(question: str, grounding: Grounding, room: int | None = None)
         grounding = replace(grounding, titles=titles[: len(titles) // 2], terms=terms[: len(terms) // 2])
 
 
-def count_answer_tokens(settings: Profile) -> int:
+def count_answer_tokens(plan: TextPlan) -> int:
     """Return the most tokens of an answer."""
-    passage_tokens = int(MAX_TEXT_CHARS / 2.5)  # prose has at least 2.5 characters a token
+    passage_tokens = int(plan.chars / 2.5)  # prose has at least 2.5 characters a token
     # Beside the texts the intent and the marks of JSON.
-    return settings.rewordings * 60 + settings.hyde_variants * passage_tokens + 250
+    return plan.rewordings * 60 + plan.passages * passage_tokens + 250

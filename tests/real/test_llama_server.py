@@ -25,7 +25,6 @@ from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
 from retriever.served.task import Speed, Task, write_speed
-from retriever.settings.layers import load_profile
 from retriever.settings.schema import EncoderSettings, LlmSettings, Profile, RerankSettings
 from retriever.upkeep.doctor import examine_language_model
 from scripts.llama_server import VOCABULARY, MissingServerError, running_server
@@ -96,9 +95,8 @@ def test_a_list_without_end_is_left_and_what_is_whole_of_it_is_kept(writer: str)
 
 @pytest.mark.parametrize("temperature", [0.0, 0.3])
 def test_every_task_of_ours_comes_to_an_end_under_its_schema(writer: str, temperature: float) -> None:
-    settings = load_profile("full")
     tasks: list[Task[Any]] = [
-        expansion.build_expansion_task("how are two rankings fused?", expansion.Grounding(), settings),
+        expansion.build_expansion_task("how are two rankings fused?", expansion.Grounding(), expansion.TextPlan(3, 3)),
         build_rewriting("and the old ones?", ["how are keys rotated?"]),
         Task("Answer.", "How are rankings fused?", WrittenAnswer, 256),
     ]
