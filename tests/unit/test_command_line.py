@@ -82,7 +82,7 @@ MISUSED = [
     (["add", "/tmp"], "did you mean `index /tmp`?"), (["web"], "did you mean `serve --web`?"),
     (["-l", "q"], "`tree --depth 1` lists"), (["-C", "2", "q"], "--full shows"),
     (["watch", "/tmp"], "did you mean `index --watch /tmp`?"),
-    (["read", "a.md", "--same-file"], "--same-file goes with --similar"),
+    (["read", "a.md", "--same-file"], "--same-file and --unlinked go with --similar"),
     (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
     (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
     (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
