@@ -169,16 +169,15 @@ def find_names(text: str, block: str, languages: tuple[str, ...]) -> Iterator[st
 def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     """Return the sentences of the first hits that answer, as the documents say them, the likeliest first.
 
-    From each hit what its passage shows, else the first sentence of its snippet; not its title.
+    From each hit what its passage shows; not its title.
     The likeliest is that of the section whose lines read best; without a reading, the best hit's.
     """
     chosen: list[CitedSentence] = []
     read = [hit for hit in hits if hit.reading_score is not None]
     best = max(read, key=lambda hit: hit.reading_score or 0.0, default=None)
     for hit in sorted(hits, key=lambda hit: hit is not best):
-        text = hit.sentence or "".join(split_sentences(hit.snippet.removeprefix("\u2026 "))[:1])
         is_near = not chosen or hit is best or hit.score >= LEAST_SCORE * hits[0].score
-        text = disarm_citations(text)
+        text = disarm_citations(hit.sentence)
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
             chosen.append(
                 CitedSentence(

@@ -18,6 +18,7 @@ from retriever.display.phrases import (
     format_doubt,
     format_fields,
     format_section,
+    format_status,
     make_editor_link,
     sanitize,
     sanitize_line,
@@ -185,7 +186,8 @@ def show_sentence(page: Page, sentence: "CitedSentence", found: list["Answer"]) 
             page.line(Text(CLOSEST_PASSAGES if is_quoted else CLOSEST_SENTENCES))
             page.blank()
     stems = frozenset(answer.matched_words)
-    cited = page.cite(sentence).append(format_doubt(sentence.citation_state), QUIET)
+    doubt = f"{format_doubt(sentence.citation_state)}{sanitize_line(format_status(sentence, answer.hits))}"
+    cited = page.cite(sentence).append(doubt, QUIET)
     quoted = [hit for hit in answer.hits if is_quoted and hit.node_id == sentence.node_id]
     rows = find_rows(quoted[0], stems) if quoted and quoted[0].passage == sentence.span else []
     if "\n" in sentence.text:

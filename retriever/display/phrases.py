@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from retriever.errors import UsageError, name_program
+from retriever.lexical.properties import is_status
 from retriever.lexical.tokens import tokenize
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from retriever.query import Correction, ExpansionReport
-    from retriever.types import Hit, IndexState
+    from retriever.types import CitedSentence, Hit, IndexState
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,12 @@ def because(words: Sequence[str], reasons: Sequence[str]) -> str:
 def format_doubt(state: str) -> str:
     """Format a citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
+
+
+def format_status(place: "CitedSentence", hits: Sequence["Hit"]) -> str:
+    """Format how far the document of a place holds, as `  status: superseded`, two blanks before it; else nothing."""
+    fields = (field for hit in hits if hit.node_id == place.node_id for field in hit.matched_fields)
+    return "".join(f"  {key}: {value}" for key, value in fields if is_status(key, value))
 
 
 def format_section(hit: "Hit") -> str:

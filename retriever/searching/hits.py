@@ -5,6 +5,7 @@ are in the hit's evidence.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -12,7 +13,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, Span
-from pageindex.units import Unit, UnitKind
+from pageindex.units import MAX_TERM_WORDS, Unit, UnitKind
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.errors import EncoderError, OutOfTimeError
 from retriever.indexing.request import FolderAccess
@@ -150,6 +151,9 @@ def score_sections(
     view: View, rows: HitRows, matched: Mapping[str, Sequence[tuple[str, str]]], asked: Asked
 ) -> dict[str, ScoredUnits]:
     """Return the units of each candidate, and of its properties asked for, with their scores by words and shape."""
+    names = {(unit.text, node.path.rpartition("/")[2]) for node in rows.nodes.values() for unit in node.units}
+    # What three files of other names have, so not the versions of one, is of a template.
+    common = {text for text, count in Counter(text for text, _ in names).items() if count > 2}
     wanted = {node_id.partition("#")[0] for node_id, fields in matched.items() if fields}
     files = view.tree.read(wanted) if wanted else {}
     scored = {}
@@ -157,13 +161,16 @@ def score_sections(
         node = rows.nodes[item.node_id]
         file = node if node.kind is NodeKind.FILE else files.get(node.id.partition("#")[0])
         properties = find_properties(file, matched[node.id]) if file else []
-        scored[node.id] = score_node(node, asked, find_matched(item), properties)
+        scored[node.id] = score_node(node, asked, find_matched(item), properties, common)
     return scored
 
 
 def find_properties(file: Node, matched: Sequence[tuple[str, str]]) -> list[Unit]:
-    """Return the units of a file's front matter that a hit's matched fields name, but for those searched as text."""
-    named = {key for key, _ in matched if key not in SEARCHED_FIELDS}
+    """Return the units of a file's front matter that a hit's matched fields name.
+
+    Those that are searched as text are none, nor is a sentence (`description: ...`), which says what the file is about.
+    """
+    named = {key for key, value in matched if key not in SEARCHED_FIELDS and len(value.split()) <= MAX_TERM_WORDS}
     return [unit for unit in file.units if unit.kind is UnitKind.FIELD and unit.term.lower() in named]
 
 

@@ -11,7 +11,7 @@ over questions with the lines that answer them; docs/internals/passages.md has t
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from string import digits
@@ -20,7 +20,7 @@ import numpy as np
 
 from pageindex.node import Node, Span
 from pageindex.text import CELL, as_label, split_sentences
-from pageindex.units import MAX_TERM_WORDS, MAX_UNIT_CHARS, Unit, UnitKind
+from pageindex.units import MAX_UNIT_CHARS, Unit, UnitKind
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.searching.question_kind import QuestionKind, cut_phrases, read_phrases
@@ -48,6 +48,7 @@ NEAR = 0.7
 MOST_LINES = 15
 # Kinds of question that one item of a list answers.
 _BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
+NEW_SHARE = 0.1  # of the words of a message that was pasted: its numbers may differ
 MOSTLY_LINKED = 0.6  # of a unit's characters
 MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
 _WIDENED = (UnitKind.PARAGRAPH, UnitKind.QUOTE, UnitKind.CODE)
@@ -153,7 +154,13 @@ class ScoredUnits:
         return replace(self, scores=scores, is_read=bool(read))
 
 
-def score_node(node: Node, asked: Asked, matched: Span | None = None, properties: Sequence[Unit] = ()) -> ScoredUnits:
+def score_node(
+    node: Node,
+    asked: Asked,
+    matched: Span | None = None,
+    properties: Sequence[Unit] = (),
+    common: Collection[str] = (),
+) -> ScoredUnits:
     """Return the units of a section with their scores; of a very long one, those around what is asked.
 
     Args:
@@ -161,12 +168,12 @@ def score_node(node: Node, asked: Asked, matched: Span | None = None, properties
         asked: the question.
         matched: the lines of the chunk that matched.
         properties: of its file, that the question names: they may answer as well.
+        common: texts that tell no section apart.
     """
     own = choose_units(node.units, asked, matched) if is_long(node) else node.units
-    # `id: workspaces` answers nothing: of front matter what the question names may, or a sentence if that is all.
-    texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
-    sentences = [unit for unit in own if len(unit.text.split()) > MAX_TERM_WORDS]
-    return score_units((*properties, *texts) or sentences, asked.below((*node.breadcrumb, node.title)))
+    # `id: workspaces` answers nothing: of front matter what the question names may.
+    texts = [unit for unit in own if unit.kind is not UnitKind.FIELD and unit.text not in common]
+    return score_units((*properties, *texts), asked.below((*node.breadcrumb, node.title)))
 
 
 def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | None = None) -> Passage:
@@ -180,9 +187,9 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     """
     assert node.span is not None, "only nodes with lines are found"
     units, scores = scored.units, scored.scores
-    if not units:
+    best = choose_answer(scored, asked)
+    if best is None:
         return Passage(matched or node.body_span or node.span, "")
-    (best,) = scored.best(1)
     if lists := find_lists(node, units, best, asked):
         span = join([units[place].span for place in lists])
         sentence = show_lists(units, lists)
@@ -301,7 +308,11 @@ def find_beside(units: Sequence[Unit], scores: Sequence[float], best: int, asked
         other = find_other_side(units, scores, best, asked)
     if other is None:
         other = find_near(units, scores, best)
-    if other is None or len(join([units[best].span, units[other].span])) > MOST_LINES:
+    if (
+        other is None
+        or says_nothing(units[other], asked)
+        or len(join([units[best].span, units[other].span])) > MOST_LINES
+    ):
         return [best]
     return sorted((best, other))
 
@@ -329,6 +340,38 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
         and is_prose
         and _POINTS_BACK.match(own.text)
     )
+
+
+def choose_answer(scored: ScoredUnits, asked: Asked) -> int | None:
+    """Return the place of the best unit that answers; where a better one only asks or repeats, of the one behind it."""
+    units, order = scored.units, scored.best(len(scored.units))
+    silent = [says_nothing(unit, asked) for unit in units]
+    for place, unit in enumerate(units):  # a list of names says no more of one than it does
+        if unit.kind is UnitKind.LIST and asked.kind is not QuestionKind.LIST:
+            silent[place] = any(silent[other] and holds(unit, units[other]) for other in range(place + 1, len(units)))
+    for place in order:
+        # Behind one that repeats the question, units without a word of it are no better.
+        if not silent[place] and (place == order[0] or measure_words(units[place].in_full, asked)):
+            return place
+        if silent[place] and units[place].kind in _WIDENED and not all(silent[place + 1 : place + 2]):
+            return place + 1
+    if asked.kind is QuestionKind.DIFFERENCE:  # names alone say none
+        return None
+    return next((place for place in order if not is_bare(units[place])), None)
+
+
+def is_bare(unit: Unit) -> bool:
+    """Return whether a unit is an address or a question and nothing else."""
+    is_question = unit.text.endswith(("?", "\uff1f")) and len(split_sentences(unit.text)) == 1
+    return (is_question and unit.kind is not UnitKind.LIST) or ("://" in unit.text and " " not in unit.text)
+
+
+def says_nothing(unit: Unit, asked: Asked) -> bool:
+    """Return whether a unit is bare, or says what the question says already, as a pasted message does."""
+    if unit.kind is UnitKind.LIST or asked.kind in (QuestionKind.YES_NO, QuestionKind.HOW_TO):
+        return is_bare(unit)  # yes repeats the question, and `uv sync` says how
+    words = {*tokenize(unit.text if unit.kind is UnitKind.CODE else unit.in_full, asked.languages)}
+    return is_bare(unit) or (bool(words) and len(words.difference(asked.rarity)) <= NEW_SHARE * len(words))
 
 
 def fit_span(node: Node, units: Sequence[Unit], span: Span) -> Span:

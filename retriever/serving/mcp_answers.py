@@ -9,7 +9,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from retriever.display.phrases import CITATION_STATES, VERDICTS, code, explain_corrections, fence, pluralize
+from retriever.display.phrases import (
+    CITATION_STATES,
+    VERDICTS,
+    code,
+    explain_corrections,
+    fence,
+    format_status,
+    pluralize,
+)
 from retriever.text import cut
 
 if TYPE_CHECKING:
@@ -63,7 +71,9 @@ def write_answer(short: "ShortAnswer", max_tokens: int) -> str:
     """Write the sentences of a short answer, then the places of the hits, as many as fit."""
     # What a model made up is not shown: it may be what a document wants an agent to read.
     sentences = [
-        "\n".join(map(code, sentence.text.split("\n"))) + f" {cite(sentence.citation, sentence.citation_state)}"
+        "\n".join(map(code, sentence.text.split("\n")))
+        + f" {cite(sentence.citation, sentence.citation_state)}"
+        + (f" {code(status)}" if (status := format_status(sentence, short.answer.hits).strip()) else "")
         for sentence in short.sentences
     ]
     lines = [*write_head(short.answer, max_tokens), *sentences, *map(write_place, short.answer.hits)]

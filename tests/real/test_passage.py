@@ -68,6 +68,12 @@ The crane.height of a neighbor is its own.
 DRAWER = "## Drawer\n\nTools in it:\n\n- a **knife**\n- a whisk, a sieve\n"
 PAGES = {"oven.md": OVEN, "long.md": LONG, "settings.md": CONFIGURATION, "buoys.md": TABLE, "cranes.md": CRANES}
 PAGES |= {"drawer.md": DRAWER}
+PAGES["mill.md"] = (
+    "---\ndescription: How the mill grinds wheat into flour.\n---\n# Mill\n\n## Stones\n\nTwo stones turn.\n"
+)
+PAGES["gas.md"] = "---\nstatus: superseded\n---\n# Gas\n\nThe pipe of the gas is yellow.\n"
+for lake in ("garda", "como", "iseo"):
+    PAGES[f"{lake}.md"] = f"# {lake}\n\nSay which ferries go here.\n\nA ferry to {lake} is {lake * 2}.\n"
 SETTINGS = {**WORDS_ALONE, **NEVER_REFRESH}
 
 
@@ -156,6 +162,26 @@ def test_the_items_of_a_list_are_lines_on_every_face(library: ServedIndex, place
     assert "    - a knife\n    - a whisk, a sieve\n" in cli(question, *flags).out
     reply = AnswerTool(question=question).answer(library)
     assert "`Tools in it:`\n`- a knife`\n`- a whisk, a sieve` `drawer.md:1-6`" in reply
+
+
+def test_a_description_is_found_by_and_not_shown(library: ServedIndex) -> None:
+    hits = library.open().search("how does the mill grind wheat into flour").hits
+    assert hits[0].file == "mill.md"
+    assert not [hit for hit in hits if "description" in hit.sentence]
+
+
+def test_what_three_files_have_is_of_their_template(library: ServedIndex) -> None:
+    hits = library.open().search("which ferries go here").hits
+    assert sorted(hit.sentence for hit in hits if "ferry" in hit.sentence.lower())[0].startswith("A ferry to como")
+
+
+def test_a_sentence_of_a_superseded_page_is_marked(library: ServedIndex, place: Path, cli: Cli) -> None:
+    question = "which colour has the pipe of the gas"
+    flags = ["--index", str(place / "index"), "--encoder-kind", "none", "-q", "--top-k", "1"]
+    assert "yellow.  gas.md:4-6  status: superseded\n" in cli("answer", question, *flags).out.replace(
+        f"{place}/docs/", ""
+    )
+    assert "`status: superseded`" in AnswerTool(question=question).answer(library).split("1. ")[0]
 
 
 def test_agents_get_it(library: ServedIndex) -> None:

@@ -160,7 +160,8 @@ STAMPS = hit(sentence="A stamp pays for the journey of a letter.", node_id="a", 
 @pytest.mark.parametrize(
     ("other", "texts"),
     [
-        (hit(snippet="\u2026 Bread rises over night. It is eaten at noon.", sentence=""), ["Bread rises over night."]),
+        (hit(sentence="Bread rises over night."), ["Bread rises over night."]),
+        (hit(snippet="Bread rises over night.", sentence=""), []),
         (hit(sentence="A stamp pays for a letter."), []),  # a repetition
         (hit(sentence="Far behind.", score=0.01), []),
         (hit(sentence="Box", title="Box"), []),

@@ -150,6 +150,26 @@ def test_a_paragraph_that_is_mostly_a_link_says_where_and_not_what() -> None:
     assert best == [[1], [0]]
 
 
-def test_of_front_matter_alone_a_sentence_may_answer() -> None:
-    node = parse_document("a.md", "---\nweight: 7\nabout: Boats are kept in a house by the lake\n---\n").nodes[0].node
-    assert [unit.term for unit in score_node(node, Asked(read_kind("kayak"), {}, ())).units] == ["about"]
+FAQ = "Why does it rain?\n\nBecause of the sea.\n"
+LINKED = "https://boats.example\n\nBoats are kept in a house.\n"
+PASTE = "Error: boat 12 was not tied to the bridge or the island, and the captain rows far behind the lake"
+PASTED = f"```\n{PASTE.replace('12', '4711')}\n```\n\nLook behind the island.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "shown"),
+    [
+        (FAQ, "why does it rain", "Because of the sea."),
+        ("Why does it rain?\n\nWhy does it snow?\n", "why does it rain", ""),
+        (LINKED, "where are https boats example", "Boats are kept in a house."),
+        (PASTED, PASTE, "Look behind the island."),
+        ("- gig and skiff\n- canoe\n", "gig vs skiff", ""),
+        ("- gig and skiff\n- canoe\n", "gig skiff", "- gig and skiff\n- canoe"),
+        ("The boat is open.\n\nMore.\n", "is the boat open", "The boat is open."),
+    ],
+    ids=["a question", "questions alone", "an address", "a pasted message", "a name alone", "words alone", "yes"],
+)
+def test_what_is_no_answer(text: str, question: str, shown: str) -> None:
+    node = make_node(f"## Lake\n\n{text}", "a.md#lake", "Lake")
+    asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
+    assert find_passage(node, asked, score_node(node, asked)).sentence == shown
