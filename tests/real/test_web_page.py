@@ -1,5 +1,6 @@
 """The web page in a real browser: asking, reading, walking the tree, by mouse, by keys and without a script."""
 
+import os
 import re
 import shutil
 import time
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -273,6 +275,28 @@ def test_a_citation_is_copied(browser: Browser, server: Served) -> None:
         button.click()
         button.filter(has_text="Copied").wait_for()
         assert page.evaluate("navigator.clipboard.readText()").startswith("mail.md:")
+        seen.open("/read?node=mail.md")
+        page.get_by_role("button", name="Copy code").first.click()
+        page.locator(".copy", has_text="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == "stamp.pay(letter)"
+
+
+def test_the_hits_of_a_file_stand_together(seen: Seen) -> None:
+    cited = seen.ask(QUESTION).locator(".hits [data-copy]").all()
+    files = [str(button.get_attribute("data-copy")).partition(":")[0] for button in cited]
+    assert files == sorted(files, key=files.index)
+    assert seen.page.locator(".hits .same").count() == len(files) - len(set(files))
+    assert "A section probably answers this" in seen.page.locator(".facts").inner_text()
+
+
+def test_the_home_of_a_flat_folder_lists_its_files_the_latest_first(browser: Browser, tmp_path: Path) -> None:
+    index = indexed(tmp_path, {"old.md": "# Old well\n", "new.md": "# New pump\n"}, {"encoder": {"kind": "none"}})
+    os.utime(tmp_path / "docs" / "old.md", (1e9, 1e9))
+    with served(index, "--web") as server, tab(browser, server) as seen:
+        files = seen.open("/").locator(".files li:visible")
+        assert [text.partition(" ")[0] for text in files.all_inner_texts()] == ["New", "Old"]
+        seen.page.get_by_label("Filter the files").fill("well")
+        assert files.count() == 1
 
 
 def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
@@ -280,7 +304,8 @@ def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.closest('li').id") == "hit-1"
     page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.closest('li').id") == "hit-2"
+    second = page.locator(".hits > li").nth(1).get_attribute("id")
+    assert page.evaluate("document.activeElement.closest('li').id") == second
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     page.get_by_role("heading", level=1, name="Stamps").wait_for()

@@ -67,7 +67,7 @@ from retriever.serving.web.site import (
 )
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading
-from retriever.store.reading import StoredState, link_ids, link_sources
+from retriever.store.reading import StoredFolder, StoredState, link_ids, link_sources
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Hit
 
@@ -75,6 +75,7 @@ PAGE_WAIT_S = 0.5  # how long a page waits for the documents to be read before i
 MAX_SHOWN_CHARS = 60_000  # of a document in one page; a link leads to the rest
 MAX_SHOWN_LINKS = 30
 MAX_SIMILAR = 5
+MAX_LISTED = 1_000  # files of a folder, on the first page
 MAX_EXCERPT_LINES = 24  # of a passage below its hit; the blocks that begin in them are shown whole
 FIRST_LINES = 6  # of a section, where no passage of it stands out
 MAX_LINES_ABOVE = 1_000  # that are read to know what a text is in the middle of
@@ -238,9 +239,18 @@ class Pages:
         retriever = self._open(visit.profile)
         status = retriever.status()
         with retriever.view() as view:
-            asked, overview = self._read_outline(view).examples, read_overview(view.connection)
-        changed = [(path, "") for path in status.changed_files]
-        return self._render("home.html", visit, status=status, changed=changed, overview=overview, asked=asked)
+            outline, overview = self._read_outline(view), read_overview(view.connection)
+            recent = [list(_list_recent(view, folder)) for folder in reading.folders(view.connection)]
+        return self._render(
+            "home.html",
+            visit,
+            status=status,
+            changed=[(path, "") for path in status.changed_files],
+            overview=overview,
+            asked=outline.examples,
+            recent=recent,
+            label=outline.label,
+        )
 
     def read(self, request: Request) -> Response:
         """Return the page of what a node id, a path or a name refers to: its text, or a list of what is below it."""
@@ -338,6 +348,15 @@ def _show_place(outline: Outline, node: Node) -> dict[str, Any]:
         "above": outline.path_to(node.id)[:-1],
         "label": outline.label,
     }
+
+
+def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
+    """Yield the node ids and the ages of a folder's files, the latest first; none if there are folders in it."""
+    now, documents = time.time(), reading.documents(view.connection, folder.key).values()
+    if not any("/" in document.path for document in documents):
+        written = {document.path: document.mtime_ns / 1e9 or now for document in documents}  # 0: a moment ago
+        for path in sorted(written, key=lambda path: (-written[path], path))[:MAX_LISTED]:
+            yield f"{folder.prefix}{path}", phrases.format_age(now - written[path])
 
 
 def _find_around(view: View, outline: Outline, node: Node, access: FolderAccess) -> dict[str, list[Node]]:

@@ -27,7 +27,7 @@ from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, String
 
-from pageindex.blocks import show_role
+from pageindex.blocks import read_html, show_role
 from pageindex.corpus import UnreadableDocumentError, find_document, open_regular
 from pageindex.dialects import COMMONMARK, Dialect
 from pageindex.links import LinkKind, join_path
@@ -243,7 +243,18 @@ class _Renderer(RendererHTML):
         if len(content) <= MAX_FORMULA_CHARS and not _TAG.sub("", content).strip():  # tags alone, or a comment
             found = (dict(_ATTRIBUTE.findall(tag[0])) for tag in _TAG.finditer(content) if tag[1] == "img")
             return "".join(f"<p>{self._show_picture(one.get('src', ''), one.get('alt', ''))}</p>\n" for one in found)
+        read = read_html(content)
+        if read.rows:
+            above = "".join(read.parts[: read.before]).strip()
+            rows = "".join(map(self._show_row, read.rows))
+            return f"{self._highlight(above)}{self.table_open(tokens, place, options, env)}{rows}</table></div>\n"
+        content = _TAG.sub(lambda tag: "" if (tag[1] or "").lower() in LAYOUT else tag[0], content)
         return f"<pre{self._attributes(tokens[place], 'raw')}><code>{self._highlight(content)}</code></pre>\n"
+
+    def _show_row(self, row: tuple[int, list[str], bool, list[int]]) -> str:
+        _, cells, is_header, _ = row
+        kind = "th" if is_header else "td"
+        return f"<tr>{''.join(f'<{kind}>{self._highlight(cell.strip())}</{kind}>' for cell in cells)}</tr>\n"
 
     def html_inline(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[place].content

@@ -1,5 +1,5 @@
 // What the page does more with a script: it asks without loading anew and shows what is found as one types, goes through
-// the hits by keys, copies citations, and remembers the last questions in this browser.
+// the hits by keys, copies citations and code, filters files, and remembers the last questions in this browser.
 // Everything here but the last has a form or a link behind it that works without.
 "use strict";
 
@@ -240,19 +240,43 @@ function fromHit(event) {
 // Citations
 
 async function copy(button, text) {
+  const label = button.textContent;
+  if (label === "Copied") return;
   await navigator.clipboard.writeText(text);
   say("Copied");
   button.textContent = "Copied";
-  setTimeout(() => { button.textContent = "Copy citation"; }, 1500);
+  setTimeout(() => { button.textContent = label; }, 1500);
 }
 
 addEventListener("click", (event) => {
   const button = event.target.closest?.(".copy");
-  if (button) copy(button, button.dataset.copy);
+  if (button) copy(button, button.dataset.copy ?? button.parentElement.querySelector("pre").textContent);
+});
+
+function addCopyButtons() {
+  for (const code of document.querySelectorAll(".code:not(:has(.copy))")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet copy";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", "Copy code");
+    code.append(button);
+  }
+}
+
+// The files of a folder, filtered as one types
+
+addEventListener("input", (event) => {
+  if (!event.target.matches?.(".filter")) return;
+  const wanted = event.target.value.trim().toLowerCase();
+  for (const item of event.target.nextElementSibling.children) {
+    item.hidden = !item.textContent.toLowerCase().includes(wanted);
+  }
 });
 
 function prepare() {
   showRecent();
+  addCopyButtons();
   followIndexing();
   const tree = document.getElementById("documents");
   const lit = tree?.querySelector(".here, .lit");
