@@ -413,7 +413,7 @@ def printable_path(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> DocumentText:
+def read_document(file: SourceFile) -> DocumentText:
     """Return the Markdown of a file; UnreadableDocumentError when it is gone, too large, or no text.
 
     A file that changes meanwhile differs from its times here, and is read anew when it is looked at next.
@@ -422,7 +422,7 @@ def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> Doc
         # Since it was listed, a link may have taken the place of a folder above it.
         if os.path.realpath(file.absolute) != os.path.normpath(f"{os.path.realpath(file.root)}/{file.path}"):
             raise UnreadableDocumentError(file.path, "reached through a link")
-        raw, seen = _read(file.absolute, max_file_bytes, follow_link=False)
+        raw, seen = _read(file.absolute, MAX_FILE_BYTES, follow_link=False)
         text, warnings = decode(raw)
         file = SourceFile(file.path, file.absolute, *seen)
         return DocumentText(to_markdown(file.path, text), hashlib.sha256(raw).hexdigest(), file, warnings)

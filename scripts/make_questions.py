@@ -56,11 +56,10 @@ def sample(questions: Sequence[Question], limit: int) -> list[Question]:
 @click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="How many at most.")
 def main(docs: Path, limit: int) -> None:
     """Print questions about the documents below DOCS: their headings."""
-    limits = load_profile().documents
     nodes = list[Node]()
-    for file in list_documents(docs, limits).files:
+    for file in list_documents(docs, load_profile().documents).files:
         try:
-            document = parse_document(file.path, read_document(file, limits.max_file_bytes).text)
+            document = parse_document(file.path, read_document(file).text)
             nodes += [placed.node for placed in document.nodes]
         except UnreadableDocumentError as error:
             click.echo(f"skipped {file.path}: {error.reason}", err=True)

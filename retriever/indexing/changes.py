@@ -110,7 +110,7 @@ def name_folders_apart(folders: Sequence[StoredFolder]) -> list[StoredFolder]:
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
     """List the documents of a folder with their sizes and times: milliseconds for thousands of files."""
     try:
-        return list_files(folder, CorpusOptions(ignore=settings.ignore, max_file_bytes=settings.max_file_bytes))
+        return list_files(folder, CorpusOptions(ignore=settings.ignore))
     except CorpusError as error:
         raise DocumentsError(str(error)) from error
 
@@ -137,9 +137,7 @@ def list_known_folder(folder: StoredFolder, known: Sized, settings: DocumentSett
     return listing
 
 
-def detect_changes(
-    folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing, max_file_bytes: int
-) -> FolderChanges:
+def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> FolderChanges:
     """Compare sizes, times and inodes with what the index knows, by path; where these cannot tell, contents.
 
     What could not be read is known too, without a key: it is tried again when it looks different.
@@ -153,7 +151,7 @@ def detect_changes(
             changes.unchanged += bool(old.key)
         elif old is None or not old.key:
             changes.new.append(file)
-        elif old.size != file.size or read_digest(file, max_file_bytes) != old.digest:
+        elif old.size != file.size or read_digest(file) != old.digest:
             changes.different.append((old, file))
         else:
             changes.unchanged += 1
@@ -163,11 +161,11 @@ def detect_changes(
     return changes
 
 
-def read_digest(file: SourceFile, max_file_bytes: int) -> str:
+def read_digest(file: SourceFile) -> str:
     """Return the digest of a file's content; empty for one that cannot be read."""
     try:
         with isolate(file.path):
-            return read_document(file, max_file_bytes).digest
+            return read_document(file).digest
     except UnreadableDocumentError:
         return ""
 

@@ -9,7 +9,6 @@ from itertools import chain, pairwise
 from pageindex.blocks import Block, BlockKind, line_starts
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
-from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
 
 # As `Encoder.count_tokens`: the lengths of texts in tokens, special ones included.
@@ -51,24 +50,32 @@ class ChunkPlan:
     room: int  # how many tokens of a chunk are left beside the titles
 
 
-def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettings) -> list[tuple[Chunk, ...]]:
+@dataclass(frozen=True, slots=True)
+class ChunkLengths:
+    """How long a chunk is."""
+
+    target_tokens: int = 100  # paragraphs, lists and the like are put together up to so many, the breadcrumb aside
+    max_tokens: int = 256  # the breadcrumb included; what has more by itself is cut
+
+
+def chunk_nodes(nodes: Sequence[Node], count: CountTokens, lengths: ChunkLengths) -> list[tuple[Chunk, ...]]:
     """Cut each node into chunks; no two have one id.
 
     A node's chunks together hold every character of its body that is not blank, but for the definitions of its links
-    (`[label]: target`). The `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the
+    (`[label]: target`). The `embedded_text` of none has more than `lengths.max_tokens` tokens by the counter; the
     heading's own line is not repeated in it, the title says it. A heading alone is one chunk; a node whose body is
     blank has none.
 
     Raises EncoderError when a single character is too long, or the breadcrumb cannot be made short enough.
     """
-    tokens = TokenCounter(count, settings.max_tokens, count([""])[0])
+    tokens = TokenCounter(count, lengths.max_tokens, count([""])[0])
     plans = plan_chunks([node for node in nodes if node.searched_body.strip()], tokens)
     made: dict[str, tuple[Chunk, ...]] = {}
     while plans:
         chunks: list[tuple[Chunk, ...]] = []
         near: list[tuple[int, str]] = []  # (place of the plan, text) of chunks that come near the limit
         for place, plan in enumerate(plans):
-            runs = pack(plan, tokens, settings.target_tokens)
+            runs = pack(plan, tokens, lengths.target_tokens)
             chunks.append(tuple(build_chunks(plan, runs)))
             for run, chunk in zip(runs, chunks[place], strict=True):
                 added_up = sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)

@@ -51,10 +51,10 @@ class IndexRequest:
     def index_config(self) -> str:
         """What decides how documents become nodes, chunks and vectors; another one makes every document anew."""
         chosen = self.profile.encoder  # the fingerprint says what is behind its name
-        model: object = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
+        model: object = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix)
         if self.encoder:
             model = self.encoder.fingerprint
-        return json.dumps([CONFIG_VERSION, model, asdict(self.profile.chunks)])
+        return json.dumps([CONFIG_VERSION, model, chosen.max_tokens])
 
     @property
     def remembered(self) -> dict[str, str]:
@@ -125,7 +125,7 @@ class FolderAccess:
     @classmethod
     def of(cls, store: Store, settings: DocumentSettings) -> "FolderAccess":
         """Return the access as it is now; another process may name a folder meanwhile."""
-        options = CorpusOptions(ignore=settings.ignore, max_file_bytes=settings.max_file_bytes)
+        options = CorpusOptions(ignore=settings.ignore)
         return cls(frozenset(read_named_folders(store)), options)
 
 

@@ -45,13 +45,13 @@ from retriever.indexing.changes import (
     list_known_folder,
     name_folders_apart,
 )
-from retriever.indexing.chunk import chunk_nodes
+from retriever.indexing.chunk import ChunkLengths, chunk_nodes
 from retriever.indexing.request import IndexReport, IndexRequest, explain_refusal, name_folders, read_named_folders
 from retriever.lexical.names import names_of_nodes
 from retriever.places import Difference, Store
 from retriever.places.background import renew_background
 from retriever.protocols import Encoder, Progress
-from retriever.settings.schema import ChunkSettings, Profile
+from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import Connection, transaction
 from retriever.store.reading import StoredDocument, StoredFolder
@@ -185,7 +185,7 @@ def find_changes(
             reason = Skipped(".", f"the folder is kept as it was: {error}")
             found.append(FolderChanges(folder, Listing((), (reason,)), unchanged=len(known)))
         else:
-            found.append(detect_changes(folder, known, listed, request.profile.documents.max_file_bytes))
+            found.append(detect_changes(folder, known, listed))
     return found
 
 
@@ -206,7 +206,7 @@ def choose_encoder(
     texts = list[str]()
     for file in files[:: -(-len(files) // READ_FOR_LANGUAGE) or 1]:
         with contextlib.suppress(UnreadableDocumentError), isolate(file.path):
-            texts.append(read_document(file, request.profile.documents.max_file_bytes).text)
+            texts.append(read_document(file).text)
     foreign = measure_foreign(texts)
     if foreign < FOREIGN_FROM:
         return open_encoder(settings), ""
@@ -226,7 +226,7 @@ def index_changes(
     progress: Progress,
     *,
     is_anew: bool,
-    read: Callable[[SourceFile, int], DocumentText] = read_document,
+    read: Callable[[SourceFile], DocumentText] = read_document,
 ) -> None:
     """Replace the rows of what changed, and make the next snapshot of them, inside a transaction."""
     # Their keys are needed after the rows are gone: the postings are patched by them.
@@ -253,7 +253,7 @@ def read_documents(
     profile: Profile,
     encoder: Encoder | None,
     progress: Progress,
-    read: Callable[[SourceFile, int], DocumentText],
+    read: Callable[[SourceFile], DocumentText],
 ) -> Iterator[ReadDocument]:
     """Read the new and the different files, one at a time; what cannot be read is noted in the changes."""
     done, total = 0, sum(len(change.new) + len(change.different) for change in changes)
@@ -263,11 +263,11 @@ def read_documents(
         for file in (*change.new, *(file for _, file in change.different)):
             try:
                 with isolate(file.path):
-                    text = read(file, profile.documents.max_file_bytes)
+                    text = read(file)
                     document = parse_document(file.path, text.text, change.folder.prefix, change.folder.dialect)
                     document = replace(document, warnings=(*text.warnings, *document.warnings))
                     names = names_of_nodes(document)
-                    chunks = chunk_document(document, encoder, profile.chunks)
+                    chunks = chunk_document(document, encoder, profile.encoder.max_tokens)
             except UnreadableDocumentError as error:
                 change.unreadable.append((describe_file(0, file, ""), error.reason))
             else:
@@ -279,16 +279,16 @@ def read_documents(
         progress.finish("reading")
 
 
-def chunk_document(document: Document, encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
+def chunk_document(document: Document, encoder: Encoder | None, max_tokens: int) -> list[Chunk]:
     """Cut the sections of a document into chunks of the encoder's length.
 
     Without an encoder the bundled model's tokens are counted: a later one will find chunks of a good length.
     """
     counter = encoder.count_tokens if encoder else bundled_tokens().count
-    if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
-        settings = replace(settings, max_tokens=encoder.max_tokens)
+    if encoder is not None:
+        max_tokens = min(max_tokens, encoder.max_tokens)  # what is longer would not be read
     nodes = [placed.node for placed in document.nodes]
-    chunks = chunk_nodes(nodes, counter, settings)
+    chunks = chunk_nodes(nodes, counter, ChunkLengths(max_tokens=max_tokens))
     if len(nodes) > writing.MAX_NODES or max(map(len, chunks)) > writing.MAX_CHUNKS:
         limits = f"{writing.MAX_NODES:,} sections, or {writing.MAX_CHUNKS:,} chunks in one"
         raise UnreadableDocumentError(document.path, f"it has more than {limits}")

@@ -96,7 +96,7 @@ def look_at_folders(
         except DocumentsError as error:
             problems.append((folder.path, str(error)))
         else:
-            diffs.append(detect_changes(folder, known, listing, settings.max_file_bytes))
+            diffs.append(detect_changes(folder, known, listing))
     return diffs, problems
 
 

@@ -19,6 +19,7 @@ from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
 SCALE = "reranked"
+LLM_PASSAGE_CHARS = 600  # that a language model reads of a candidate: thirty of them fill half of a small window
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def build_inputs(
         node = nodes[candidate.node_id]
         matched = find_matched_chunk(candidate, chunks[node.id], words)
         is_language_model = profile.rerank.kind == "llm"
-        max_chars = profile.rerank.passage_chars if is_language_model else profile.final_text_chars
+        max_chars = LLM_PASSAGE_CHARS if is_language_model else profile.final_text_chars
         text = cut_passage(node, matched, max_chars)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
         inputs.append(RerankInput(titles, text))

@@ -78,7 +78,7 @@ class Anchors:
         if known.folder in self._access.folders:
             try:
                 file = find_document(known.folder, known.path, self._access.options)
-                now = read_document(file, self._access.options.max_file_bytes)
+                now = read_document(file)
                 state = ("exact", "") if now.digest == known.digest else ("stale", now.text)
             except UnreadableDocumentError:
                 state = ("gone", "")

@@ -35,10 +35,13 @@ KEYS = {section: name_variable(section, "api_key") for section in ("encoder", "l
 MAX_PROFILE_BYTES = 64 * 1024
 # Settings of earlier versions, and what to do about each.
 FIXED = "it has a fixed value now: leave it out"
+LIMIT = "a chunk has at most encoder.max_tokens now: set that, or leave it out"
 SHARE = "it is a share of llm.seconds now: set that"
 GONE = {
     **dict.fromkeys(("hyde_max_chars", "hyde_skip_max_words", "hyde_temperature", "min_query_length"), FIXED),
     **dict.fromkeys(("llm.idle_seconds", "llm.keep_alive_seconds", "llm.load_seconds"), FIXED),
+    **dict.fromkeys(("chunks", "chunks.max_tokens", "chunks.target_tokens"), LIMIT),
+    **dict.fromkeys(("documents.max_file_bytes", "rerank.passage_chars"), FIXED),
     **dict.fromkeys(("llm.allow_remote", "rerank.allow_remote"), "set allow_remote"),
     **{f"{section}.api_key_env": f"put the key itself into the variable {name}" for section, name in KEYS.items()},
     **dict.fromkeys(("llm.stage_seconds", "answer.seconds"), SHARE),

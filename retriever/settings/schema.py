@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
-from pageindex.corpus import MAX_FILE_BYTES
-
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
-INDEX_SECTIONS = ("encoder", "chunks", "documents")  # an index, whose content they decide, remembers them
+INDEX_SECTIONS = ("encoder", "documents")  # an index, whose content they decide, remembers them
 LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most these
 
 
@@ -81,18 +79,6 @@ APPROXIMATE: Final = ("chroma", "hnsw")
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkSettings:
-    """How long a chunk is."""
-
-    target_tokens: Annotated[int, Bounds(1)] = setting(
-        100, "Paragraphs, lists and the like are put together up to this many tokens, the breadcrumb aside."
-    )
-    max_tokens: Annotated[int, Bounds(16)] = setting(
-        256, "No chunk has more tokens, the breadcrumb included; what has more by itself is cut."
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class LlmSettings:
     """Which language model is asked, and for how long."""
 
@@ -139,7 +125,6 @@ class RerankSettings:
     model: str = setting("", "onnx: the folder that scripts/export_model.py made; endpoint: the server's name.")
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
     seconds: Seconds = setting(10.0, "The longest wait for that server.")
-    passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )
@@ -168,7 +153,8 @@ class EncoderSettings:
     )
     document_prefix: str = setting("", "Put before each document, likewise.")
     max_tokens: Annotated[int, Bounds(16)] = setting(
-        256, "How many tokens of a text are read at most; the model's own limit where that is less."
+        256,
+        "How many tokens of a text are read at most, and no chunk has more; the model's own limit where that is less.",
     )
 
 
@@ -177,7 +163,6 @@ class DocumentSettings:
     """Which files of a folder are documents."""
 
     ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
-    max_file_bytes: Count = setting(MAX_FILE_BYTES, "Larger files are named and skipped.")
     dialect: Literal[
         "auto", "commonmark", "obsidian", "mkdocs", "mdbook", "myst", "hugo", "jekyll", "docusaurus", "vitepress", "mdx"
     ] = setting("auto", "Of Markdown; auto: by the files that only one program has, such as mkdocs.yml or .obsidian.")
@@ -253,7 +238,6 @@ class Profile:
         0.0, "What a candidate gains after the reranking for each name that the question speaks of."
     )
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
-    chunks: ChunkSettings = field(default_factory=ChunkSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)

@@ -110,7 +110,7 @@ def take_over(
         files = [SourceFile(item.path, str(item.key), item.size, item.mtime_ns) for item in stored]
         changes.append(FolderChanges(replace(folder, key=0), Listing((), ()), files))
 
-    def read(file: SourceFile, _: int) -> DocumentText:
+    def read(file: SourceFile) -> DocumentText:
         if not is_path(file.path) or not {"", ".", ".."}.isdisjoint(file.path.split("/")):
             raise UnreadableDocumentError(file.path, "no document has such a path")
         query = "SELECT CAST(text AS BLOB) FROM nodes WHERE document_key = ? ORDER BY node_key"

@@ -63,9 +63,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that looking for changes has read, in their order; to be emptied by the test."""
     read: list[str] = []
 
-    def noted(file: SourceFile, limit: int) -> DocumentText:
+    def noted(file: SourceFile) -> DocumentText:
         read.append(file.path)
-        return read_document(file, limit)
+        return read_document(file)
 
     monkeypatch.setattr("retriever.indexing.changes.read_document", noted)
     return read

@@ -75,7 +75,7 @@ def test_a_folder_that_is_away_still_answers_and_is_named(shelf: Shelf, tmp_path
     with shelf.open() as retriever:
         assert (str(shelf.docs), f"{shelf.docs}: no such file or directory") in retriever.status().skipped
     with pytest.raises(DocumentsError, match=r"no such file or directory; bring it back, or make another index"):
-        shelf.update(other.docs, settings={"chunks": {"target_tokens": 10}})
+        shelf.update(other.docs, settings={"encoder": {"max_tokens": 99}})
     away.rename(shelf.docs)
     assert shelf.ask("stamp for a letter").degraded == ()
     assert shelf.update().skipped == ()
@@ -134,7 +134,7 @@ def test_a_question_with_other_settings_changes_nothing_in_the_index(shelf: Shel
     """Only `index` makes an index anew; a flag of a question must not do so behind its back."""
     shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
     before = shelf.encoder.encoded
-    for settings in ({"chunks": {"target_tokens": 10}}, {"documents": {"ignore": ["garden/"]}}):
+    for settings in ({"documents": {"dialect": "hugo"}}, {"documents": {"ignore": ["garden/"]}}):
         refreshed, stale, degraded = freshness(shelf, **settings)
         assert (refreshed, stale > 0) == (0, True)
         assert degraded == (

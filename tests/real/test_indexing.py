@@ -68,10 +68,14 @@ def test_a_text_is_embedded_once_ever(shelf: Shelf) -> None:
 
 
 def test_other_chunk_settings_make_all_chunks_anew_and_embed_new_texts_alone(shelf: Shelf, tmp_path: Path) -> None:
-    long = "# Long\n\n" + "\n\n".join(f"Paragraph {number} says something of its own." for number in range(6)) + "\n"
+    long = (
+        "# Long\n\n"
+        + "\n\n".join(f"Paragraph {number} says something of its own, and of nobody else." for number in range(6))
+        + "\n"
+    )
     shelf.write("long.md", long)
     assert shelf.update().embedded == 1
-    small = {"chunks": {"target_tokens": 10}}
+    small = {"encoder": {"max_tokens": 20}}
     report = shelf.update(settings=small)
     assert (report.changed, report.embedded, report.chunks) == (5, 6, 8 + 6)
     fresh = tmp_path / "fresh"

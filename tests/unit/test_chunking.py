@@ -10,13 +10,12 @@ from pageindex.blocks import BlockKind, read_blocks
 from pageindex.document import parse_document
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
-from retriever.indexing.chunk import CountTokens, chunk_nodes
-from retriever.settings.schema import ChunkSettings
+from retriever.indexing.chunk import ChunkLengths, CountTokens, chunk_nodes
 from retriever.types import Chunk
 from tests.fake_encoder import FakeEncoder
 from tests.sections import make_node
 
-SMALL = ChunkSettings(target_tokens=8, max_tokens=24)
+SMALL = ChunkLengths(target_tokens=8, max_tokens=24)
 count = FakeEncoder().count_tokens
 
 
@@ -24,7 +23,7 @@ def section(text: str, *, title: str = "Title", breadcrumb: tuple[str, ...] = ("
     return make_node(text, "guide.md#title", title, breadcrumb, first=first)
 
 
-def chunk_node(node: Node, counter: CountTokens, settings: ChunkSettings) -> tuple[Chunk, ...]:
+def chunk_node(node: Node, counter: CountTokens, settings: ChunkLengths) -> tuple[Chunk, ...]:
     return chunk_nodes([node], counter, settings)[0]
 
 
@@ -75,7 +74,7 @@ SENTENCES = "First sentence here. Second sentence is here."
     ],
 )  # fmt: skip
 def test_where_a_text_is_cut(text: str, target: int, most: int, chunks: list[tuple[str, str]]) -> None:
-    assert lines_of(chunk_node(section(text), count, ChunkSettings(target, most))) == chunks
+    assert lines_of(chunk_node(section(text), count, ChunkLengths(target, most))) == chunks
 
 
 def test_small_blocks_are_put_together_and_the_title_is_said_once() -> None:
@@ -107,7 +106,7 @@ def test_a_line_of_a_megabyte_is_cut_without_being_counted_whole() -> None:
         longest = max(longest, *map(len, texts), 0)
         return [1] * len(texts)
 
-    chunks = chunk_node(section("x" * 1_000_000), counter, ChunkSettings())
+    chunks = chunk_node(section("x" * 1_000_000), counter, ChunkLengths())
     assert "".join(chunk.text for chunk in chunks) == "x" * 1_000_000
     assert longest <= 16 * 256
 
@@ -132,7 +131,7 @@ def test_a_tokenizer_whose_counts_do_not_add_up_is_believed_at_the_end() -> None
         return [len(text.split()) + (5 if ">" in text and "\n" in text else 0) for text in texts]
 
     node = section("one two three four five six seven eight nine ten eleven twelve thirteen\n")
-    settings = ChunkSettings(target_tokens=16, max_tokens=16)
+    settings = ChunkLengths(target_tokens=16, max_tokens=16)
     chunks = chunk_node(node, more_than_its_parts, settings)
     assert len(chunks) == 2
     assert max(more_than_its_parts([chunk.embedded_text for chunk in chunks])) <= 16
@@ -181,7 +180,7 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
 ) -> None:
     node = section(page, first=first)
     page = node.searched_body
-    chunks = chunk_node(node, counter, ChunkSettings(target, most))
+    chunks = chunk_node(node, counter, ChunkLengths(target, most))
     assert all(length <= most for length in counter([chunk.embedded_text for chunk in chunks]))
     lines, shown = page.split("\n"), without_definitions(page)
     place = 0

@@ -45,8 +45,8 @@ def test_what_is_opened(library: Sample, cli: Cli) -> None:
     assert library.opened == [{"docs": ("a", "b"), "index": "i", "profile": "recall", "settings": {}}]
     cli("index", "docs", "--index", "i")
     assert library.opened[1] == {"docs": ("docs",), "index": "i", "profile": "balanced", "settings": {}}
-    cli("index", "docs", "--ignore", "a", "--documents-max-file-bytes", "9", "--encoder-kind", "none")
-    expected = {"encoder": {"kind": "none"}, "documents": {"ignore": ("a",), "max_file_bytes": 9}}
+    cli("index", "docs", "--ignore", "a", "--documents-dialect", "hugo", "--encoder-kind", "none")
+    expected = {"encoder": {"kind": "none"}, "documents": {"ignore": ("a",), "dialect": "hugo"}}
     assert library.opened[2]["settings"] == expected
 
 

@@ -231,13 +231,14 @@ def test_a_file_of_too_many_lines_is_data(tmp_path: Path, monkeypatch: pytest.Mo
         read(tmp_path, end * 4)
 
 
-def test_files_that_change_after_they_were_listed(tmp_path: Path) -> None:
+def test_files_that_change_after_they_were_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, "a.md", "b.md")
     files = {file.path: file for file in list_files(tmp_path).files}
     (tmp_path / "a.md").unlink()
     (tmp_path / "b.md").write_bytes(b"longer than before")
     with pytest.raises(UnreadableDocumentError, match="no such file"):
         read_document(files["a.md"])
-    with pytest.raises(UnreadableDocumentError, match="18 bytes, more than the limit of 10"):
-        read_document(files["b.md"], 10)
     assert read_document(files["b.md"]).file.size == 18
+    monkeypatch.setattr("pageindex.corpus.MAX_FILE_BYTES", 10)
+    with pytest.raises(UnreadableDocumentError, match="18 bytes, more than the limit of 10"):
+        read_document(files["b.md"])

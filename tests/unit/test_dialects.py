@@ -11,9 +11,8 @@ from pageindex.formats import decode
 from pageindex.node import Node
 from pageindex.summary import boilerplate
 from pageindex.tree import DocumentTree
-from retriever.indexing.chunk import chunk_nodes
+from retriever.indexing.chunk import ChunkLengths, chunk_nodes
 from retriever.lexical.names import names_of_nodes
-from retriever.settings.schema import ChunkSettings
 from tests.fake_encoder import FakeEncoder
 
 # fmt: off
@@ -50,7 +49,7 @@ def check(raw: bytes, dialect: str) -> None:
     assert names_of_nodes(document).keys() == {node.id for node in nodes}
     assert find_holders(document.nodes).keys() <= {node.id for node in nodes}
     assert 0 <= boilerplate(nodes) <= 1
-    for node, chunks in zip(nodes, chunk_nodes(nodes, count, ChunkSettings(16, 32)), strict=True):
+    for node, chunks in zip(nodes, chunk_nodes(nodes, count, ChunkLengths(16, 32)), strict=True):
         held = {line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)}
         assert lines_with_text(node) <= held
         assert all(node.span and unit.span.first >= node.span.first for unit in node.units)

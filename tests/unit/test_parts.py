@@ -7,8 +7,7 @@ import pytest
 from pageindex.document import Document, parse_document
 from pageindex.outline import MAX_SECTION_CHARS, PART_CHARS
 from retriever import open_retriever
-from retriever.indexing.chunk import chunk_nodes
-from retriever.settings.schema import ChunkSettings
+from retriever.indexing.chunk import ChunkLengths, chunk_nodes
 from tests.shelf import WORDS_ALONE, write_pages
 
 WORDS = ("letters", "stamps", "parcels", "trains", "bridges", "lanterns", "harbours", "orchards", "mills", "wells")
@@ -97,7 +96,7 @@ def test_front_matter_is_no_part() -> None:
 
 def test_the_first_words_of_a_part_are_in_no_vector_twice() -> None:
     nodes = [placed.node for placed in parse_document("mail.md", f"# Mail\n\n{LONG}").nodes]
-    chunks = chunk_nodes(nodes, lambda texts: [len(text.split()) for text in texts], ChunkSettings())
+    chunks = chunk_nodes(nodes, lambda texts: [len(text.split()) for text in texts], ChunkLengths())
     of_parts = [chunk for node, made in zip(nodes, chunks, strict=True) if node.is_part for chunk in made]
     assert of_parts
     assert all(chunk.embedded_text.startswith("Mail\nSentence ") for chunk in of_parts)

@@ -21,12 +21,12 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_later_layers_win(tmp_path: Path) -> None:
-    name = written(tmp_path, "top_k: 7\nchunks: {target_tokens: 60}\nencoder: {kind: none}\n")
+    name = written(tmp_path, "top_k: 7\nencoder: {kind: none, max_tokens: 60}\n")
     environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_IGNORE": "[drafts/]", "PATH": "/bin"}
-    given = collect_settings(name, {"chunks": {"max_tokens": 99}}, {"encoder": {"kind": "ollama"}}, environment)
+    given = collect_settings(name, {"encoder": {"model": "mine"}}, {"encoder": {"kind": "ollama"}}, environment)
     profile = given.profile()
     assert profile.top_k == 8
-    assert (profile.chunks.target_tokens, profile.chunks.max_tokens) == (60, 99)
+    assert (profile.encoder.max_tokens, profile.encoder.model) == (60, "mine")
     assert profile.documents.ignore == ("drafts/",)
     assert profile.encoder.kind == "none"
 
@@ -35,12 +35,12 @@ def test_what_the_index_remembers_is_its_own_and_under_the_profile_file() -> Non
     given = collect_settings("balanced", None, {"encoder": {"kind": "none"}}, {})
     assert given.profile().encoder.kind == "none"
     assert given.for_index() == {"encoder": {"kind": "none"}}
-    flags = {"top_k": 3, "chunks": {"target_tokens": 50}}
-    assert collect_settings("balanced", flags, {}, {}).for_index() == {"chunks": {"target_tokens": 50}}
+    flags = {"top_k": 3, "documents": {"dialect": "hugo"}}
+    assert collect_settings("balanced", flags, {}, {}).for_index() == {"documents": {"dialect": "hugo"}}
 
 
 def test_all_mistakes_are_reported_at_once_with_their_places(tmp_path: Path) -> None:
-    name = written(tmp_path, "top_k: 0\nrrf_kk: 60\nparent_decay: much\nencoder: {knd: onnx}\nchunks: 5\n")
+    name = written(tmp_path, "top_k: 0\nrrf_kk: 60\nparent_decay: much\nencoder: {knd: onnx}\ndocuments: 5\n")
     found = mistakes_of(name, {"sibling_decay": 2.0})
     assert len(found) == 6
     text = "\n".join(found)
@@ -48,7 +48,7 @@ def test_all_mistakes_are_reported_at_once_with_their_places(tmp_path: Path) -> 
     assert f"{name}: encoder.knd: no such setting; did you mean encoder.kind?" in text
     assert f"{name}: top_k: input should be greater than or equal to 1, got 0" in text
     assert f"{name}: parent_decay: " in text
-    assert f"{name}: chunks: " in text
+    assert f"{name}: documents: " in text
     assert "settings: sibling_decay: input should be less than or equal to 1, got 2.0" in text
 
 
