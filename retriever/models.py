@@ -96,10 +96,10 @@ class OpenModels:
         # Each kind is imported when it is asked for. No model is loaded yet: faults are errors of `score`.
         settings = self._profile.rerank
         match settings.kind:
-            case "llm" if self._profile.use_llm:
+            case "auto" | "llm" if self._profile.use_llm:
                 from retriever.rerank.llm import LlmReranker
 
-                return LlmReranker(self.generator())
+                return LlmReranker(self.generator(), is_forced=settings.kind == "llm")
             case "onnx":
                 from retriever.rerank.cross_encoders import OnnxReranker
 

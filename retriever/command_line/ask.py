@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,14 @@ from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening, confirm
 from retriever.command_line.output import Output, Printer, note_pending, print_text
-from retriever.errors import IndexUnusableError, UsageError, name_program
+from retriever.errors import IndexUnusableError, LanguageModelError, UsageError, name_program
 from retriever.looking.indexes import list_indexes
 from retriever.query import AskRequest, Scope
 from retriever.text import find_nearest
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
+    from retriever.settings.schema import Profile
     from retriever.types import Answer, CitedSentence
 
 LIKE = 0.8  # by difflib: `indx`, `staus`; not `evil` for `eval`
@@ -121,6 +122,8 @@ def ask(
                     answers.append(printer.show_context(retriever.context(request)))
                 else:
                     answers.append(printer.show(retriever.search(request)))
+                if answers_twice and console.can_ask and retriever.profile.use_llm:
+                    try_model(retriever.profile, console)
             note_pending(answers[-1], one.index, console)
     if not answers:
         return ExitCode.ERROR
@@ -131,6 +134,18 @@ def answer_early(printer: Printer, request: AskRequest, retriever: "Retriever") 
     """Answer as soon as keyword search can."""
     printer.show(retriever.search(request))
     printer.console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
+
+
+def try_model(profile: "Profile", console: Console) -> None:
+    """After the first answer with a language model, find out once which stages it is good for."""
+    from retriever.served.generator import Generator
+    from retriever.upkeep.probe import SECONDS, probe
+
+    generator = Generator(profile.llm, allow_remote=profile.allow_remote)
+    with suppress(LanguageModelError):
+        if generator.abilities is None:
+            console.note(f"trying once what {generator.name} can do, at most {SECONDS:.0f} s; Ctrl-C leaves it")
+            probe(generator)
 
 
 @contextmanager

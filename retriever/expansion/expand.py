@@ -28,7 +28,7 @@ from retriever.places.view import View
 from retriever.query import AskRequest, Expansion, ExpansionReport, FollowUp
 from retriever.searching.queries import ExpandedQuery
 from retriever.served.generator import Generator
-from retriever.served.task import USUAL, Task
+from retriever.served.task import USUAL, Abilities, Task
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder, milliseconds_since
 from retriever.types import StageName
@@ -107,12 +107,25 @@ class Expander:
             started = perf_counter()
             try:
                 seconds = recorder.deadline.seconds_for(StageName.EXPAND)
-                written = self._generator.write_planned(partial(self._plan, question, grounding, seconds))
+                abilities = self._generator.abilities or Abilities()
+                if settings.hyde == "auto":
+                    settings = replace(
+                        settings,
+                        rewordings=settings.rewordings * abilities.rewordings,
+                        hyde_variants=settings.hyde_variants * abilities.passages,
+                    )
+                if not (settings.rewordings or settings.hyde_variants):
+                    what = f"{self._generator.name} writes nothing that helps a search"
+                    recorder.degrade(StageName.EXPAND, f"{what}: expansion is off for it; --hyde always forces it")
+                    return Expansion(), ExpansionReport("skipped")
+                written = self._generator.write_planned(partial(self._plan, settings, question, grounding, seconds))
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 return Expansion(), ExpansionReport("skipped" if isinstance(error, OutOfTimeError) else "failed")
             milliseconds = milliseconds_since(started)
             expansion = written.expansion()
+            if not abilities.intents:
+                expansion = replace(expansion, intent="")
             report = ExpansionReport(f"written in {milliseconds:,.0f} ms", milliseconds=milliseconds)
 
         wanted = replace(  # no more than was asked for
@@ -142,11 +155,11 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Grounding()
 
-    def _plan(self, question: str, grounding: Grounding, seconds: float) -> Task[WrittenExpansion]:
+    def _plan(self, settings: Profile, question: str, grounding: Grounding, seconds: float) -> Task[WrittenExpansion]:
         """Return what the model can write in its seconds: more would be cut off, and worth nothing."""
         generator = self._generator
         target = min(seconds, generator.stage_s)
-        planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
+        planned, readable = plan_expansion(settings, question, generator.speed or USUAL, target)
         task = build_expansion_task(question, grounding, planned)
         room = generator.room(task.instructions, task.max_tokens)
         return replace(task, material=build_material(question, grounding, min(room, readable)), seconds=seconds)

@@ -5,7 +5,7 @@ costs. What it writes is checked by its words, then by what it is about.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 
@@ -146,6 +146,7 @@ def screen(
             (not any(map(str.isalnum, text)) or not words, "it says nothing"),
             (not all(name & set(words) for name in name_words), "it lost a name of the question"),
             (tuple(sorted(words)) in seen, "it repeats the question or another text"),
+            (len(set(tokenize(find_added_words(text, question)))) < MIN_NEW_WORDS, "it adds no words"),
             (is_passage and text.endswith(QUESTION_MARKS), "it is a question"),
             (is_passage and is_title, "it is a title"),
             (is_passage and len(set(words) - copied) < MIN_NEW_WORDS, "it repeats what the model was shown"),
@@ -186,34 +187,32 @@ def drop_unrelated(
 
     question, *others = queries
     languages = view.lexical.detect_question(question.text)
-    added = [find_added_words(query.text, question.text, languages) for query in others]
-    has_new = [len(set(tokenize(text, languages))) >= MIN_NEW_WORDS for text in added]
     # A passage is long, and what it has of the question weighs little.
-    about = [query.text if query.is_hypothetical else text for query, text in zip(others, added, strict=True)]
-    compared = list(compress(about, has_new))
+    compared = [
+        query.text if query.is_hypothetical else find_added_words(query.text, question.text, languages) or query.text
+        for query in others
+    ]
     with recorder.stage(StageName.EXPAND) as note:
-        related: Iterable[bool] = [False] * len(compared)
+        related = [False] * len(others)
         try:
             if encoded is None:
                 related = [bool(find_hits(question.text) & find_hits(text)) for text in compared]
-            elif compared:
+            else:
                 # The cosines of the question with questions on everything else have the mean 0 and the standard
                 # deviation 1, so that one limit holds for every model.
                 encoder, vector = encoded.encoder, encoded.vectors[0]
                 background = load_unrelated(view.connection, encoder) @ vector
                 rows = checked_rows(encoder.encode_queries(compared), len(compared), encoder.dimension)
-                related = (rows @ vector - background.mean()) / (background.std() or 1.0) > MIN_Z_SCORE
+                scores = (rows @ vector - background.mean()) / (background.std() or 1.0)
+                related = [bool(score > MIN_Z_SCORE) for score in scores]
         except EncoderError as error:
             recorder.degrade(StageName.EXPAND, error)
-        is_related = iter(related)
-        reasons = [
-            "it adds no words" if not is_new else "" if next(is_related) else "what it adds is about something else"
-            for is_new in has_new
-        ]
+        kept = list(compress(others, related))
         dropped = [
-            Dropped(query.kind, query.text, reason) for query, reason in zip(others, reasons, strict=True) if reason
+            Dropped(query.kind, query.text, "what it adds is about something else")
+            for query in others
+            if query not in kept
         ]
-        kept = [query for query, reason in zip(others, reasons, strict=True) if not reason]
         expansion = Expansion(
             tuple(query.text for query in kept if not query.is_hypothetical),
             tuple(query.text for query in kept if query.is_hypothetical),
@@ -226,7 +225,7 @@ def drop_unrelated(
             dropped=(*report.dropped, *dropped),
         )
         note.text = f"{len(kept)} of {len(others)} texts add something about the question"
-    return expansion, [True, *(not reason for reason in reasons)]
+    return expansion, [True, *related]
 
 
 def find_added_words(text: str, question: str, languages: tuple[str, ...] = ()) -> str:

@@ -6,18 +6,18 @@ models lose count of long lists. Where their server gives the odds of words, the
 and only the odds of yes and no are read (Liang et al., "Holistic Evaluation of Language Models", TMLR 2023).
 """
 
-import time
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from functools import lru_cache
-from math import inf
+from math import exp, inf
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
 from retriever.display.phrases import pluralize
-from retriever.errors import TaskTooLongError, WrongAnswerError
+from retriever.errors import RerankerError, TaskTooLongError, WrongAnswerError
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.text import cut
@@ -50,6 +50,8 @@ PLANS = ((99, 10**6), (30, 600), (30, 450), (20, 600), (15, 500), (12, 450), (10
 SCALE = "1 / log2(1 + the model's rank)"
 # Small models lose count of long lists; of a model whose size nobody says, no more is expected.
 SMALL_BILLIONS, SMALL_READS = 4, 10
+BEFORE = 0.6  # what the order before weighs beside the odds; with `rerank.blend`, some .7 in all
+ODDS_SCALE = "the order before, and yes beside no"
 
 
 class Order(BaseModel):
@@ -69,41 +71,42 @@ def order_of(count: int) -> type[Order]:
 class LlmReranker:
     """Scores from a language model."""
 
-    def __init__(self, generator: "Generator", make_nonce: Callable[[], str] = new_nonce) -> None:
+    def __init__(
+        self, generator: "Generator", make_nonce: Callable[[], str] = new_nonce, *, is_forced: bool = True
+    ) -> None:
+        """Take the model; forced, it ranks however well it was seen to do that."""
         self._generator = generator
         self._make_nonce = make_nonce
+        self._is_forced = is_forced
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = inf) -> RerankOutput:
         """Do as `Reranker.score`; candidates that the model cannot read stay behind the others, in their order."""
         if len(candidates) < 2:
             return RerankOutput((1.0,) * len(candidates), pluralize(len(candidates), "candidate"))
-        billions = self._generator.look_up().billions
-        if billions is not None and billions >= SMALL_BILLIONS:
-            return self._order(question, candidates, candidates, seconds)
-        shown, started, why = candidates[:SMALL_READS], time.monotonic(), ""
-        try:
-            if judged := self._judge(question, shown, seconds):
-                # Unread, and behind those that were read by their fused ranks.
-                scores = (*judged, *[0.0] * (len(candidates) - len(judged)))
-                return RerankOutput(
-                    scores, f"{_count(judged, candidates)}, each by itself", "p(yes) / (p(yes) + p(no))"
-                )
-        except WrongAnswerError as error:
-            why = f"; {error}"
-        left = max(0.0, seconds - (time.monotonic() - started))
-        output = self._order(question, candidates, shown, left)
-        return replace(output, note=output.note + why)
+        generator, shown = self._generator, candidates[:SMALL_READS]
+        billions, abilities = generator.look_up().billions, generator.abilities
+        can_rank = abilities is not None and (abilities.lists or abilities.odds)
+        if not (can_rank or self._is_forced):
+            why = "puts a right passage where it stood" if abilities else "was not tried yet (doctor --llm)"
+            raise RerankerError(f"{generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
+        if abilities is None or abilities.lists or not abilities.odds:
+            is_small = billions is None or billions < SMALL_BILLIONS
+            return self.order(question, candidates, shown if is_small else candidates, seconds)
+        judged = self.judge(question, shown, seconds)
+        if not judged:
+            raise RerankerError(f"{generator.name} has no time to judge {pluralize(len(shown), 'candidate')}")
+        # How likely yes is differs from model to model, and small ones are not sure: candidates are compared with one
+        # another, and their order before counts.
+        mean, deviation = fmean(judged), pstdev(judged) or 1.0
+        answers = [1 / (1 + exp((mean - share) / deviation)) for share in judged]
+        answers += [0.0] * (len(candidates) - len(judged))  # unread
+        scores = (BEFORE * rank_value(rank) + (1 - BEFORE) * share for rank, share in enumerate(answers, start=1))
+        return RerankOutput(tuple(scores), f"{_count(judged, candidates)}, each by itself", ODDS_SCALE)
 
-    def _judge(self, question: str, shown: Sequence[RerankInput], seconds: float) -> Sequence[float]:
-        """Return how likely each of the first candidates answers, by the odds of yes and no; empty where none is asked.
-
-        That is where its server is known to give no odds, where how fast it is is unknown, and where it could not read
-        the least number of candidates in its time; WrongAnswerError where its server turns out to give none.
-        """
+    def judge(self, question: str, shown: Sequence[RerankInput], seconds: float) -> Sequence[float]:
+        """Return how likely each of the first candidates answers, by the odds of yes and no; empty without the time."""
         generator = self._generator
-        speed = generator.speed
-        if speed is None or not speed.has_odds:
-            return ()
+        speed = generator.speed or USUAL
         instructions = _JUDGE.format(nonce=(nonce := self._make_nonce()))
         plans = [
             [fence_lines([json_line({"question": question}), json_line(_describe(item))], nonce) for item in planned]
@@ -111,12 +114,12 @@ class LlmReranker:
         ]
         room, limit = generator.room(instructions, 1), min(generator.stage_s, seconds)
         for materials in plans:
-            read = sum(size(instructions) + size(material) for material in materials)
+            read = size(instructions) + sum(map(size, materials))  # the server keeps what all of them begin with
             if max(map(size, materials)) <= room and speed.seconds(read, len(materials)) <= limit:
                 return generator.judge(instructions, materials, seconds)
         return ()
 
-    def _order(
+    def order(
         self, question: str, candidates: Sequence[RerankInput], shown: Sequence[RerankInput], seconds: float
     ) -> RerankOutput:
         """Return the values of the ranks that the model gives those of the shown ones that it can read."""

@@ -121,7 +121,7 @@ def build_inputs(
     for candidate in candidates:
         node = nodes[candidate.node_id]
         matched = find_matched_chunk(candidate, chunks[node.id], words)
-        is_language_model = profile.rerank.kind == "llm"
+        is_language_model = profile.rerank.kind in {"auto", "llm"}
         max_chars = LLM_PASSAGE_CHARS if is_language_model else profile.final_text_chars
         text = cut_passage(node, matched, max_chars)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))

@@ -7,7 +7,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +21,10 @@ from retriever.errors import (
 )
 from retriever.served.server import KEEP_ALIVE_S, SERVERS, ModelInfo, ModelServer, StreamEvent, read_numbers
 from retriever.served.task import (
+    ABILITIES,
     BYTES_PER_TOKEN,
+    PROBE_VERSION,
+    Abilities,
     Measured,
     Speed,
     Task,
@@ -36,10 +38,6 @@ from retriever.served.task import (
 from retriever.served.transport import (
     Limits,
     OverdueError,
-    RefusedError,
-    ServedError,
-    StrangeAnswerError,
-    one_line,
 )
 from retriever.settings.schema import LlmSettings
 
@@ -48,7 +46,6 @@ progress = logging.getLogger("retriever.served.progress")
 LEAST_BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 # Their cards ask for these, and advise against always taking the likeliest word.
 LEAST_TEMPERATURES = (("qwen3", 0.7), ("qwq", 0.6), ("deepseek-r1", 0.6))
-JUDGED_AT_ONCE = 4  # a server with fewer slots lets them wait
 STAGE_SHARE = 8 / 30  # of the longest wait, that a stage should take: most people wait 8 s for an answer, not 30
 LOAD_S = 60.0  # the longest wait, besides, for a model that is not loaded yet
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
@@ -107,6 +104,20 @@ class Generator:
             return read_speed(self.identity)
         return None
 
+    @property
+    def abilities(self) -> Abilities | None:
+        """What the model was seen to do well; None where nobody has looked. LanguageModelError."""
+        return ABILITIES.read().get(self._abilities_key)
+
+    def remember(self, abilities: Abilities) -> None:
+        """Store what the model was seen to do well."""
+        ABILITIES.write(self._abilities_key, abilities)
+
+    @property
+    def _abilities_key(self) -> str:
+        weights = self.look_up().weights
+        return f"{self.identity} {weights} {PROBE_VERSION}"
+
     def room(self, instructions: str, max_tokens: int) -> int:
         """Return how much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
 
@@ -135,7 +146,8 @@ class Generator:
         needed = -(-(size(task.instructions) + size(task.material)) // LEAST_BYTES_PER_TOKEN)
         if needed > self._prompt_tokens(window, task.max_tokens):
             has = f"and {self.name} reads {window:,} with its answer of up to {task.max_tokens:,}"
-            raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: see llm.num_ctx")
+            how = "raise llm.num_ctx; llama-server gives each of its -np slots its share of -c"
+            raise TaskTooLongError(f"the prompt needs up to {needed:,} tokens, {has}: {how}")
         # A third of what may be written is usual. A terminal shows this line, for the wait is long.
         read, speed = size(task.instructions + task.material), self.speed
         about = f", about {speed.seconds(read, task.max_tokens // 3):.0f} s" if speed else ""
@@ -229,26 +241,14 @@ class Generator:
     def judge(self, instructions: str, materials: Sequence[str], seconds: float = math.inf) -> list[float]:
         """Return how likely the model says yes beside no to each material, 0 to 1, by the odds of its first word.
 
-        Raises:
-            WrongAnswerError: its server gives no odds, or neither is among them; that is remembered for a month.
-            LanguageModelError: as `write`.
+        LanguageModelError, also where its server gives no odds, or neither is among them.
         """
-        server, judged = self.server, list[float]()
+        server = self.server
         limits = server.limits(self._limit(seconds))
-
-        def ask(material: str) -> float:
-            return server.judge(instructions, material, limits)
-
-        try:
-            judged.append(ask(materials[0]))  # alone: the model may have to be loaded, or say neither
-            with ThreadPoolExecutor(JUDGED_AT_ONCE) as pool:
-                judged += pool.map(ask, materials[1:])
-        except ServedError as error:
-            if isinstance(error, RefusedError | StrangeAnswerError) and not error.may_pass:
-                if not judged and (speed := self.speed):
-                    write_speed(self.identity, replace(speed, has_odds=False))
-                raise WrongAnswerError(f"{self.name} gives no odds of yes and no ({one_line(error)})") from error
-            raise server.explain(error) from error
+        # One after another: a server then reads once what all of them begin with.
+        judged = server.attempt(
+            lambda: [server.judge(instructions, material, limits) for material in materials], pauses=()
+        )
         self._loaded_until = time.monotonic() + KEEP_ALIVE_S
         return judged
 

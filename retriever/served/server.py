@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, isfinite
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
@@ -70,6 +70,7 @@ class ModelInfo:
 
     window: int  # how many tokens it reads here
     billions: float | None  # of weights; None: the server does not say, and neither does the name
+    weights: str = ""  # a mark that other weights of the same name lack; empty: the server gives none
 
 
 def _find(*places: tuple[str | int, ...]) -> Any:  # noqa: ANN401 - as pydantic's Field
@@ -162,6 +163,8 @@ class ModelServer:
     allow_remote: bool = True
     llm: LlmSettings = field(default_factory=LlmSettings)  # how a language model is asked
     key: str = field(default="", init=False, repr=False)  # of KEYS; is sent to this URL alone; empty: none
+    # By which messages become a prompt, once `look_up` has asked; None: the server does not show it.
+    template: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         name = f"{self.section}.url" if self.url or self.kind != "ollama" else "OLLAMA_HOST"
@@ -193,7 +196,13 @@ class ModelServer:
     @property
     def thought_tokens(self) -> int:
         """How many tokens are added to an answer for thoughts that cannot be switched off."""
-        return THOUGHT_TOKENS if self.may_think or self.is_gpt_oss else 0
+        thinks = self.template is None or "think" in self.template
+        return THOUGHT_TOKENS if (self.may_think and thinks) or self.is_gpt_oss else 0
+
+    @property
+    def is_base(self) -> bool:
+        """Whether the model goes on with a text, and was not made to follow instructions."""
+        return self.template is not None and not any(word in self.template.lower() for word in ("message", "system"))
 
     def identity(self, limits: Limits) -> tuple[str, ...]:
         """Return the kind of server and the model's name; most servers say nothing of the weights."""
@@ -234,7 +243,15 @@ class ModelServer:
             self.model = names[0] if names else name
             said = models.get(self.model, {})
             length = said.get("max_model_len") or said.get("context_length")  # vLLM, OpenRouter
-            return self._make_info(self.model, int(length or 0) or self.ask_window(limits))
+            meta = said.get("meta") or {}  # llama.cpp
+            if meta:
+                with suppress(ServedError), self.ask(f"{self.url.removesuffix('/v1')}/props", limits) as props:
+                    self.template = props.get("chat_template")
+            info = self._make_info(self.model, int(length or 0) or self.ask_window(limits))
+            count, size = meta.get("n_params"), meta.get("size")
+            return replace(
+                info, billions=count / 1e9 if count else info.billions, weights=f"{count} {size}" if meta else ""
+            )
 
     def ask_window(self, limits: Limits) -> int | None:
         """Return how many tokens the model was loaded for, as LM Studio or llama.cpp say beside OpenAI's API."""
@@ -321,7 +338,7 @@ class ModelServer:
         """Return the information of a model; it reads what is asked for, unless it was made, or loaded, for less."""
         wanted = self.llm.num_ctx
         known = context_length or (USUAL_WINDOW if wanted == LlmSettings().num_ctx else wanted)  # nobody has said more
-        return ModelInfo(min(wanted, known), read_billions(f"{said} {name}"))
+        return ModelInfo(min(wanted, known), read_billions(f"{said} {name.rpartition('/')[2]}"))
 
     def explain(self, error: ServedError) -> RetrieverError:
         """Return what a fault means, and what to do about it: an error of the section's kind."""
@@ -403,12 +420,13 @@ class OllamaServer(ModelServer):
         """Return what Ollama says of the model."""
         from ollama import ShowResponse  # half a second, beside those of an answer
 
-        name, _ = self._find_model(limits)
+        name, digest = self._find_model(limits)
         with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
+            self.template = content.get("template")
             shown = ShowResponse.model_validate({"model_info": None} | content)
             info, size = shown.modelinfo or {}, shown.details and shown.details.parameter_size
             lengths = [int(value) for key, value in info.items() if key.endswith(".context_length")]
-            return self._make_info(name, max(lengths, default=None), size or "")
+            return replace(self._make_info(name, max(lengths, default=None), size or ""), weights=digest)
 
     def stream(self, task: Task[Any], limits: Limits, *, with_schema: bool) -> Generator[StreamEvent]:
         """Do as `ModelServer.stream`."""

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -27,6 +26,7 @@ from retriever.store.files import find_cache_file, make_private_folder, write_fi
 ENDLESS_CHARS, ENDLESS_TIMES, ENDLESS_PERIOD = 60, 6, 120  # of a tail that repeats, and of what it repeats
 
 Written = TypeVar("Written", bound=BaseModel)
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,6 @@ def find_object(text: str) -> str | None:
 
 log = logging.getLogger(__name__)
 
-FILE_NAME = "model_speeds.json"
 BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
 LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
 MAX_AGE_S = 30 * 86_400.0
@@ -163,7 +162,6 @@ class Speed:
     reads: Annotated[float, Field(gt=0)]  # tokens a second
     writes: Annotated[float, Field(gt=0)]
     has_schema: bool = True  # whether the model writes what is asked for under a JSON schema
-    has_odds: bool = True  # whether its server says how likely its words were
     measured_at: float = field(default_factory=time.time, compare=False)
 
     def seconds(self, read: int, written: int) -> float:
@@ -205,30 +203,54 @@ class Measured:
         )
 
 
-# The speeds of models by server and name, in the user's cache folder; dispensable, and never a reason to fail.
-_SPEEDS = TypeAdapter(dict[str, Speed])
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a model was seen to do well; what it does not is left out unless it is asked for."""
+
+    lists: bool = True  # puts the passage that answers first, wherever it stands in a list
+    odds: bool = True  # says yes to the passage that answers rather than to others
+    rewordings: bool = True  # other words for a question, with its names
+    passages: bool = True  # statements, no questions and no titles
+    intents: bool = True  # tells a question about a single fact from others
+
+
+class ModelRecords(Generic[Record]):
+    """What is remembered of models, by a key, in the user's cache folder; dispensable, and never a reason to fail."""
+
+    def __init__(self, name: str, kind: type[Record]) -> None:
+        self.name = name
+        self._content = TypeAdapter(dict[str, kind])  # type: ignore[valid-type]
+
+    def read(self) -> dict[str, Record]:
+        """Return what is there, as far as it can be read."""
+        path = find_cache_file(self.name)
+        with contextlib.suppress(OSError, ValueError):
+            return self._content.validate_json(path.read_bytes()) if path else {}
+        return {}
+
+    def write(self, key: str, record: Record) -> None:
+        """Store one more."""
+        path, records = find_cache_file(self.name), self.read()
+        if path is None or (os.path.lexists(path) and not records):  # it is not ours
+            return
+        try:
+            make_private_folder(path.parent)
+            write_file(path, self._content.dump_json(records | {key: record}).decode())
+        except OSError as error:
+            log.info("%s: %s", path, error)
+
+
+PROBE_VERSION = 1  # of upkeep/probe.py: after a change of it, models are looked at again
+SPEEDS = ModelRecords("model_speeds.json", Speed)  # by server and name
+ABILITIES = ModelRecords("model_abilities.json", Abilities)  # by server, name and weights
 
 
 def read_speed(key: str) -> Speed | None:
     """Return the speed of a model, by server and name; None where it is unknown or a month old."""
-    speed = _read_speeds(find_cache_file(FILE_NAME)).get(key)
+    speed = SPEEDS.read().get(key)
     return speed if speed and time.time() - speed.measured_at < MAX_AGE_S else None
 
 
 def write_speed(key: str, speed: Speed) -> None:
-    """Store the speed of a model in the user's cache."""
-    path = find_cache_file(FILE_NAME)
-    speeds = _read_speeds(path)
-    if path is None or (os.path.lexists(path) and not speeds):  # it is not ours
-        return
-    try:
-        make_private_folder(path.parent)
-        write_file(path, _SPEEDS.dump_json(speeds | {key: speed}).decode())
-    except OSError as error:
-        log.info("%s: %s", path, error)
-
-
-def _read_speeds(path: Path | None) -> dict[str, Speed]:
-    with contextlib.suppress(OSError, ValueError):
-        return _SPEEDS.validate_json(path.read_bytes()) if path else {}
-    return {}
+    """Store the speed of a model."""
+    SPEEDS.write(key, speed)

@@ -118,9 +118,10 @@ class AnswerSettings:
 class RerankSettings:
     """What puts the candidates into their last order."""
 
-    kind: Literal["none", "llm", "onnx", "endpoint"] = setting(
+    kind: Literal["none", "auto", "llm", "onnx", "endpoint"] = setting(
         "none",
-        "llm: the language model; onnx: a cross-encoder, from a folder; endpoint: a server's /rerank.",
+        "auto: the language model, if `doctor --llm` saw that it can; llm: it in any case; onnx: a cross-encoder, from "
+        "a folder; endpoint: a server's /rerank.",
     )
     model: str = setting("", "onnx: the folder that scripts/export_model.py made; endpoint: the server's name.")
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")

@@ -54,6 +54,7 @@ from retriever.store.database import (
 )
 from retriever.store.files import FILE_NAME, LOGS, is_folder, writer_lock, writing_to
 from retriever.trace import NoProgress
+from retriever.upkeep.probe import SAYS, probe
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
@@ -136,7 +137,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     """Examine the language model that this profile asks, and what scores its candidates one after another."""
     settings = profile.rerank
     is_asked = profile.use_llm and bool(
-        ((profile.rewordings or profile.hyde_variants) and profile.hyde != "never") or settings.kind == "llm"
+        ((profile.rewordings or profile.hyde_variants) and profile.hyde != "never") or settings.kind in {"auto", "llm"}
     )
     # A profile that needs none has its short answers written by one, if it runs.
     if is_asked or settings.kind == "none":
@@ -186,6 +187,19 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
             generator.write(replace(task, material=f"{new_nonce()} {text}"))
         says = f"JSON of the shape that was asked for after {time.monotonic() - started:.1f} s"
         yield Finding("language model", name, "well", f"{says}; {generator.speed}" if generator.speed else says)
+        if generator.server.is_base:
+            says = "it has no chat template: choose a model that follows instructions"
+            yield Finding("language model", "template", "problem", says)
+        name, started = "tasks", time.monotonic()
+        abilities = probe(generator)
+        took = f"tried on some tasks in {time.monotonic() - started:.0f} s"
+        yield Finding("language model", name, "well", took)
+        for name, (what, how) in SAYS.items():
+            if getattr(abilities, name):
+                yield Finding("language model", name, "well", f"was seen {what}")
+            elif not (name == "odds" and abilities.lists):
+                cure = f"left out; {how} uses it all the same" if how else ""
+                yield Finding("language model", name, "note", f"was not seen {what}", cure)
     except LanguageModelError as error:
         yield Finding("language model", name, "problem", str(error))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pageindex.corpus import DocumentText, SourceFile, read_document
+from retriever.served.task import Abilities
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.scripted_server import ScriptedServer, scripted_server
 from tests.real.served import LONG, PAGES, indexed
@@ -42,6 +43,7 @@ def ollama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     """Answers by the function `answered` of the module, with a cache folder of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with scripted_server(getattr(request.module, "answered", lambda asked: {})) as script:
+        script.remember(Abilities())
         yield script
 
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from retriever.served.task import ABILITIES, PROBE_VERSION, Abilities
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import Fault as Fault
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -183,6 +184,11 @@ class ScriptedServer:
     @property
     def paths(self) -> list[str]:
         return [path for path, _, _ in self.requests]
+
+    def remember(self, abilities: Abilities, model: str = "llama3.2") -> None:
+        """What a model was seen to do well is known, as each API names it."""
+        for key in (f"{self.url} {model} digest of {self.find(model)}", f"{self.v1} {model} "):
+            ABILITIES.write(f"{key} {PROBE_VERSION}", abilities)
 
     def kill(self) -> None:
         assert self.server

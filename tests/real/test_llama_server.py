@@ -17,14 +17,14 @@ from pydantic import BaseModel, Field
 
 from retriever.answering.write import WrittenAnswer
 from retriever.embedding import open_encoder
-from retriever.errors import NoGeneratorError, NoModelError
+from retriever.errors import NoGeneratorError, NoModelError, WrongAnswerError
 from retriever.expansion import prompt as expansion
 from retriever.expansion.follow_up import build_rewriting
 from retriever.rerank.cross_encoders import EndpointReranker, check_rerank_server
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
-from retriever.served.task import Speed, Task, write_speed
+from retriever.served.task import Abilities, Speed, Task, write_speed
 from retriever.settings.schema import EncoderSettings, LlmSettings, Profile, RerankSettings
 from retriever.upkeep.doctor import examine_language_model
 from scripts.llama_server import VOCABULARY, MissingServerError, running_server
@@ -112,14 +112,16 @@ def test_a_small_model_judges_each_candidate_by_its_odds(
     monkeypatch.setattr("retriever.served.server.ODDS", odds)
     generator = open_generator(writer)
     write_speed(generator.identity, Speed(2000, 80))
+    generator.remember(Abilities(lists=False))
     inputs = [RerankInput("Fusion", f"Rankings are fused by rank, way {number}.") for number in range(12)]
-    output = LlmReranker(generator).score("how are rankings fused?", inputs)
+    reranker = LlmReranker(generator)
     if odds == VOCABULARY:
+        output = reranker.score("how are rankings fused?", inputs)
         assert output.note == "the first 10 candidates, each by itself"
-        assert all(0 <= score <= 1 for score in output.scores)
+        assert len(output.scores) == 12
     else:
-        assert "gives no odds of yes and no (neither is among its first words)" in output.note
-    assert len(output.scores) == 12
+        with pytest.raises(WrongAnswerError, match="neither is among its first words"):
+            reranker.score("how are rankings fused?", inputs)
 
 
 def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.retriever import Retriever
+from retriever.served.task import Abilities
 from retriever.settings.layers import profile_names
 from retriever.types import Answer
 from tests.real.scripted_server import QUESTION, Asked, ScriptedServer, help_and_reverse, killed, scripted_server
@@ -59,6 +60,7 @@ def test_a_server_that_dies_in_the_middle_of_any_call(shelf: Shelf, ollama: Scri
     plain, expanded = without_any(shelf, profile), ask(shelf, profile, ollama.url, rerank={"kind": "none"})
     for place, stage in enumerate(STAGES[profile]):
         with scripted_server(answered) as dying:
+            dying.remember(Abilities())
             dying.once.extend([answered] * place)
             dying.once.append(killed())
             answer = ask(shelf, profile, dying.url)

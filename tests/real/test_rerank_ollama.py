@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from retriever.rerank.stage import rank_value
-from retriever.served.task import Speed, write_speed
+from retriever.served.task import Abilities, Speed, write_speed
 from retriever.types import Answer
 from tests.real.scripted_server import Asked, Model, ScriptedServer, silence, status
 from tests.shelf import Shelf
@@ -86,11 +86,12 @@ def small(request: pytest.FixtureRequest, ollama: ScriptedServer) -> dict[str, A
     ollama.listed = [{"id": "small:1b", "max_model_len": 8192}]
     url = ollama.url if request.param == "ollama" else ollama.v1
     write_speed(f"{url} small:1b", Speed(2000, 80))
+    ollama.remember(Abilities(lists=False), "small:1b")
     return {"kind": request.param, "url": url, "model": "small:1b"}
 
 
 def likely(asked: Asked) -> float:
-    return 0.9 if "Blight" in asked.material else 0.2 if "Bread" in asked.material else 0.05
+    return 0.9 if "Bread" in asked.material else 0.1
 
 
 def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(
@@ -99,8 +100,9 @@ def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(
     ollama.judge = likely
     answer = ask(shelf, ollama, top_k=8, llm=small)
     assert answer.degraded == ()
-    assert [hit.title for hit in answer.hits[:2]] == ["Blight", "Bread"]
-    assert answer.hits[0].score == pytest.approx(0.9)
+    before = [hit.title for hit in shelf.ask(QUESTION, top_k=8).hits]
+    after = [hit.title for hit in answer.hits]
+    assert after.index("Bread") < before.index("Bread")
     (stage,) = [stage for stage in answer.trace.stages if stage.name == "rerank"]
     assert stage.note == "8 candidates, each by itself"
     assert len(ollama.of_kind("judge")) == 8
@@ -108,16 +110,18 @@ def test_a_small_model_judges_each_candidate_by_the_odds_of_yes(
 
 
 @pytest.mark.parametrize("silent", [None, status(400, {"error": "logprobs is not supported"})])
-def test_without_odds_the_candidates_are_ordered_at_once_and_that_is_remembered(
+def test_a_server_without_odds_costs_no_hit(
     shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any], silent: object
 ) -> None:
     ollama.judge = lambda asked: silent
-    ollama.answer = preferring("Bread")
-    for _ in range(2):
-        answer = ask(shelf, ollama, llm=small)
-        assert answer.degraded == ()
-        assert answer.hits[0].title == "Bread"
-    assert [len(ollama.of_kind(kind)) for kind in ("judge", "write")] == [1, 2]
+    (line,) = map(str, ask(shelf, ollama, llm=small).degraded)
+    assert line.startswith("rerank: ")
+
+
+def test_flat_odds_leave_the_order(shelf: Shelf, ollama: ScriptedServer, small: dict[str, Any]) -> None:
+    ollama.judge = lambda asked: 0.3
+    reranked, plain = ask(shelf, ollama, llm=small), shelf.ask(QUESTION)
+    assert [hit.node_id for hit in reranked.hits] == [hit.node_id for hit in plain.hits]
 
 
 def test_a_model_that_fails_while_it_judges_costs_no_hit(

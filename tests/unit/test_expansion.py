@@ -109,7 +109,7 @@ def test_what_a_model_leaves_out_or_adds_is_no_failure() -> None:
         ("A channel hands over nothing.", "", "it lost a name of the question"),
         ("Which background task sends an email?", "", "it is a question"),
         ("Background Tasks", "", "it is a title"),
-        ("Send the email after the response of a middleware.", "", "it repeats what the model was shown"),
+        ("Send the email after the response of middleware and routers.", "", "it repeats what the model was shown"),
     ],
 )
 def test_texts_that_no_search_should_follow_are_dropped_and_long_ones_cut(text: str, kept: str, reason: str) -> None:
@@ -125,7 +125,7 @@ def test_a_text_comes_once() -> None:
 
 
 def test_no_passage_is_made_up_for_a_single_fact() -> None:
-    expansion = Expansion(("which port does it use?",), (PASSAGE,), intent="STUDY_DETAIL")
+    expansion = Expansion(("which port number does the server use?",), (PASSAGE,), intent="STUDY_DETAIL")
     usable, dropped = screen("what is the port by default?", expansion)
     assert usable.rewordings == expansion.rewordings
     assert dropped == (Dropped("passage", PASSAGE, "a single fact is asked for"),)
@@ -141,8 +141,9 @@ def test_a_question_without_other_texts_has_all_the_weight() -> None:
 def test_weights_are_shares_by_the_profile() -> None:
     queries = weigh_queries("a", EXPANSION, replace(SETTINGS, hyde_variant_weight=0.25))
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
-    assert [2.25 * query.semantic_weight for query in queries] == pytest.approx([1, 0.5, 0.5, 0.25])
-    assert [2.5 * query.keyword_weight for query in queries] == pytest.approx([1, 0.5, 0.5, 0.5])
+    semantic, keyword = 1 + 2 / 3 + 0.25, 1 + 2 / 3 + 0.5
+    assert [semantic * query.semantic_weight for query in queries] == pytest.approx([1, 1 / 3, 1 / 3, 0.25])
+    assert [keyword * query.keyword_weight for query in queries] == pytest.approx([1, 1 / 3, 1 / 3, 0.5])
 
 
 @pytest.mark.parametrize("count", [1, 3, 30])

@@ -16,7 +16,7 @@ from retriever.rerank.llm import LlmReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
 from retriever.served.generator import Generator
 from retriever.served.server import ModelInfo
-from retriever.served.task import Speed, Task, Written, size
+from retriever.served.task import Abilities, Speed, Task, Written, size
 
 QUESTION = "how are the two rankings fused?"
 Reply = Callable[[Sequence[dict[str, Any]]], object]
@@ -33,6 +33,7 @@ class ScriptedGenerator:
     speed: Speed | None = field(default_factory=lambda: Speed(1e6, 1e6))
     stage_s: float = 8.0
     identity: str = ""
+    abilities: Abilities | None = None
     tasks: list[Task[Any]] = field(default_factory=list)
 
     def write(self, task: Task[Written]) -> Written:

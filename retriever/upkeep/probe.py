@@ -1,0 +1,95 @@
+"""What a language model can do, seen on tasks whose right answers are known. Stages that it fails are left out.
+
+Small models repeat a question instead of rewording it, write questions as passages, and give lists back as they come.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+from retriever.errors import LanguageModelError
+from retriever.expansion.prompt import Grounding, TextPlan, build_expansion_task
+from retriever.expansion.screening import FACTUAL_INTENT, find_exact_names, screen
+from retriever.rerank.llm import LlmReranker
+from retriever.rerank.stage import RerankInput
+from retriever.served.generator import Generator
+from retriever.served.task import Abilities
+
+SECONDS = 60.0  # the longest wait for all of it; what is not done by then counts as failed
+
+TITLES = (
+    "Library",
+    "Swimming pool",
+    "Daily jobs of the server",
+    "Looking after a bicycle",
+    "Food and how long it keeps",
+)
+# Each passage below the question that it answers; the first and the fourth question are asked.
+PASSAGES = {
+    "when does the library close on Saturdays?": "The library is open until one in the afternoon on Saturdays.",
+    "who may swim alone?": "Children below the age of ten swim together with an adult.",
+    "when was the museum built?": "The museum was built in 1911, and its roof was renewed after a storm.",
+    "what does a library card cost?": "A library card costs four euros a year.",
+    "what is sold at the market?": "On Saturdays farmers sell fruit and cheese in front of the town hall.",
+}
+ASKED = (0, 3)
+ORDERS = ((1, 2, 4, 3, 0), (0, 3, 1, 2, 4), (4, 1, 3, 0, 2))
+# Whether each asks for a single fact.
+REWORDED = {
+    "why does `cron.daily` skip my backup after a restart?": False,
+    "how can I stop my bicycle chain from falling off?": False,
+    "how many days does cooked rice keep in the fridge?": True,
+}
+ENOUGH = 2  # of these, since what is written at a temperature is not always the best
+
+# What is said of each ability: what it is, and how to use a model without it.
+SAYS = {
+    "lists": ("to put the right passage first in a list", "--rerank-kind llm"),
+    "odds": ("to tell a right passage by yes and no", "--rerank-kind llm"),
+    "rewordings": ("to reword a question and keep its names", "--hyde always"),
+    "passages": ("to write statements to search with, no questions and no titles", "--hyde always"),
+    "intents": ("to tell a question about a single fact", ""),
+}
+
+
+def probe(generator: Generator) -> Abilities:
+    """Ask a model at most 16 short tasks, in at most SECONDS, and remember what it can do; LanguageModelError."""
+    generator.look_up()  # a server that is away says nothing of its model
+    end = time.monotonic() + SECONDS
+    reranker = LlmReranker(generator)
+    inputs = [RerankInput("", passage) for passage in PASSAGES.values()]
+    questions = list(PASSAGES)
+
+    def left() -> float:
+        return max(0.1, end - time.monotonic())
+
+    def finds_in_list(order: tuple[int, ...], asked: int) -> bool:
+        shown = [inputs[place] for place in order]
+        scores = reranker.order(questions[asked], shown, shown, left()).scores
+        return order[scores.index(max(scores))] == asked
+
+    def finds_by_odds(asked: int) -> bool:
+        scores = reranker.judge(questions[asked], inputs, left())
+        return bool(scores) and scores.index(max(scores)) == asked
+
+    lists = odds = False
+    with suppress(LanguageModelError):
+        lists = all(finds_in_list(order, ASKED[0]) for order in ORDERS)
+    with suppress(LanguageModelError):
+        odds = not lists and all(map(finds_by_odds, ASKED))  # of a model that orders lists, none are asked
+    reworded = stated = understood = 0
+    for question, is_fact in REWORDED.items():
+        task = replace(
+            build_expansion_task(question, Grounding(TITLES), TextPlan(1, 1, 160)), max_tokens=200, seconds=left()
+        )
+        with suppress(LanguageModelError):
+            written = generator.write(task).expansion()
+            names = find_exact_names(question)
+            usable, _ = screen(question, replace(written, intent=""), names, " ".join(TITLES))
+            reworded += bool(usable.rewordings)
+            stated += bool(usable.passages)
+            understood += (written.intent == FACTUAL_INTENT) == is_fact
+    # A server that went away meanwhile is an error here.
+    abilities = Abilities(lists, odds, reworded >= ENOUGH, stated >= ENOUGH, understood == len(REWORDED))
+    generator.remember(abilities)
+    return abilities

@@ -1,0 +1,144 @@
+"""What a language model can do, found out on tasks of the program's own, and the stages that are left out by that."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from retriever.api import open_retriever
+from retriever.errors import LanguageModelError
+from retriever.served.generator import Generator
+from retriever.served.task import Abilities, Speed, write_speed
+from retriever.settings.schema import LlmSettings
+from retriever.types import Answer
+from retriever.upkeep.probe import PASSAGES, REWORDED, probe
+from tests.program import Cli
+from tests.real.conftest import SHIPS_QUESTION
+from tests.real.scripted_server import Asked, ScriptedServer
+from tests.shelf import Shelf
+
+REWORDING = "what keeps `cron.daily` and everything else from happening again?"
+STATEMENT = "Something that was left alone for too long has to be done by hand, whatever happened before."
+
+
+def find_answer(asked: Asked) -> int:
+    """The place of the right passage among the candidates."""
+    passage = PASSAGES[asked.shown("question")[0]["question"]]
+    return next(place for place, item in enumerate(asked.candidates) if item["passage"] == passage)
+
+
+def order_well(asked: Asked) -> object:
+    best = find_answer(asked) + 1
+    return {"best_first": [best, *(item["number"] for item in asked.candidates if item["number"] != best)]}
+
+
+def give_back(asked: Asked) -> object:
+    return {"best_first": [item["number"] for item in asked.candidates]}
+
+
+def expand_well(asked: Asked) -> object:
+    is_fact = REWORDED[asked.shown("question")[0]["question"]]
+    return {"hyde": [STATEMENT], "queries": [REWORDING], "intent": "STUDY_DETAIL" if is_fact else "MECHANISM"}
+
+
+def repeat(asked: Asked) -> object:
+    question = asked.shown("question")[0]["question"]
+    return {"hyde": [f"{question[:-1]} at home in the morning?"], "queries": [question.upper()], "intent": "CRITIQUE"}
+
+
+def writing(order: Callable[[Asked], object], expand: Callable[[Asked], object]) -> Callable[[Asked], object]:
+    return lambda asked: order(asked) if "best_first" in asked.properties else expand(asked)
+
+
+def judge_well(asked: Asked) -> float:
+    passage = asked.shown("titles")[0]["passage"]
+    return 0.9 if passage == PASSAGES[asked.shown("question")[0]["question"]] else 0.2
+
+
+MODELS: dict[str, tuple[Callable[[Asked], object], Callable[[Asked], object], Abilities]] = {
+    "perfect": (writing(order_well, expand_well), judge_well, Abilities(odds=False)),
+    "lists alone": (writing(order_well, repeat), lambda asked: 0.3, Abilities(True, False, False, False, False)),
+    "odds alone": (writing(give_back, repeat), judge_well, Abilities(False, True, False, False, False)),
+    "texts alone": (writing(give_back, expand_well), lambda asked: 0.3, Abilities(False, False)),
+    "nothing": (lambda asked: "no", lambda asked: None, Abilities(False, False, False, False, False)),
+}
+
+
+@pytest.mark.parametrize(("answer", "judge", "abilities"), MODELS.values(), ids=MODELS)
+def test_a_model_is_seen_to_do_what_it_can(
+    ollama: ScriptedServer,
+    answer: Callable[[Asked], object],
+    judge: Callable[[Asked], object],
+    abilities: Abilities,
+) -> None:
+    ollama.answer, ollama.judge = answer, judge
+    write_speed(f"{ollama.url} llama3.2", Speed(60, 12))
+    generator = Generator(LlmSettings(url=ollama.url))
+    assert probe(generator) == abilities
+    assert generator.abilities == abilities
+
+
+def test_other_weights_of_a_name_are_tried_again(ollama: ScriptedServer) -> None:
+    generator = Generator(LlmSettings(url=ollama.url))
+    assert generator.abilities
+    ollama.described["/api/tags"] = {"models": [{"model": "llama3.2:latest", "digest": "another"}]}
+    assert Generator(LlmSettings(url=ollama.url)).abilities is None
+
+
+def test_a_server_that_is_away_says_nothing_of_its_model(ollama: ScriptedServer) -> None:
+    generator = Generator(LlmSettings(url=ollama.url))
+    ollama.kill()
+    with pytest.raises(LanguageModelError):
+        probe(generator)
+
+
+def ask(ships: Shelf, ollama: ScriptedServer, **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
+    given = {"llm": {"url": ollama.url}} | settings
+    with open_retriever((), ships.index, "full", given, encoder=ships.encoder) as retriever:
+        return retriever.search(SHIPS_QUESTION)
+
+
+OFF: dict[str, tuple[Abilities, str]] = {
+    "reranking": (
+        Abilities(lists=False, odds=False),
+        "rerank: llama3.2 puts a right passage where it stood: reranking is off for it; --rerank-kind llm forces it",
+    ),
+    "expansion": (
+        Abilities(rewordings=False, passages=False),
+        "expand: llama3.2 writes nothing that helps a search: expansion is off for it; --hyde always forces it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("abilities", "line"), OFF.values(), ids=OFF)
+def test_a_stage_that_the_model_fails_is_left_out(
+    ships: Shelf, ollama: ScriptedServer, abilities: Abilities, line: str
+) -> None:
+    ollama.answer = writing(give_back, lambda asked: {})
+    ollama.remember(abilities)
+    assert list(map(str, ask(ships, ollama).degraded)) == [line]
+    assert len(ollama.asked) == 1
+    assert not ask(ships, ollama, hyde="always", rerank={"kind": "llm"}).degraded
+
+
+def test_texts_of_a_kind_that_the_model_fails_are_not_asked_for(ships: Shelf, ollama: ScriptedServer) -> None:
+    ollama.answer = writing(give_back, lambda asked: {})
+    ollama.remember(Abilities(rewordings=False))
+    ask(ships, ollama)
+    assert ollama.asked[0].properties == {"hyde", "intent"}
+
+
+def test_a_model_that_was_not_tried_orders_no_lists(ships: Shelf, ollama: ScriptedServer) -> None:
+    ollama.answer = writing(give_back, lambda asked: {})
+    ollama.described["/api/tags"] = {"models": [{"model": "llama3.2:latest", "digest": "another"}]}
+    (line,) = map(str, ask(ships, ollama).degraded)
+    assert line.startswith("rerank: llama3.2 was not tried yet (doctor --llm): reranking is off for it")
+
+
+def test_doctor_says_what_the_model_can_do(ollama: ScriptedServer, cli: Cli) -> None:
+    ollama.answer = lambda asked: {"numbers": [1, 2]} if "numbers" in asked.properties else repeat(asked)
+    shown = cli("doctor", "--llm", "--profile", "full", "--llm-url", ollama.url, "--json").out
+    found = {item["name"]: item for item in json.loads(shown)["findings"]}
+    assert found["passages"]["says"] == "was not seen to write statements to search with, no questions and no titles"
+    assert found["passages"]["cure"] == "left out; --hyde always uses it all the same"
