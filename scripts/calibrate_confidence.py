@@ -1,10 +1,12 @@
-"""Recomputes the coefficients of retriever/searching/confidence.py and says what they are worth; about 3 minutes.
+"""Fits the models of retriever/searching/confidence.py, and says what they are worth; about 10 minutes.
 
     uv run scripts/calibrate_confidence.py ../shared/eval
 
-Asks each of two sets of documents these kinds of questions, and this project's docs/ the last six:
+Three groups of documents are asked: FastAPI's, the Rust book, and the collections of benchmarks/data/lines. The kinds
+of questions are
 
-    answerable    those of the set, with gold lines
+    answerable    those of the set, and of lines.jsonl, with gold lines
+    no answer     those of lines.jsonl that the documents do not answer
     near miss     tests/eval_unanswerable/NAME.jsonl: plausible, in the same vocabulary, without an answer
     elsewhere     the answerable ones of the other set
     gibberish     tests/eval_unanswerable/gibberish.jsonl
@@ -17,21 +19,22 @@ Asks each of two sets of documents these kinds of questions, and this project's 
     number        a number alone, mostly one of the documents'
     made-up word  a sentence around a word that is no word and resembles none of the documents'
 
-and fits a logistic model of whether a right section is among the first five hits, to the first five kinds. Each measure
-is of a model that was fitted on the one set and tried on the other; the coefficients are of both. Exits with 1 when the
-verdicts on both sets, by the numbers as they are now, miss one of TARGETS.
+Each model says whether a right section is among the first five hits: by all that is known of a question, without what
+was read of lines, and without vectors. It is fitted to all groups, and for the shares "held out" to two of them, to be
+tried on the third. Exits with 1 when the verdicts, by the numbers as they are now, miss one of TARGETS.
 
     uv run scripts/calibrate_confidence.py --abroad
 
-asks the everyday notes in other languages than English (benchmarks/data/languages, two minutes) their questions and
-near misses, and fits what speaks for a right section in the first place: on each half of the questions, to be counted
-on the other, then on all.
+asks the everyday notes in other languages than English (benchmarks/data/languages, two minutes) their questions, their
+near misses and words that one section has, and fits what speaks for a right section in the first place: on each half
+of the questions, to be counted on the other, then on all.
 """
 
 import json
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -49,21 +52,49 @@ from pageindex.node import Span
 from retriever import open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.retriever import Retriever
-from retriever.searching.confidence import ABROAD, MEANING_AND_WORDS, WORDS_ALONE, adjust_unspaced, assess
+from retriever.searching import confidence
+from retriever.searching.confidence import Coefficients, adjust_unspaced, assess, choose_model, measure_evidence
 from retriever.types import Hit, Signals, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 UNANSWERABLE = ROOT / "tests" / "eval_unanswerable"
 SETS = ("fastapi", "rustbook")
-OWN = "docs"  # this project's own, without questions written by a person
+COLLECTIONS = ROOT / "benchmarks" / "data" / "lines"
 TITLES = 100
 SEED = 5
 FIRST = 5  # among how many hits a right section counts
-RIDGE = 1.0  # weight of the squared coefficients, of features with a deviation of 1: 700 questions need little
+RIDGE = 1.0  # weight of the squared coefficients, of features with a deviation of 1: 2,000 questions need little
 BINS = 10
 VERDICTS: tuple[Verdict, ...] = ("answered", "weak", "none")
 STYLES = ("paraphrase", "direct", "identifier", "overview")
-FITTED = ("answerable", "near miss", "elsewhere", "gibberish", "title")
+WITHOUT = ("near miss", "no answer")  # the kinds by which the cut of `answered` is chosen
+# What a question counts in the fit; else 1. Numbers are in most documents, and no section is the right one.
+WORTH = {"hex string": 0.1, "number": 0.0, "word": 0.5, "words at random": 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """How a model of `confidence` is fitted."""
+
+    view: Callable[[Signals], Signals]
+    """What of the signals it sees."""
+    evidence: tuple[str, ...]
+    none: float
+    """The share of right questions that are `none` by its sum."""
+    answered: float
+    """The share of questions without an answer that are `answered`."""
+
+
+WORDS = ("coverage", "known", "together", "asked")
+MEANING = (*WORDS, "margin", "agreement")
+MODELS = {
+    "READ": Fitted(lambda signals: signals, (*MEANING, "reading"), 0.005, 0.07),
+    "MEANING_AND_WORDS": Fitted(lambda signals: replace(signals, reading=None), MEANING, 0.02, 0.12),
+    "WORDS_ALONE": Fitted(
+        lambda signals: replace(signals, reading=None, margin=None, agreement=None), WORDS, 0.02, 0.06
+    ),
+    "ABROAD": Fitted(lambda signals: signals, ("coverage", "margin", "together"), 0.05, 0.05),
+}
 
 # Kind or style of answerable questions, verdict, and the least and the largest share of it, by meaning and words.
 TARGETS: tuple[tuple[str, Verdict, float, float], ...] = (
@@ -105,8 +136,6 @@ class Asked:
     signals: Signals
     is_right: bool
     """Whether a right section is among the first five hits."""
-    verdict: Verdict
-    """By the coefficients as they are now."""
 
 
 def ask(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callable[[Hit], bool]) -> Asked:
@@ -114,10 +143,10 @@ def ask(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callable
     answer = retriever.search(row["question"])
     right = any(is_right(hit) for hit in answer.hits[:FIRST])
     style = row.get("style", row["kind"])
-    return Asked(kind, style, answer.trace.signals, right, assess(answer.trace.signals).verdict)
+    return Asked(kind, style, adjust_unspaced(answer.trace.signals), right)
 
 
-def ask_all(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
+def ask_set(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
     """Ask one set of documents all kinds of questions."""
     (other,) = set(SETS) - {name}
     results = [ask(retriever, row, "answerable", holds(row["gold"])) for row in read_rows(evaluation, name)]
@@ -127,15 +156,29 @@ def ask_all(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
         ("gibberish", UNANSWERABLE, "gibberish"),
     ):
         results += [ask(retriever, row, kind, lambda _: False) for row in read_rows(folder, file)]
-    return results + ask_made(retriever)
+    return results + ask_lines(retriever, evaluation, name) + ask_made(retriever)
 
 
-def ask_made(retriever: Retriever) -> list[Asked]:
-    """Ask the kinds of questions that a program makes of the documents themselves."""
-    headings = [{"question": title, "kind": "title"} for title in draw_titles(retriever)]
-    results = [ask(retriever, row, "title", is_titled(row["question"])) for row in headings]
-    made = [{"question": question, "kind": kind} for kind, question in make_questions(retriever)]
-    return results + [ask(retriever, row, row["kind"], lambda _: False) for row in made]
+def ask_lines(retriever: Retriever, folder: Path, corpus: str) -> list[Asked]:
+    """Ask the questions of FOLDER/lines.jsonl about one corpus."""
+    results = []
+    for row in read_rows(folder, "lines"):
+        if row["corpus"] == corpus:
+            kind = "no answer" if row["kind"] == "none" else "answerable"
+            places = [row, *row.get("also", ())] if kind == "answerable" else []
+            gold = [
+                {"file": place["file"], "start_line": place["lines"][0], "end_line": place["lines"][1]}
+                for place in places
+            ]
+            results.append(ask(retriever, row, kind, holds(gold)))
+    return results
+
+
+def ask_made(retriever: Retriever, step: int = 1) -> list[Asked]:
+    """Ask the kinds of questions that a program makes of the documents themselves, each `step`-th of them."""
+    made = [("title", title) for title in draw_titles(retriever)] + make_questions(retriever)
+    rows = [{"question": question, "kind": kind} for kind, question in made[::step]]
+    return [ask(retriever, row, row["kind"], is_titled(row["question"], row["kind"])) for row in rows]
 
 
 def make_questions(retriever: Retriever) -> list[tuple[str, str]]:
@@ -183,9 +226,9 @@ def holds(gold: Sequence[dict[str, Any]]) -> Callable[[Hit], bool]:
     return lambda hit: any(hit.file == file and hit.span.overlap(span) for file, span in places)
 
 
-def is_titled(title: str) -> Callable[[Hit], bool]:
-    """Return a test of whether a hit has this title."""
-    return lambda hit: hit.title == title
+def is_titled(title: str, kind: str) -> Callable[[Hit], bool]:
+    """Return a test of whether a hit has this title, for kinds of questions that are one."""
+    return lambda hit: kind in ("title", "topic") and hit.title.lower() == title.lower()
 
 
 def draw_titles(retriever: Retriever) -> list[str]:
@@ -195,17 +238,9 @@ def draw_titles(retriever: Retriever) -> list[str]:
     return random.Random(SEED).sample(told, min(TITLES, len(told)))
 
 
-def build_features(items: Sequence[Asked]) -> Floats:
-    """Return (n, 4): coverage, known, ln(1 + margin), agreement; without vectors (n, 2), the first two.
-
-    A question in a language that the model does not know has no margin even where there are vectors.
-    """
-    signals = [item.signals for item in items]
-    words = np.array([(each.coverage, each.known) for each in signals])
-    if all(each.margin is None for each in signals):
-        return words
-    meaning = np.array([(np.log1p(max(0.0, each.margin or 0.0)), each.agreement or 0.0) for each in signals])
-    return np.column_stack([words, meaning])
+def build_features(signals: Sequence[Signals], names: Sequence[str]) -> Floats:
+    """Return (n, d): the evidence of these names."""
+    return np.array([[measure_evidence(each)[name] for name in names] for each in signals])
 
 
 def is_right(items: Sequence[Asked]) -> Flags:
@@ -218,21 +253,23 @@ def is_of_kind(items: Sequence[Asked], kind: str) -> Flags:
     return np.array([item.kind == kind for item in items])
 
 
-def fit(values: Floats, wanted: Flags) -> Floats:
+def fit(values: Floats, wanted: Flags, worth: Floats | None = None) -> Floats:
     """Return (1 + d,): intercept and coefficients of ridge logistic regression, by Newton's method.
 
     Args:
         values: (n, d).
         wanted: (n,).
+        worth: (n,), what each counts; None: each 1.
     """
     mean, deviation = values.mean(axis=0), values.std(axis=0)
     design = np.column_stack([np.ones(len(values)), (values - mean) / deviation])
     penalty = np.diag([0.0] + [RIDGE] * values.shape[1])
     weights = np.zeros(design.shape[1])
+    worth = np.ones(len(values)) if worth is None else worth
     for _ in range(50):
         chance = 1 / (1 + np.exp(-design @ weights))
-        slope = design.T @ (chance - wanted) + penalty @ weights
-        curvature = (design.T * (chance * (1 - chance))) @ design + penalty
+        slope = design.T @ (worth * (chance - wanted)) + penalty @ weights
+        curvature = (design.T * (worth * chance * (1 - chance))) @ design + penalty
         weights = weights - np.linalg.solve(curvature, slope)
     coefficients = weights[1:] / deviation
     return np.array([weights[0] - coefficients @ mean, *coefficients])
@@ -257,114 +294,156 @@ def calibration_error(scores: Floats, wanted: Flags) -> float:
     return float(sum(part.mean() * abs(scores[part].mean() - wanted[part].mean()) for part in parts))
 
 
-def measure_model(items: Sequence[Asked], model: Floats) -> dict[str, float]:
-    """Measure a model on these questions: AUROC of one kind against another, and its calibration error."""
-    scores, found = probabilities(build_features(items), model), is_right(items)
+def fit_model(items: Sequence[Asked], name: str) -> Coefficients:
+    """Fit a model of `MODELS` to questions, without evidence that would lower it: more of it never does."""
+    own, model = MODELS[name], getattr(confidence, name)
+    items = [item for item in items if not item.signals.is_named and choose_model(own.view(item.signals)) is model]
+    signals, wanted = [own.view(item.signals) for item in items], is_right(items)
+    worth = np.array([WORTH.get(item.kind, 1.0) for item in items])
+    names = list(own.evidence)
+    while True:
+        weights = fit(build_features(signals, names), wanted, worth)
+        if weights[1:].min() >= 0:
+            break
+        names.pop(int(weights[1:].argmin()))
+    scores = probabilities(build_features(signals, names), weights)
+    found = is_of_kind(items, "answerable") & wanted
+    without = is_of_kind(items, "near miss") | is_of_kind(items, "no answer")
+    return Coefficients(
+        round(float(weights[0]), 2),
+        **{name: round(float(weight), 2) for name, weight in zip(names, weights[1:], strict=True)},
+        none_below=round(float(np.quantile(scores[found], own.none)), 3),
+        answered_from=round(float(np.quantile(scores[without], 1 - own.answered)), 2),
+    )
+
+
+def assess_all(items: Sequence[Asked], name: str, model: Coefficients) -> list[confidence.Assessment]:
+    """Return what a model of `MODELS` says of each question, with these coefficients in place of its own."""
+    own = getattr(confidence, name)
+    setattr(confidence, name, model)
+    try:
+        return [assess(MODELS[name].view(item.signals)) for item in items]
+    finally:
+        setattr(confidence, name, own)
+
+
+def measure_model(items: Sequence[Asked], found: Sequence[confidence.Assessment]) -> dict[str, float]:
+    """Return the AUROC of the confidence of one kind of questions against another, and its calibration error."""
+    scores, right = np.array([each.confidence for each in found]), is_right(items)
     answerable, miss = is_of_kind(items, "answerable"), is_of_kind(items, "near miss")
     free = np.array([item.style == "paraphrase" for item in items])
     return {
         "answerable / near miss": auroc(scores, answerable, miss),
         "the same, paraphrases of both": auroc(scores, answerable & free, miss & free),
-        "the same, without paraphrases": auroc(scores, answerable & ~free, miss & ~free),
-        "the same, by an oracle that sees whether a hit is right": auroc(found.astype(float), answerable, miss),
-        "answer found / near miss": auroc(scores, answerable & found, miss),
-        "answer found / not found, near miss": auroc(scores, answerable & found, (answerable & ~found) | miss),
+        "the same, by an oracle that sees whether a hit is right": auroc(right.astype(float), answerable, miss),
+        "answer found / near miss": auroc(scores, answerable & right, miss),
         "answerable / elsewhere": auroc(scores, answerable, is_of_kind(items, "elsewhere")),
-        "answerable / gibberish": auroc(scores, answerable, is_of_kind(items, "gibberish")),
-        "titles / near miss": auroc(scores, is_of_kind(items, "title"), miss),
-        "expected calibration error": calibration_error(scores, found),
+        "expected calibration error": calibration_error(scores, right),
     }
 
 
-def show_model(results: dict[str, list[Asked]]) -> None:
-    """Print the coefficients fitted to both sets, and how the model of each does on the other."""
-    first, second = SETS
-    results = {name: [item for item in items if item.kind in FITTED] for name, items in results.items()}
-    both = [*results[first], *results[second]]
-    names = ("intercept", "coverage", "known", "margin", "agreement")
-    model = fit(build_features(both), is_right(both))
-    print("  coefficients:", ", ".join(f"{name} {value:.2f}" for name, value in zip(names, model, strict=False)))
-    tried = {
-        name: measure_model(results[name], fit(build_features(results[other]), is_right(results[other])))
-        for name, other in ((first, second), (second, first))
-    }
-    print(f"\n  | fitted on the other set, tried on | {first} | {second} |\n  |---|---|---|")
-    for measure in tried[first]:
-        print(f"  | {measure} | {tried[first][measure]:.3f} | {tried[second][measure]:.3f} |")
+def group_questions(items: Sequence[Asked]) -> dict[str, list[int]]:
+    """Return the places of the questions of each kind, and of each style of answerable ones."""
+    groups: dict[str, list[int]] = {}
+    for place, item in enumerate(items):
+        groups.setdefault(item.kind, []).append(place)
+        if item.kind == "answerable" and item.style in STYLES:
+            groups.setdefault(item.style, []).append(place)
+        if item.kind == "answerable" and item.is_right:
+            groups.setdefault("answer among the first five", []).append(place)
+    return groups
 
 
-def find_missed_targets(items: Sequence[Asked]) -> list[str]:
+def find_missed_targets(items: Sequence[Asked], found: Sequence[confidence.Assessment]) -> list[str]:
     """Return a line for each target that the verdicts miss."""
-    missed = []
+    groups, missed = group_questions(items), []
     for kind, verdict, least, most in TARGETS:
-        verdicts = [
-            item.verdict for item in items if kind in (item.kind, item.style if item.kind == "answerable" else "")
-        ]
-        share = verdicts.count(verdict) / len(verdicts)
+        share = float(np.mean([found[place].verdict == verdict for place in groups[kind]]))
         if not least <= share <= most:
             missed.append(f"{kind}: {share:.1%} are {verdict}, {least:.0%} to {most:.0%} are wanted")
     return missed
 
 
-def show_verdicts(results: Sequence[Asked], documents: str) -> None:
-    """Print how often each verdict falls, by the coefficients and thresholds as they are now in confidence.py."""
-    print(f"\n  | {documents} | questions | answered | weak | none |\n  |---|---|---|---|---|")
-    groups = {
-        kind: [item for item in results if item.kind == kind] for kind in dict.fromkeys(item.kind for item in results)
-    }
-    answerable = groups.get("answerable", [])
-    groups |= {style: [item for item in answerable if item.style == style] for style in STYLES}
-    groups["answer among the first five"] = [item for item in answerable if item.is_right]
-    for name, items in groups.items():
-        if items:
-            shares = (sum(item.verdict == verdict for item in items) / len(items) for verdict in VERDICTS)
-            print(f"  | {name} | {len(items)} | {' | '.join(f'{share:.1%}' for share in shares)} |")
-    sure = [item for item in results if item.verdict == "answered" and item.kind in ("answerable", "near miss")]
-    if sure:
-        print(
-            f"  answered, of answerable and near miss: {sum(item.is_right for item in sure) / len(sure):.1%} are right"
-        )
+def show_verdicts(
+    title: str, items: Sequence[Asked], now: Sequence[confidence.Assessment], held_out: Sequence[confidence.Assessment]
+) -> None:
+    """Print how often each verdict falls, now and by a model that was fitted to other documents."""
+    print(f"\n  | {title} | questions | answered, held out | weak | none, held out |\n  |---|---|---|---|---|")
+    for name, places in group_questions(items).items():
+        shares = [[np.mean([one[place].verdict == verdict for place in places]) for verdict in VERDICTS]
+                  for one in (now, held_out)]  # fmt: skip
+        (answered, weak, none), (answered_too, _, none_too) = shares
+        cells = (len(places), f"{answered:.1%}, {answered_too:.1%}", f"{weak:.1%}", f"{none:.1%}, {none_too:.1%}")
+        print(f"  | {name} | {' | '.join(map(str, cells))} |")
+    sure = [item for item, each in zip(items, now, strict=True) if each.verdict == "answered"]
+    sure = [item for item in sure if item.kind in ("answerable", "near miss", "no answer")]
+    print(f"  answered, with an answer and without: {np.mean(is_right(sure)):.1%} are right")
+
+
+def show_model(groups: dict[str, list[Asked]], name: str) -> list[str]:
+    """Print a model fitted to all groups, and its verdicts; return the targets that are missed."""
+    every = [item for items in groups.values() for item in items]
+    print(f"\n{name}\n  fitted: {fit_model(every, name)}\n  now:    {getattr(confidence, name)}")
+    held_out: list[confidence.Assessment] = []
+    for group, items in groups.items():
+        others = [item for other in groups.values() if other is not items for item in other]
+        found = assess_all(items, name, fit_model(others, name))
+        held_out += found
+        if {"answerable", "near miss", "elsewhere"} <= {item.kind for item in items}:
+            for measure, value in measure_model(items, found).items():
+                print(f"  {group}, held out: {measure} {value:.3f}")
+    now = assess_all(every, name, getattr(confidence, name))
+    start = 0
+    for group, items in groups.items():
+        end = start + len(items)
+        show_verdicts(group, items, now[start:end], held_out[start:end])
+        start = end
+    show_verdicts("all", every, now, held_out)
+    if name != "READ":
+        return []
+    both = sum(len(groups[name]) for name in SETS)
+    return find_missed_targets(every[:both], now[:both])
 
 
 ABROAD_NOTES = ROOT / "benchmarks" / "data" / "languages"
-RIGHT_AS_NONE, WRONG_AS_ANSWERED = 0.05, 0.06  # shares of the half that is fitted, by which the two cuts are chosen
+WORDS_ASKED, SALADS = 20, 10  # of each folder of notes
 
 
 def calibrate_abroad() -> None:
     """Fit the model of `confidence.ABROAD`, and print what each half's fit is worth on the other half."""
-    halves: tuple[list[Asked], list[Asked]] = ([], [])
+    halves: dict[str, list[Asked]] = {"odd": [], "even": []}
     for notes in sorted(path for path in ABROAD_NOTES.iterdir() if path.is_dir()):
         settings = {"top_k": 1, "read_passages": 0}
         with TemporaryDirectory() as index, closing(open_retriever([notes], index, settings=settings)) as retriever:
-            for name in (notes.name, f"{notes.name}.unanswerable"):
-                kind = "near miss" if "." in name else "answerable"
-                for number, row in enumerate(read_rows(ABROAD_NOTES, name)):
-                    asked = ask(retriever, row | {"kind": kind}, kind, holds(row["gold"]))
-                    halves[number % 2].append(replace(asked, signals=adjust_unspaced(asked.signals)))
-    first, second = halves
-    for name, fitted, tried in (("even on odd", first, second), ("odd on even", second, first)):
-        model, none_below, answered_from = fit_abroad(fitted)
-        print(f"{name}: cuts {none_below:.2f}, {answered_from:.2f}; of the other half")
-        scores, misses = probabilities(build_features(tried), model), is_of_kind(tried, "near miss")
-        for group, places in (("right first", is_right(tried)), ("near misses", misses)):
-            none, answered = (scores[places] < none_below).mean(), (scores[places] >= answered_from).mean()
-            print(f"  {group}: {places.sum()}, none {none:.2f}, answered {answered:.2f}")
-    model, none_below, answered_from = fit_abroad([*first, *second])
-    weights = ", ".join(f"{value:.2f}" for value in model)
-    print(f"all: intercept, coverage, known, margin, agreement {weights}; cuts {none_below:.2f}, {answered_from:.2f}")
-    print(f"now: {ABROAD}")
+            rows = read_rows(ABROAD_NOTES, notes.name) + read_rows(ABROAD_NOTES, f"{notes.name}.unanswerable")
+            tests = [("answerable" if row["gold"] else "near miss", row, holds(row["gold"])) for row in rows]
+            tests += [("word", {"question": word}, contains(word)) for word in draw_words(retriever)]
+            tests += [("words at random", {"question": salad}, lambda _: False) for salad in draw_salads(retriever)]
+            for number, (kind, row, test) in enumerate(tests):
+                asked = ask(retriever, row | {"kind": kind}, kind, test)
+                # A first section that is a wrong one says nothing of the signals.
+                if asked.signals.abroad and (asked.is_right or kind not in ("answerable", "word")):
+                    halves["odd" if number % 2 else "even"].append(asked)
+    show_model(halves, "ABROAD")
 
 
-def fit_abroad(items: Sequence[Asked]) -> tuple[Floats, float, float]:
-    """Return the model and its two cuts; questions whose first section is a wrong one say nothing."""
-    telling = [item for item in items if item.is_right or item.kind == "near miss"]
-    model = fit(build_features(telling), is_right(telling))
-    scores, right = probabilities(build_features(telling), model), is_right(telling)
-    return (
-        model,
-        float(np.quantile(scores[right], RIGHT_AS_NONE)),
-        float(np.quantile(scores[~right], 1 - WRONG_AS_ANSWERED)),
-    )
+def contains(word: str) -> Callable[[Hit], bool]:
+    """Return a test of whether a hit's text has a word."""
+    return lambda hit: word in hit.text.lower()
+
+
+def draw_words(retriever: Retriever) -> list[str]:
+    """Return words that one section has, always the same."""
+    held = Counter(word for node in retriever.nodes() for word in set(re.findall(r"[^\W\d_]{5,}", node.text.lower())))
+    rare = sorted(word for word, sections in held.items() if sections == 1)
+    return random.Random(SEED).sample(rare, WORDS_ASKED)
+
+
+def draw_salads(retriever: Retriever) -> list[str]:
+    """Return four to seven words of the documents at random, as often as they stand there; always the same."""
+    draw = random.Random(SEED)
+    words = [word for node in retriever.nodes() for word in re.findall(r"[^\W\d_]{3,}", node.text.lower())]
+    return [" ".join(draw.choice(words) for _ in range(draw.randint(4, 7))) for _ in range(SALADS)]
 
 
 @click.command()
@@ -379,24 +458,22 @@ def main(evaluation: Path | None, model: str, indexes: Path | None, *, abroad: b
         return
     if evaluation is None:
         raise click.UsageError("name the folder EVALUATION")
+    groups: dict[str, list[Asked]] = {name: [] for name in (*SETS, "collections")}
     with TemporaryDirectory(prefix="calibrate-") as folder:
-        place = indexes or Path(folder)
-        for kind, now in (("onnx", MEANING_AND_WORDS), ("none", WORDS_ALONE)):
-            print(f"\nencoder {kind}; now {now}")
-            results = {}
-            for name in (*SETS, OWN):
-                settings = {"top_k": FIRST, "refresh_max_files": 0, "encoder": {"kind": kind, "model": model}}
-                docs = [ROOT / "docs" if name == OWN else evaluation / "corpora" / name]
-                with closing(open_retriever(docs, place / f"{name}-{kind}", settings=settings)) as retriever:
-                    results[name] = ask_made(retriever) if name == OWN else ask_all(retriever, evaluation, name)
-            own = results.pop(OWN)
-            both = [item for items in results.values() for item in items]
-            show_model(results)
-            show_verdicts(both, "both sets")
-            show_verdicts(own, "docs/")
-            missed = find_missed_targets(both)
-            if kind == "onnx" and missed:
-                raise SystemExit("\n".join(missed))
+        collections = [path.name for path in sorted(COLLECTIONS.iterdir()) if path.is_dir()]
+        for name in (*SETS, *collections):
+            docs = evaluation / "corpora" / name if name in SETS else COLLECTIONS / name
+            settings = {"top_k": FIRST, "refresh_max_files": 0, "encoder": {"kind": "onnx", "model": model}}
+            place = (indexes or Path(folder)) / name
+            with closing(open_retriever([docs], place, settings=settings)) as retriever:
+                if name in SETS:
+                    groups[name] = ask_set(retriever, evaluation, name)
+                else:  # there are five: fewer of the questions that a program makes
+                    own = ask_lines(retriever, COLLECTIONS.parent, name) + ask_made(retriever, step=5)
+                    groups["collections"] += own
+    missed = [line for name in ("READ", "MEANING_AND_WORDS", "WORDS_ALONE") for line in show_model(groups, name)]
+    if missed:
+        raise SystemExit("\n".join(missed))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
 """Whether the documents answer a question at all: what the searches found -> answered, weak or none. Pure.
 
-Four signals make the confidence, by a logistic model: a section covers the question's words, the documents use those
-words at all, a chunk is much nearer than chunks are to unrelated questions, and meaning and words name the same
-sections. Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents
-do not have is `none`, however well they know the rest of it. And a question is `answered` only if it hangs together:
-random words of the documents are all covered, but no section has them side by side, and the two find different
-sections. Where the lines of the first sections were read, what the reader says of the best one decides instead, and the
-others only how much of it is asked for. The numbers of the four signals come from
+A sum of evidence makes the confidence, by a logistic model: the best line of the first sections reads as an answer, a
+chunk is much nearer than chunks are to unrelated questions, meaning and words name the same sections, the question's
+words stand side by side in one of them as in the question, a section covers them, and it is asked as people ask. From
+one value on the verdict is `answered`; below another it is `none`. What a sum does not see is said beside it: a best
+line that reads as nothing is no answer, however near its words, and neither is one about a word that the documents do
+not have. The weights come from
 
     uv run scripts/calibrate_confidence.py
 
-over questions with and without an answer in two sets of documents; docs/internals/confidence.md has their worth. More
-evidence never lowers the confidence.
+over questions with and without an answer; docs/internals/confidence.md has their worth. More evidence never lowers the
+confidence.
 """
 
 from dataclasses import dataclass, replace
@@ -24,54 +23,51 @@ EULER_GAMMA = 0.5772156649015329
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """Of a logistic model of whether a right section is among the first five hits."""
+    """Of a logistic model of whether a right section is among the first five hits; see `measure_evidence`."""
 
     intercept: float
-    coverage: float
-    known: float
-    margin: float = 0.0  # of ln(1 + the margin)
+    coverage: float = 0.0
+    known: float = 0.0
+    margin: float = 0.0
     agreement: float = 0.0
-    none_below: float = 0.0  # the confidence below which the verdict is `none`
-    answered_from: float = 1.0  # the confidence from which it is `answered`
+    together: float = 0.0
+    asked: float = 0.0
+    reading: float = 0.0
+    none_below: float = 0.0
+    """The confidence below which the verdict is `none`."""
+    answered_from: float = 1.0
+    """The confidence from which it is `answered`."""
 
 
-# `none` takes 1 % of the questions whose answer is among the first five hits; nine in ten of the `answered` are right.
-MEANING_AND_WORDS = Coefficients(-6.30, 3.60, 1.30, 1.80, 1.30, none_below=0.04, answered_from=0.5)
-# For a search without vectors; `none` takes 1 % of the same.
-WORDS_ALONE = Coefficients(-6.32, 7.89, 1.31, none_below=0.025, answered_from=0.5)
-
+# Where lines of the first sections were read.
+READ = Coefficients(
+    -7.95, margin=1.48, agreement=1.8, together=1.67, asked=0.8, reading=6.91, none_below=0.028, answered_from=0.66
+)
+MEANING_AND_WORDS = Coefficients(
+    -5.6, 0.55, 0.56, 1.96, agreement=2.19, together=2.5, asked=0.68, none_below=0.052, answered_from=0.68
+)
+# Without vectors.
+WORDS_ALONE = Coefficients(-3.79, 1.96, 1.63, together=2.89, asked=0.78, none_below=0.08, answered_from=0.64)
 # In another language than English, with an embedding model that reads it. Words say little there, for their forms are
 # many, and the reader nothing: of languages without a stemmer most questions that were answered were `none`.
 # `scripts/calibrate_confidence.py --abroad` fits it.
-ABROAD = Coefficients(-3.7, 1.0, 0.0, 2.9, 0.0, none_below=0.3, answered_from=0.74)
+ABROAD = Coefficients(-3.71, 0.95, margin=2.61, together=2.65, none_below=0.256, answered_from=0.74)
 
 # A question of which a smaller share is known words is `none`: 98 % of those about a made-up word.
 KNOWN_FROM = 0.55
 # The margin from which unknown words do not matter: a small folder has few words, and is asked in others.
 NEAR_FROM = 3.5
 # Where words are pairs of characters, half of the pairs of a question stand across two words, and no section has them.
-# Times this, 46 of 48 questions in Chinese, Japanese and Thai with a right first hit are known well enough, and 1 of 22
-# without an answer (docs/internals/languages.md).
-UNSPACED = 1.8
-# What one section covers counts for less: 10 of 11 that are `answered` then have the right section first, with 1.8 only
-# 17 of 22.
-UNSPACED_COVERAGE = 1.3
-# Of `coherence`: 5 % of random words of the documents reach it, and 98 % of the questions in the documents' words.
-COHERENT_FROM = 1.15
-ASKS = 0.3  # people ask in sentences that begin as questions do, or end in a question mark; 5 % of random words do
-TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand side by side
-
+# Times the first, 46 of 48 questions in Chinese, Japanese and Thai with a right first hit are known well enough, and 1
+# of 22 without an answer; what one section covers counts for less (docs/internals/languages.md).
+UNSPACED, UNSPACED_COVERAGE = 1.8, 1.3
 
 # Of what is read of a line (docs/internals/confidence.md): a logistic model of whether the documents answer, of the
 # cross-encoder's logit within its bounds and late interaction.
 EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 1.0, 7.5
-# Below the first, no line of the first sections answers; below the second none does where the words speak against it
-# too. From the third on, one does where the words do not speak against it, from the fourth on if they hang together a
-# little, from the last on alone: `engineStrict default` hangs together in no text.
-READS_NOTHING, READS_LITTLE, READS_WELL, READS_ANSWER, READS_ALONE = 2.6, 7.0, 5.5, 9.5, 11.0
-# In other languages than English, beside the words: 6 of 80 near misses reach it, with 8.0 10 of 80.
-READS_ABROAD = 8.5
-COHERENT_READ = 1.0  # of `coherence`, beside a line that answers
+LEAST_READ, MOST_READ = -6.0, 14.0  # as evidence: beyond, one line says no more than another
+# Below the first, no line of the first sections answers; below the second, none does where the documents lack a word.
+READS_NOTHING, READS_LITTLE = 2.6, 7.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,36 +82,67 @@ class Assessment:
 def assess(signals: Signals) -> Assessment:
     """Estimate from what was found whether the documents answer the question.
 
-    Where no line was read, the verdict is `none` when the nearest chunk is no nearer than an unrelated question's: then
-    the words are found by chance, unless one section has them all. What was read of a line may overrule both.
+    Where one section has all of its words, those alone are never `none`: a word by itself means little to an encoder.
     """
-    is_far = signals.margin is not None and signals.margin <= 0 and signals.coverage < 1
     signals = adjust_unspaced(signals)
-    model = WORDS_ALONE if signals.margin is None else ABROAD if signals.abroad else MEANING_AND_WORDS
+    model = choose_model(signals)
     confidence = probability(signals, model)
-    is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
-    is_none = confidence < model.none_below or is_strange or is_far
-    is_sure = confidence >= model.answered_from and coherence(signals) >= COHERENT_FROM
-    if model is ABROAD:
-        is_none, is_sure = confidence < model.none_below, confidence >= model.answered_from
-    elif signals.reading is not None:
-        if signals.in_english:
-            is_none = signals.reading < (READS_LITTLE if is_none else READS_NOTHING)
-            is_sure = (
-                (is_sure and signals.reading >= READS_WELL)
-                or (coherence(signals) >= COHERENT_READ and signals.reading >= READS_ANSWER)
-                or signals.reading >= READS_ALONE
-            )
-        else:  # of other languages the reader knows a part: it says neither alone
-            is_none = is_none and signals.reading < READS_NOTHING
-            is_sure = is_sure and signals.reading >= READS_ABROAD
-    if signals.is_named:
-        is_none, is_sure = False, True
-    if is_none:
-        return Assessment("none", min(confidence, model.none_below))
-    if is_sure:
+    if signals.is_named or confidence >= model.answered_from:
         return Assessment("answered", max(confidence, model.answered_from))
-    return Assessment("weak", min(confidence, model.answered_from))
+    if (confidence < model.none_below and signals.coverage < 1) or is_about_nothing(signals):
+        return Assessment("none", min(confidence, model.none_below))
+    return Assessment("weak", max(confidence, model.none_below))
+
+
+def choose_model(signals: Signals) -> Coefficients:
+    """Return the model for what is known of a question; the reader reads English alone."""
+    if signals.margin is None:
+        return WORDS_ALONE
+    if signals.abroad:
+        return ABROAD
+    return READ if is_read(signals) else MEANING_AND_WORDS
+
+
+def is_read(signals: Signals) -> bool:
+    """Return whether what was read of a line counts."""
+    return signals.reading is not None and signals.in_english
+
+
+def is_about_nothing(signals: Signals) -> bool:
+    """Return whether the best line reads as no answer, or the question is about a word that the documents lack."""
+    if signals.abroad:
+        return False
+    is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
+    if is_read(signals):
+        assert signals.reading is not None
+        return signals.reading < (READS_LITTLE if is_strange else READS_NOTHING)
+    return is_strange
+
+
+def measure_evidence(signals: Signals) -> dict[str, float]:
+    """Return what the models weigh, by the names of `Coefficients`; what is missing, or below 0, is 0.
+
+    One word among function words is together with nothing, nor is a word that no section has, and numbers belong to
+    nothing: every folder has them.
+    """
+    worth = 0.0 if signals.form == "numbers" else 1.0
+    together = worth * min(signals.together, signals.known) * (0.5 if signals.form == "function_words" else 1.0)
+    reading = min(MOST_READ, max(LEAST_READ, signals.reading or 0.0)) - LEAST_READ if is_read(signals) else 0.0
+    return {
+        "coverage": signals.coverage,
+        "known": signals.known,
+        "margin": log1p(max(0.0, signals.margin or 0.0)),
+        "agreement": worth * (signals.agreement or 0.0),
+        "together": together,
+        "asked": float(signals.form == "question"),
+        "reading": reading / (MOST_READ - LEAST_READ),
+    }
+
+
+def probability(signals: Signals, model: Coefficients) -> float:
+    """Return the probability of the logistic model."""
+    evidence = sum(getattr(model, name) * value for name, value in measure_evidence(signals).items())
+    return 1 / (1 + exp(-(model.intercept + evidence)))
 
 
 def adjust_unspaced(signals: Signals) -> Signals:
@@ -129,38 +156,6 @@ def adjust_unspaced(signals: Signals) -> Signals:
 def weigh_reading(reading: Reading) -> float:
     """Return how much what is read of a line speaks for an answer, about -5 to 13."""
     return reading.weigh(EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION)
-
-
-def coherence(signals: Signals) -> float:
-    """Return how much the question's words belong together in the documents, or are words of theirs; at least 0.
-
-    Words that stand side by side say it; so do, for a question in a wording of its own, meaning and words that name the
-    same section, a near chunk, and a beginning or an end as questions have. Without vectors the first says it alone.
-    One word among function words is together with nothing, and numbers belong to nothing: every folder has them.
-    """
-    if signals.form == "numbers":
-        return 0.0
-    together = 0.5 * signals.together if signals.form == "function_words" else signals.together
-    if signals.margin is None or signals.agreement is None:
-        return together * TOGETHER_ALONE
-    return (
-        together
-        + 0.5 * signals.agreement
-        + 0.12 * max(0.0, signals.margin)
-        + (ASKS if signals.form == "question" else 0.0)
-    )
-
-
-def probability(signals: Signals, model: Coefficients) -> float:
-    """Return the probability of the logistic model; what is missing, and a margin below 0, add nothing."""
-    evidence = (
-        model.intercept
-        + model.coverage * signals.coverage
-        + model.known * signals.known
-        + model.margin * log1p(max(0.0, signals.margin or 0.0))
-        + model.agreement * (signals.agreement or 0.0)
-    )
-    return 1 / (1 + exp(-evidence))
 
 
 def measure_agreement(semantic: Ranking, keyword: Ranking, sections: int) -> float:

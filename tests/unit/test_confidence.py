@@ -55,10 +55,9 @@ def test_what_is_read_decides_where_words_would_say_the_opposite() -> None:
     strange = Signals(0.3, 0.4, 0.0, "question", 3.0, 1.0)
     assert assess(strange).verdict == "none"
     assert assess(replace(strange, reading=answers)).verdict == "answered"
-    # Of another language it knows a part: a line that it does not understand may answer.
-    assert assess(replace(known, reading=nothing, in_english=False)).verdict == "weak"
-    assert assess(replace(strange, reading=nothing, in_english=False)).verdict == "none"
-    assert assess(replace(strange, reading=answers, in_english=False)).verdict != "answered"
+    # Of another language it knows a part: what it says of a line counts for nothing.
+    assert assess(replace(known, reading=nothing, in_english=False)) == assess(known)
+    assert assess(replace(strange, reading=answers, in_english=False)) == assess(strange)
 
 
 @given(SIGNALS, SIGNALS)
@@ -81,10 +80,9 @@ def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> N
         (Signals(0.5, 0.5, 0.0, "question", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
         (Signals(0.0, 0.0, 0.0, "words", 0.5, 0.0), "none"),
         (Signals(0.1, 0.2, 0.0, "words", 3.0, 0.0, abroad=True), "weak"),  # words have too many forms to say much
-        (Signals(0.55, 0.5, 0.3, "unspaced", None, None), "answered"),  # half of its pairs stand across two words
-        (Signals(0.4, 0.5, 0.3, "unspaced", None, None), "weak"),
+        (Signals(0.4, 0.5, 0.3, "unspaced", None, None), "weak"),  # half of its pairs stand across two words
         (Signals(0.4, 0.5, 0.3, "words", None, None), "none"),
-        (Signals(0.9, 1.0, 1.0, "words", 0.0, 1.0), "none"),  # the sense is an unrelated question's
+        (Signals(0.5, 1.0, 0.0, "words", 0.0, 0.1), "none"),  # the sense is an unrelated question's
         (Signals(1.0, 1.0, 0.0, "words", 0.0, 0.0), "weak"),  # `passport` alone: a section has it
         (Signals(1.0, 1.0, 1.0, "words", None, None), "answered"),
         (Signals(1.0, 1.0, 0.0, "words", None, None), "weak"),
