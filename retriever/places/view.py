@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from pageindex.node import Node
-from retriever.errors import UsageError
 from retriever.lexical.bm25 import Bm25
 from retriever.lexical.postings import IntArray
 from retriever.places.background import Background, read_background
@@ -253,10 +252,6 @@ class View(ABC):
         Raises:
             SnapshotError: the graph cannot be searched.
         """
-
-    def search_full_text(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
-        """Return (node key, score) of the sections with words of these weighted texts, as the engine ranks them."""
-        raise UsageError("keyword: tsvector needs an index in a database; leave keyword at bm25")
 
     def close(self) -> None:
         """Release what was opened."""

@@ -32,9 +32,6 @@ from retriever.settings.layers import DEFAULT_PROFILE
     help="A role that may ask, of all folders. Repeat it for others.",
 )
 @click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
-@click.option(
-    "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
-)
 @click.option("--once", is_flag=True, help="Let a worker end when nothing is left to do.")
 @options.index
 @options.output
@@ -48,7 +45,6 @@ def postgres(
     readers: Sequence[str],
     *,
     hnsw: bool,
-    tsvector: str,
     once: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, and grant rights (init).
@@ -59,21 +55,17 @@ def postgres(
     `grant ROLE FOLDER...` lets a role see these folders, named by the ends of their paths, and nothing else; `grant
     ROLE` nothing. `worker` embeds what `index --enqueue` left, beside any number of others, on any machine.
     """
-    url, is_of_init = find_url(find_index(index)), bool(writers or readers or hnsw or tsvector)
+    url, is_of_init = find_url(find_index(index)), bool(writers or readers or hnsw)
     fits = {
         "init": not (names or once),
         "grant": bool(names) and not (once or is_of_init),
         "worker": not (names or is_of_init),
     }
     if not fits[action]:
-        raise click.UsageError(
-            "init takes --writer, --reader, --hnsw and --tsvector, grant a role and its folders, worker --once"
-        )
+        raise click.UsageError("init takes --writer, --reader and --hnsw, grant a role and its folders, worker --once")
     match action:
         case "init":
             made = tables.make_tables(url, writers, readers)
-            if tsvector:
-                tables.make_tsvector(url, tsvector)
             if hnsw:
                 tables.make_hnsw(url)
             output.show({"made": made}, ["made the tables" if made else "the tables are there already"])

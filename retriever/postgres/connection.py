@@ -312,9 +312,6 @@ def explain(error: Exception, address: DatabaseUrl) -> RetrieverError:
 
     said, state = " ".join(str(error).split()), getattr(error, "sqlstate", None) or ""
     said = said.replace(address.password, "***") if address.password else said
-    if state == "42703" and "lexemes" in said:
-        init = CommandHint(f"postgres init --tsvector english --index '{address}'")
-        return StorageError(f"{address} has no words for keyword: tsvector", hint=init)
     for states, kind, sentence in CASES:
         if state.startswith(states):
             hint = suggest_init(address) if kind is IndexVersionError else ""

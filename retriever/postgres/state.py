@@ -5,7 +5,7 @@ the database, and nothing else. Scores are those of an index in a folder, to the
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from math import log
@@ -169,16 +169,6 @@ def write_words(connection: Connection, documents: list[int], progress: Progress
 EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
 CANDIDATES_FACTOR = 4  # times as many are taken from the graph as are left by their exact cosines
 
-# Its own queries want all words at once, and would find nothing for most questions. The column says the language that
-# its words were cut by.
-SEARCH_TSVECTOR = (
-    "SELECT node_key, CAST(ts_rank_cd(lexemes, query) AS double precision) AS score FROM nodes,"
-    " (SELECT CAST(replace(CAST(plainto_tsquery(CAST(col_description(attrelid, attnum) AS regconfig), ?) AS text),"
-    " '&', '|') AS tsquery) AS query FROM pg_attribute WHERE attrelid = CAST('nodes' AS regclass)"
-    " AND attname = 'lexemes') AS asked"
-    " WHERE lexemes @@ query AND first_line IS NOT NULL %s ORDER BY score DESC, node_key LIMIT ?"
-)
-
 
 class TableView(View):
     """As `View`; nothing of it can be out of step with the rows, as it is rows itself."""
@@ -191,16 +181,6 @@ class TableView(View):
     def spellings(self) -> TableSpellings:  # kept: words are asked for once
         """The words of the documents."""
         return TableSpellings(self.connection)
-
-    def search_full_text(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
-        """Return (node key, score) of the sections that hold words of these weighted texts, best first."""
-        part = [] if self.part is None else [self.part.node_keys.tolist()]
-        query = SEARCH_TSVECTOR % ("AND node_key = ANY(?)" if part else "")
-        scores: dict[int, float] = {}
-        for text, weight in texts:
-            for key, score in self.connection.execute(query, (text, *part, limit)):
-                scores[key] = scores.get(key, 0.0) + weight * score
-        return tuple(sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit])
 
     def find_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[NearText]:
         """Return the nearest texts, which the server finds: by HNSW, or among all and in a part."""

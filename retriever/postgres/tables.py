@@ -70,23 +70,6 @@ def translate_schema(schema: str) -> str:
     return schema
 
 
-def make_tsvector(url: DatabaseUrl, language: str) -> None:
-    """Add the words of each section as PostgreSQL cuts them by a text search configuration: `keyword: tsvector`."""
-    from psycopg import sql
-
-    with open_owner(url) as connection:
-        connection.execute("ALTER TABLE nodes DROP COLUMN IF EXISTS lexemes")
-        # A tsvector holds a megabyte of words, and positions of the first 16,383: what is cut off has none.
-        text = "left(title || ' ' || breadcrumb || ' ' || summary || ' ' || coalesce(shown_text, text), 250000)"
-        statement = (
-            "ALTER TABLE nodes ADD COLUMN lexemes tsvector"
-            f" GENERATED ALWAYS AS (to_tsvector(CAST({{}} AS regconfig), {text})) STORED"
-        )
-        connection.execute(sql.SQL(statement).format(sql.Literal(language)))
-        connection.execute("CREATE INDEX nodes_by_lexeme ON nodes USING gin (lexemes)")
-        connection.execute(sql.SQL("COMMENT ON COLUMN nodes.lexemes IS {}").format(sql.Literal(language)))
-
-
 def make_hnsw(url: DatabaseUrl) -> None:
     """Make an index of near vectors, of those of the encoder in force: `vector_search: hnsw`."""
     from psycopg import sql

@@ -111,7 +111,7 @@ class KeywordResult:
 def rank_keyword(
     view: View, queries: Sequence[Query], profile: Profile, alternatives: Collection[str] = ()
 ) -> KeywordResult:
-    """Rank the sections that share words with the queries, by BM25 or `ts_rank_cd`, and measure what each covers.
+    """Rank the sections that share words with the queries, by BM25, and measure what each covers.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
     several queries, the sum by their weights. Its evidence falls faster: half of a question's words is less than half
@@ -123,9 +123,6 @@ def rank_keyword(
         profile: how many sections the list holds, and what it weighs.
         alternatives: words of the question that stand for the same as the one before. The ranking counts each: with one
             for all, nDCG@10 of 34 German questions is .815, with each .841. The verdict counts one.
-
-    Raises:
-        UsageError: `tsvector` was asked of an index in a folder.
     """
     question = queries[0].text
     languages = view.lexical.detect_question(question)
@@ -147,7 +144,6 @@ def rank_keyword(
     ranked = first_of_each(
         Ranked(shown[key], score, most[shown[key]] ** power if is_weighed else 1.0) for key, score in found
     )
-    scale = "bm25" if profile.keyword == "bm25" else "ts_rank_cd"
 
     # What the verdict needs to know of the words, while the sections are at hand.
     terms = view.lexical.describe(words[question])
@@ -159,7 +155,7 @@ def rank_keyword(
     first = [item.node_id for item in ranked[:TOGETHER_IN]]
     read = view.tree.read(first)
     return KeywordResult(
-        ranking=Ranking(Source.KEYWORD, scale, profile.keyword_weight, tuple(ranked)),
+        ranking=Ranking(Source.KEYWORD, "bm25", profile.keyword_weight, tuple(ranked)),
         words=tuple(dict.fromkeys(words[question])),
         coverage=best,
         known=measure_known(asked, terms, view.spellings),
@@ -178,12 +174,9 @@ def search_words(
     best one speaks of. Everyday verbs tell apart sections that have as much of the rest.
     """
     limit = profile.keyword_top_n
-    if profile.keyword == "tsvector":
-        found = view.search_full_text([(query.text, query.keyword_weight) for query in queries], limit)
-    else:
-        texts = [(words[query.text], query.keyword_weight) for query in queries]
-        counts = weigh_words([*texts, (verbs, VERB_WEIGHT * queries[0].keyword_weight)])
-        found = view.lexical.search_weighted(counts, limit)
+    texts = [(words[query.text], query.keyword_weight) for query in queries]
+    counts = weigh_words([*texts, (verbs, VERB_WEIGHT * queries[0].keyword_weight)])
+    found = view.lexical.search_weighted(counts, limit)
     # Equal scores by path, not by which document came first: that depends on how the index was made.
     shown = reading.shown_nodes(view.connection, [key for key, _ in found])
     found = tuple(sorted(found, key=lambda item: (-item[1], shown[item[0]], item[0]))[:limit])

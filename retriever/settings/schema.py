@@ -220,9 +220,6 @@ class Profile:
         "exact",
         "exact: a scan of all vectors; chroma: ChromaDB's graph; hnsw: the same, as an index in PostgreSQL calls it.",
     )
-    keyword: Literal["bm25", "tsvector"] = setting(
-        "bm25", "tsvector: keyword search by PostgreSQL's own full text search, of an index there."
-    )
     use_llm: bool = setting(
         False, "Whether a local language model takes part: it expands the question, and may rerank."
     )

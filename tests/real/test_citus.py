@@ -9,7 +9,6 @@ from pathlib import Path
 import psycopg  # noqa: TID253  # roles are made by hand
 import pytest
 
-from retriever.api import open_retriever
 from tests.postgres import Cluster, NoServerError, running_cluster
 from tests.program import LARDER, PROJECT, Cli
 
@@ -53,9 +52,6 @@ def test_the_answers_are_those_of_a_folder(cli: Cli, cluster: Cluster, tmp_path:
             for question in QUESTIONS:
                 expected = ask(cli, folder, question, "exact")
                 assert [ask(cli, address, question, how) for how in ("exact", "hnsw")] == [expected] * 2, question
-        cli("postgres", "init", "--index", address, "--tsvector", "english")
-        with open_retriever(index=address, settings={"keyword": "tsvector"}) as retriever:
-            assert retriever.search(QUESTIONS[3]).hits
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute("CREATE ROLE asker LOGIN")  # which Citus makes on each node
         cli("postgres", "init", "--index", address, "--reader", "asker")

@@ -108,46 +108,6 @@ def test_a_question_takes_few_round_trips(postgres_server: Server, postgres: str
                 assert len(turns) - begun <= 14, question
 
 
-@pytest.fixture
-def tsvector(tmp_path: Path) -> str:
-    """A profile by which the server finds words."""
-    profile = tmp_path / "tsvector.yaml"
-    profile.write_text("keyword: tsvector\nencoder:\n  kind: none\n", encoding="utf-8")
-    return str(profile)
-
-
-def test_full_text_search_asks_for_its_preparation(cli: Cli, postgres: str, tsvector: str, tmp_path: Path) -> None:
-    given = "--index", postgres, "--profile", tsvector
-    cli("index", write_pages(tmp_path / "larder", SOME), *given)
-    assert "postgres init --tsvector english" in cli("ask", "restore one file", *given, code=1).err
-
-
-def test_a_language_that_the_server_does_not_know_is_refused(cli: Cli, postgres: str) -> None:
-    assert "does not exist" in cli("postgres", "init", "--tsvector", "klingon", "--index", postgres, code=1).err
-
-
-def test_full_text_search_finds_words_by_their_stems(cli: Cli, postgres: str, tsvector: str, tmp_path: Path) -> None:
-    cli("index", write_pages(tmp_path / "larder", SOME), "--index", postgres, "--profile", tsvector)
-    cli("postgres", "init", "--tsvector", "english", "--index", postgres)
-    assert find(cli, postgres, "restoring of a single file", "--profile", tsvector)[0].startswith("restore.md")
-    within = find(cli, postgres, "how long is a snapshot kept? in:retention.md", "--profile", tsvector)
-    assert within
-    assert all(node.startswith("retention.md") for node in within)
-
-
-def test_full_text_search_finds_what_is_indexed_later(cli: Cli, postgres: str, tsvector: str, tmp_path: Path) -> None:
-    cli("postgres", "init", "--tsvector", "english", "--index", postgres)
-    docs = write_pages(tmp_path / "docs", {"zebra.md": "# Zebra\n\nZebras are striped.\n"})
-    cli("index", docs, "--index", postgres, "--profile", tsvector)
-    assert find(cli, postgres, "a striped zebra", "--profile", tsvector) == ["zebra.md#zebra"]
-
-
-def test_a_folder_has_no_full_text_search(cli: Cli, tsvector: str, tmp_path: Path) -> None:
-    given = "--index", tmp_path / "index", "--profile", tsvector
-    cli("index", write_pages(tmp_path / "larder", SOME), *given)
-    assert "bm25" in cli("ask", "zebra", *given, code=2).err
-
-
 def test_equal_scores_rank_by_path_whatever_came_first(any_place: str | Path, tmp_path: Path) -> None:
     settings = {**WORDS_ALONE, "keyword_top_n": 2}
     for name in ("f", "c", "g", "b"):
