@@ -136,7 +136,8 @@ class Tokens:
 
     def is_word(self, word: str) -> bool:
         """Return whether a word in lower case is one token: the model has seen it often."""
-        return self._tokenizer.token_to_id(word) is not None
+        # A name of a file that is no UTF-8 has halves of characters, which the tokenizer refuses.
+        return word.isprintable() and self._tokenizer.token_to_id(word) is not None
 
     def measure_known(self, text: str, *, in_english: bool = True) -> float:
         """Return the share of a text that the model knows, 0 to 1: of its pieces, those in a script it was taught.
