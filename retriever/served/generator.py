@@ -83,9 +83,10 @@ class Generator:
 
     @cached_property
     def server(self) -> ModelServer:
-        """The server of the settings' kind; NoGeneratorError where it may not be asked."""
+        """The server, which speaks OpenAI's API where its address has a path; NoGeneratorError."""
         llm = self._settings
-        return SERVERS[llm.kind]("llm", llm.model, llm.url, self._allow_remote, llm)
+        has_path = "/" in llm.url.rpartition("://")[2].rstrip("/")
+        return SERVERS["openai" if has_path else "ollama"]("llm", llm.model, llm.url, self._allow_remote, llm)
 
     @property
     def identity(self) -> str:
@@ -93,7 +94,7 @@ class Generator:
 
         The server is asked for its model where the settings name none.
         """
-        if self._settings.kind == "openai" and self._settings.model == LlmSettings().model:
+        if self.server.kind == "openai" and self._settings.model == LlmSettings().model:
             self.look_up()
         return f"{self.server.url} {self.name}"
 

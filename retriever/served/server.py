@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import exp, isfinite
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import urlsplit
 
 import numpy.typing as npt
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
@@ -178,8 +177,6 @@ class ModelServer:
         if not self.url:
             raise UsageError("name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
         self.url = server_url(self.url, allow_remote=self.allow_remote).removesuffix("/rerank")
-        if self.section == "llm" and not urlsplit(self.url).path:
-            self.url += "/v1"
         self.key = find_key(self.section, self.url)
 
     def limits(self, seconds: float | None = None) -> Limits:
@@ -381,7 +378,7 @@ class OllamaServer(ModelServer):
     kind = "ollama"
     program = "Ollama"
     start = "start it with `ollama serve`"
-    missing = "Ollama at {url} has no {model}: run: ollama pull {model}"
+    missing = "Ollama at {url} has no {model} (another server's address ends in /v1): run: ollama pull {model}"
     may_think = False
     event_mark = b""
 

@@ -82,14 +82,11 @@ APPROXIMATE: Final = ("chroma", "hnsw")
 class LlmSettings:
     """Which language model is asked, and for how long."""
 
-    kind: Literal["ollama", "openai"] = setting(
-        "ollama",
-        "openai: a server that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM.",
-    )
     model: str = setting("llama3.2", "The language model, as its server names it.")
     url: str = setting(
         "",
-        "The server; empty: OLLAMA_HOST, else http://127.0.0.1:11434. Of the kind openai its address, ending in /v1.",
+        "The server. Empty: Ollama, at OLLAMA_HOST, else http://127.0.0.1:11434; an address with a path, such as /v1: "
+        "one that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM.",
         "--ollama-url",
     )
     num_ctx: Annotated[int, Bounds(1024)] = setting(

@@ -1,7 +1,7 @@
 """A scripted model server on loopback: it speaks Ollama's API and OpenAI's, and answers, or goes wrong, as it is told.
 
     with scripted_server(lambda asked: {"queries": [asked.material]}) as server:
-        generator = Generator(LlmSettings(url=server.url))                # or kind="openai", url=server.v1
+        generator = Generator(LlmSettings(url=server.url))                # or url=server.v1
         ...
         server.answer = lambda asked: cut_stream()    # from now on
         server.once.append(status(503))               # for the next request alone

@@ -62,11 +62,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def open_generator(url: str, **changes: object) -> Generator:
-    return Generator(replace(LlmSettings(kind="openai", url=url), **changes))  # type: ignore[arg-type]
+    return Generator(replace(LlmSettings(url=url), **changes))  # type: ignore[arg-type]
 
 
 def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
-    model, answer = examine_language_model(Profile(llm=LlmSettings(kind="openai", url=writer)))
+    model, answer = examine_language_model(Profile(llm=LlmSettings(url=writer)))
     assert (model.level, answer.level) == ("well", "well")
     assert "chat.gguf is there" in model.says
     assert "4096" in model.says, "each of four slots has a quarter"

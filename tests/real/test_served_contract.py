@@ -69,7 +69,7 @@ class Served:
         given = {"url": self.script.url if self.kind == "ollama" else self.script.v1} | changes
         match self.section:
             case "llm":
-                return Generator(LlmSettings(**{"kind": self.kind, **given})).write(TASK)
+                return Generator(LlmSettings(**given)).write(TASK)
             case "encoder":
                 settings = EncoderSettings(**{"kind": self.kind, "model": "nomic-embed-text", **given})
                 return open_remote(settings, dimension=64).encode_queries(["two boats"])
@@ -147,7 +147,7 @@ ADDRESSES = (
     ("encoder", "openai", "http://192.0.2.1/v1", "the key OPENAI_API_KEY would travel to http://192.0.2.1/v1 unencry"),
     ("llm", "ollama", "http://me:sk-secret@localhost", "would end up in logs"),
     ("encoder", "ollama", "", "OLLAMA_HOST: .*another machine"),
-    *((*one, "", rf"{one[0]}\.url: name the server.*all texts are sent") for one in BY_OPENAI),
+    *((*one, "", rf"{one[0]}\.url: name the server.*all texts are sent") for one in BY_OPENAI[1:]),
 )
 
 

@@ -66,7 +66,7 @@ class Served:
         return self.script.url if self.kind == "ollama" else self.script.v1
 
     def settings(self, **changes: Any) -> LlmSettings:  # noqa: ANN401 - as the settings have them
-        return LlmSettings(**{"kind": self.kind, "url": self.url, **changes})
+        return LlmSettings(**{"url": self.url, **changes})
 
     def open(self, **changes: Any) -> Generator:  # noqa: ANN401 - as above
         return Generator(self.settings(**changes))

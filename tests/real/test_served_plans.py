@@ -99,7 +99,7 @@ def test_a_slow_model_finishes_whenever_its_headers_come(
     monkeypatch.setattr("retriever.served.server.IDLE_S", 0.25)
     write_speed(f"{url} llama3.2", Speed(60.0, 12.0))
     ollama.waits, ollama.reads, ollama.writes = True, 60.0 * 20, 12.0 * 20
-    answer = ask(ships, ollama, kind=kind, url=url, model="llama3.2")
+    answer = ask(ships, ollama, url=url, model="llama3.2")
     assert answer.degraded == ()
     assert {hit.scale for hit in answer.hits} == {"reranked"}
     assert max(asked.prompt_tokens for asked in ollama.asked) / ollama.reads > 0.25
