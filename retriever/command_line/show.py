@@ -194,7 +194,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
 @options.command("profiles", "profiles recall", "profiles recall > mine.yaml")
 @click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
 def profiles(console: Console, name: str | None) -> ExitCode:
-    """List the profiles, or show every setting of one: value, meaning, flag, variable.
+    """List the profiles, or show every setting of one: its value and its meaning.
 
     The output for one profile is a profile file itself. Precedence: defaults, then the profile, then
     HYBRID_RETRIEVE_* variables, then flags.
@@ -210,14 +210,17 @@ def profiles(console: Console, name: str | None) -> ExitCode:
 
 
 def format_profile(name: str, profile: Profile) -> str:
-    """Format the settings as a profile file, each below its meaning, its flag and its variable."""
-    lines = [f"# Profile {name}: every setting and its value."]
+    """Format the settings as a profile file, a line for each."""
+    example = next(item for item in list_settings() if len(item.path) > 1)
+    lines = [
+        f"# Profile {name}: every setting, its value and its meaning.",
+        f"# Each is a flag and a variable too: {example.key} is {example.flag} and {example.variable}.",
+    ]
     for section, items in groupby(list_settings(), key=lambda item: item.path[:-1]):
-        indent = "  " * len(section)
-        lines += ["", *(f"{'  ' * depth}{key}:" for depth, key in enumerate(section))] if section else []
+        lines += [f"{key}:" for key in section]
         for item in items:
-            lines += ["", f"{indent}# {item.help}", f"{indent}# {item.flag}  {item.variable}"]
-            lines.append(f"{indent}{item.path[-1]}: {format_yaml(reduce(getattr, item.path, profile))}")
+            value = format_yaml(reduce(getattr, item.path, profile))
+            lines.append(f"{'  ' * len(section)}{item.path[-1]}: {value}  # {item.help}")
     return "\n".join(lines)
 
 
