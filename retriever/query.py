@@ -132,6 +132,8 @@ class FollowUp:
     """As it was searched for: `how are old snapshots forgotten?`, or `and the old ones? snapshots forgotten`."""
     words: tuple[str, ...] = ()
     """Those of it that were taken from the questions before; none where a language model wrote it anew."""
+    before: str = ""
+    """The question that these are from."""
 
 
 @dataclass(frozen=True, slots=True)

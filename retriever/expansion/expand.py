@@ -77,10 +77,11 @@ class Expander:
         with recorder.stage(StageName.FOLLOW_UP) as note:
             languages: tuple[str, ...] = ()
             words: tuple[str, ...] = ()
+            before = ""
             with contextlib.suppress(SnapshotError), open_view() as view:  # the search meets it too, and repairs it
                 languages = view.lexical.detect_question(question)
-                words = carry_words(question, earlier, view.lexical.describe)
-            understood = FollowUp(" ".join((question, *words)), words)
+                before, words = carry_words(question, earlier, view.lexical.describe)
+            understood = FollowUp(" ".join((question, *words)), words, before)
             if self._settings.use_llm:
                 try:
                     seconds = recorder.deadline.seconds_for(StageName.FOLLOW_UP)

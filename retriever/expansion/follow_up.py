@@ -6,6 +6,7 @@ one, or where that fails, the rare words of the questions before join it.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile
 from math import inf
 
 from pydantic import BaseModel, Field
@@ -15,6 +16,7 @@ from retriever.expansion.screening import find_exact_names
 from retriever.lexical.bm25 import QuestionTerm
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.queries import split_filters
+from retriever.searching.question_kind import OPENING_WORDS
 from retriever.served.task import Task, fence_lines, json_line
 
 MAX_TURNS = 5  # the last ones
@@ -122,8 +124,10 @@ def find_fault(written: str, question: str, earlier: Sequence[str], languages: t
 
 def carry_words(
     question: str, earlier: Sequence[str], describe: Callable[[Sequence[str]], Mapping[str, QuestionTerm]]
-) -> tuple[str, ...]:
-    """Return the rare words of the last question that stands alone, and of those since, as they were written. Pure.
+) -> tuple[str, tuple[str, ...]]:
+    """Return the last question that stands alone; its rare words, and of those since, as they were written. Pure.
+
+    What these begin with is left out, as `how many`.
 
     Args:
         question: the follow-up, whose own words are left out.
@@ -132,8 +136,10 @@ def carry_words(
     """
     known = set(tokenize(question))
     spelled: dict[str, str] = {}
+    asked = ""
     for asked in reversed(earlier):
-        for word in re.findall(r"[^\s,;:?!()\"]+", asked):
+        said = re.findall(r"[^\s,;:?!()\"]+", asked)
+        for word in dropwhile(lambda word: word.lower() in OPENING_WORDS, said):
             for term in tokenize(word):
                 if term not in known:
                     spelled.setdefault(term, word.strip("."))
@@ -142,4 +148,4 @@ def carry_words(
     rare = {term: found.rarity for term, found in describe(list(spelled)).items() if found.documents}
     least = LEAST_RARITY * max(rare.values(), default=0.0)
     best = sorted((term for term in rare if rare[term] >= least), key=lambda term: -rare[term])[:MAX_CARRIED]
-    return tuple(dict.fromkeys(spelled[term] for term in spelled if term in best))
+    return asked, tuple(dict.fromkeys(spelled[term] for term in spelled if term in best))

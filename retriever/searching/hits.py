@@ -21,11 +21,21 @@ from retriever.lexical.properties import is_status, mark_property, tokenize_prop
 from retriever.lexical.tokens import remove_accents, tokenize, tokenize_unit
 from retriever.places.view import View
 from retriever.places.words import SEARCHED_FIELDS, find_reader
+from retriever.query import FollowUp
 from retriever.searching.citations import Anchors
 from retriever.searching.confidence import weigh_reading
 from retriever.searching.copies import name_copies
-from retriever.searching.passage import BY_RANK, Asked, Passage, ScoredUnits, as_sentence, find_passage, score_node
-from retriever.searching.queries import UNDERSTOOD_FROM
+from retriever.searching.passage import (
+    BY_RANK,
+    Asked,
+    Passage,
+    ScoredUnits,
+    as_sentence,
+    find_passage,
+    prefer_held,
+    score_node,
+)
+from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
 from retriever.searching.question_kind import read_kind
 from retriever.settings.schema import Profile
 from retriever.store import reading
@@ -52,7 +62,7 @@ _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of
 def build_hits(
     view: View,
     rows: "HitRows",
-    question: str,
+    expanded: ExpandedQuery,
     words: Collection[str],
     profile: Profile,
     reader: "PassageReader | None",
@@ -63,13 +73,14 @@ def build_hits(
     `words` are those of the question, as BM25 reads them. A reader reads the best units of the first sections, and the
     recorder learns how well the best of them reads.
     """
-    rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
-    asked = Asked(read_kind(question), rarity, view.lexical.languages)
+    question, asked = expanded.question, read_asked(view, expanded, words)
     matched = {item.node_id: find_matched_fields(view, rows, item.node_id, words) for item in rows.candidates}
     scored = score_sections(view, rows, matched, asked)
     if reader:
         first = rows.candidates[: profile.read_passages]
         scored |= read_first(first, rows.nodes, scored, reader, question, recorder)
+    if len(asked.rarity) < len(set(words)):
+        scored = {node_id: prefer_held(own, rows.nodes[node_id], asked) for node_id, own in scored.items()}
     hits = []
     for rank, candidate in enumerate(rows.candidates, start=1):
         node, key = rows.nodes[candidate.node_id], rows.keys[candidate.node_id]
@@ -106,6 +117,18 @@ def build_hits(
             )
         )
     return tuple(hits)
+
+
+def read_asked(view: View, expanded: ExpandedQuery, words: Collection[str]) -> Asked:
+    """Return what lines are chosen by: the question's words, of a follow-up the new ones, if it has any.
+
+    Words of the questions before find the section alone.
+    """
+    follow_up = expanded.follow_up or FollowUp(expanded.question)
+    rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
+    old = tokenize(" ".join(follow_up.words), view.lexical.languages)
+    new = {word: weight for word, weight in rarity.items() if word not in old}
+    return Asked(read_kind(expanded.question, follow_up.before), new or rarity, view.lexical.languages)
 
 
 @dataclass(frozen=True, slots=True)

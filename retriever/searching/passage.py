@@ -48,6 +48,7 @@ NEAR = 0.7
 MOST_LINES = 15
 # Kinds of question that one item of a list answers.
 _BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
+FAR = 100.0  # more than scores differ by
 NEW_SHARE = 0.1  # of the words of a message that was pasted: its numbers may differ
 MOSTLY_LINKED = 0.6  # of a unit's characters
 MOST_FOLLOWING, SHORT_CODE = 3, 80  # units below the one that answers, in a snippet; characters of such code
@@ -374,6 +375,14 @@ def says_nothing(unit: Unit, asked: Asked) -> bool:
     return is_bare(unit) or (bool(words) and len(words.difference(asked.rarity)) <= NEW_SHARE * len(words))
 
 
+def prefer_held(scored: ScoredUnits, node: Node, asked: Asked) -> ScoredUnits:
+    """Return units, those behind all others that have no word of the question, nor have the titles above them."""
+    titles = "\n".join((*node.breadcrumb, node.title))
+    held = [bool(measure_words(f"{titles}\n{unit.in_full}", asked)) for unit in scored.units]
+    scores = [score - FAR * (not is_held) for score, is_held in zip(scored.scores, held, strict=True)]
+    return replace(scored, scores=scores)
+
+
 def fit_span(node: Node, units: Sequence[Unit], span: Span) -> Span:
     """Return lines of a section, or all of it where it has nothing else."""
     is_all = not is_long(node) and all(unit.span.overlap(span) == len(unit.span) for unit in units)
@@ -392,12 +401,13 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     whole, inside = units[around], [unit for unit in units[around + 1 :] if holds(units[around], unit)]
     title = tokenize(node.title, asked.languages)
     is_named = title and all(word in asked.rarity for word in title) and len(whole.in_full) <= MAX_LIST_CHARS
+    above = tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages)
+    asked = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in above})
+    *_, second, most = sorted([0.0, 0.0, *(measure_words(unit.text, asked) for unit in inside)])
+    is_steps = asked.kind is QuestionKind.HOW_TO and inside[0].kind is not UnitKind.ROW
+    if most > second and (own in inside or not (is_steps or asked.kind is QuestionKind.LIST)):
+        return []  # `which books by Le Guin`: one of them
     if asked.kind is QuestionKind.LIST or is_named:
-        new = {*asked.rarity}.difference(tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages))
-        asked = replace(asked, rarity={word: asked.rarity[word] for word in new})
-        others = [measure_words(unit.text, asked) for unit in inside if unit is not own]
-        if own in inside and measure_words(own.text, asked) > max(others, default=0.0):
-            return []  # `which books by Le Guin`: one of them
         runs: list[list[int]] = [[]]
         for place in listed:
             if runs[-1] and units[place].span.first - units[runs[-1][-1]].span.last > 2:
@@ -409,7 +419,6 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     if own in inside:
         is_item = own.kind is UnitKind.ITEM and asked.kind not in _BY_ITEM
         return [around] if is_item and len(whole.in_full) <= SHORT_LIST_CHARS else []
-    is_steps = asked.kind is QuestionKind.HOW_TO and inside[0].kind is not UnitKind.ROW
     return [around] if own is not whole or is_steps or len(whole.in_full) <= MAX_SENTENCE_CHARS else []
 
 

@@ -54,8 +54,19 @@ OPENINGS = frozenset(
 )
 
 
-def read_kind(question: str) -> QuestionKind:
+# Words of phrases that questions begin with: they say what is asked for, not about what.
+OPENING_WORDS = frozenset(
+    word
+    for phrase, kind in PHRASES
+    if phrase[0] == "^" and kind is not QuestionKind.LIST
+    for word in phrase.split()[1:]
+)
+
+
+def read_kind(question: str, before: str = "") -> QuestionKind:
     """Return what a question asks for; what begins as no question does may be a term, or name several things.
+
+    A follow-up that does not say it asks for what the question `before` asks for.
 
     >>> read_kind("what is the default port?").value
     'value'
@@ -69,6 +80,8 @@ def read_kind(question: str) -> QuestionKind:
     kind = next((kind for phrase, kind in PHRASES if phrase in text), None)
     if kind is QuestionKind.WHICH:
         return QuestionKind.LIST if has_plural(words[1:3]) else QuestionKind.VALUE
+    if before and kind in (None, QuestionKind.OTHER):
+        return read_kind(before)
     if kind:
         return kind
     is_short = len(words) <= _BARE
@@ -80,4 +93,4 @@ def read_kind(question: str) -> QuestionKind:
 
 def has_plural(words: Sequence[str]) -> bool:
     """Return whether one of some words is a plural, as English and the Romance languages write it."""
-    return any(word.endswith("s") and not word.endswith(_NO_PLURAL) for word in words)
+    return any(word.endswith("s") and not word.endswith(_NO_PLURAL) and word not in OPENING_WORDS for word in words)

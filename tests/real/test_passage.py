@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from retriever import Hit
+from retriever.query import AskRequest
 from retriever.serving.mcp_server import AnswerTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.app import make_web_app
@@ -182,6 +183,21 @@ def test_a_sentence_of_a_superseded_page_is_marked(library: ServedIndex, place: 
         f"{place}/docs/", ""
     )
     assert "`status: superseded`" in AnswerTool(question=question).answer(library).split("1. ")[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "sentence"),
+    [
+        ("what does the code E12 mean", "and E31?", "code: E31 \u00b7 meaning: a sensor is broken"),
+        ("at how many degrees goes rye bread in", "and rolls?", "Rolls at 220 degrees. They rise first."),
+        ("where is the lamp", "why?", "A lamp burns while it is hot."),
+    ],
+    ids=["a row", "an item", "no new word"],
+)
+def test_new_words_of_a_follow_up_choose_the_line(
+    library: ServedIndex, before: str, question: str, sentence: str
+) -> None:
+    assert library.open().search(AskRequest(question, [before])).hits[0].sentence == sentence
 
 
 def test_agents_get_it(library: ServedIndex) -> None:

@@ -72,9 +72,14 @@ def describe(terms: Sequence[str]) -> dict[str, QuestionTerm]:
 
 def test_rare_words_of_the_questions_before_join() -> None:
     earlier = ["oven", "how are old snapshots forgotten?", "and with a tag?"]
-    assert carry_words("why?", earlier, describe) == ("tag", "snapshots", "forgotten"), "to the last that stands alone"
-    assert carry_words("why is the tag forgotten?", earlier, describe) == ("snapshots",), "what the question lacks"
-    assert carry_words("why?", ["larder?"], describe) == ()
+    to_the_last_alone = (earlier[1], ("tag", "snapshots", "forgotten"))
+    assert carry_words("why?", earlier, describe) == to_the_last_alone
+    assert carry_words("why is the tag forgotten?", earlier, describe)[1] == ("snapshots",), "what the question lacks"
+    assert carry_words("why?", ["larder?"], describe)[1] == ()
+
+
+def test_how_many_is_not_carried() -> None:
+    assert carry_words("and tags?", ["how old is a snapshot?"], describe)[1] == ("snapshot",)
 
 
 def test_a_conversation_is_read_within_limits() -> None:

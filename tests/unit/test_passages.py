@@ -164,7 +164,7 @@ PASTED = f"```\n{PASTE.replace('12', '4711')}\n```\n\nLook behind the island.\n"
         (LINKED, "where are https boats example", "Boats are kept in a house."),
         (PASTED, PASTE, "Look behind the island."),
         ("- gig and skiff\n- canoe\n", "gig vs skiff", ""),
-        ("- gig and skiff\n- canoe\n", "gig skiff", "- gig and skiff\n- canoe"),
+        ("- gig and skiff\n- canoe\n", "gig skiff", "gig and skiff"),
         ("The boat is open.\n\nMore.\n", "is the boat open", "The boat is open."),
     ],
     ids=["a question", "questions alone", "an address", "a pasted message", "a name alone", "words alone", "yes"],

@@ -31,8 +31,16 @@ from retriever.searching.question_kind import read_kind
         ("生酵母とは", "definition"),
         ("酵母と塩", "other"),
         ("cakes 180", "definition"),
+        ("what was the price of bread", "value"),
+        ("what are the duties of a guest", "list"),
         ("the oven is cold today", "other"),
     ],
 )
 def test_what_a_question_asks_for(question: str, kind: str) -> None:
     assert read_kind(question).value == kind
+
+
+def test_a_follow_up_asks_for_what_was_asked_before() -> None:
+    before = "how long does it bake?"
+    kinds = [read_kind(question, before).value for question in ("and rolls?", "what about rolls?", "why?")]
+    assert kinds == ["value", "value", "why"]
