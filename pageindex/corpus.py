@@ -280,19 +280,17 @@ class _Walk:
 
     def read_vault_filters(self) -> "GitIgnoreSpec":
         """Return the files that Obsidian excludes from a vault, as patterns; what is not obeyed is noted."""
-        filters: object = None
+        patterns = []
         try:
             settings = json.loads(read_file(f"{self.root}/{VAULT_SETTINGS}", MAX_IGNORE_BYTES))
-            filters = settings.get("userIgnoreFilters")
-        except (OSError, ValueError, AttributeError, RecursionError):
-            self.skip(VAULT_SETTINGS, "its filters are not obeyed: it is no JSON object")
-        patterns = []
-        for item in filters if isinstance(filters, list) else ():
-            if not isinstance(item, str) or (item.startswith("/") and item.endswith("/")):
-                self.skip(VAULT_SETTINGS, f"the filter {item} is not obeyed: regular expressions are not run")
-                continue
-            literal = "".join(f"\\{char}" if char in "\\*?[ " else char for char in item)
-            patterns.append(f"/{literal}" if item.endswith("/") else f"/{literal}*")  # the beginning of a path
+            for item in settings.get("userIgnoreFilters") or ():
+                if item.startswith("/") and item.endswith("/"):
+                    self.skip(VAULT_SETTINGS, f"the filter {item} is not obeyed: regular expressions are not run")
+                    continue
+                literal = "".join(f"\\{char}" if char in "\\*?[ " else char for char in item)
+                patterns.append(f"/{literal}" if item.endswith("/") else f"/{literal}*")  # the beginning of a path
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            self.skip(VAULT_SETTINGS, "not all of its filters are obeyed: it is not as Obsidian writes it")
         return read_ignore_file("\n".join(patterns))[0]
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:

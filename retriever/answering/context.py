@@ -382,7 +382,7 @@ def render_page(pieces: Sequence[Piece], outline: Sequence[str], verdict: Verdic
     """Yield the lines of the page: what is quoted, then lines on what was left out (see `outline_line`)."""
     yield INTRODUCTION if pieces or outline else NOTHING_FOUND
     if verdict != "answered" and (pieces or outline):
-        yield from ("", VERDICTS[verdict].sentence)
+        yield from ("", VERDICTS[verdict])
     has_many_folders = len({piece.folder for piece in pieces}) > 1
     for piece in pieces:
         titles = f" {code(' > '.join(piece.titles))}" if piece.titles else ""

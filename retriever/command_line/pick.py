@@ -25,7 +25,7 @@ from prompt_toolkit.styles import Style
 from retriever.command_line import options
 from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import VERDICTS, find_highlights, sanitize_line
+from retriever.display.phrases import find_highlights, sanitize_line
 from retriever.errors import RetrieverError, UsageError
 from retriever.query import AskRequest, Scope
 from retriever.settings.schema import merge
@@ -175,7 +175,7 @@ class Picker:
         if self._note or self._answer is None:
             return sanitize_line(self._note) or KEYS
         count = f"{self._chosen + 1}/{len(self._answer.hits)}" if self._answer.hits else "nothing found"
-        return f"{count}  {VERDICTS[self._answer.verdict].name}   {KEYS}"
+        return f"{count}  {self._answer.verdict}   {KEYS}"
 
     # What keys do.
 

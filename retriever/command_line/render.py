@@ -97,7 +97,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, headline: bool = Tr
     """Print every hit, best first."""
     stems = frozenset(answer.matched_words)
     if headline and answer.hits and answer.verdict != "answered":
-        page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
+        page.line(Text(f"{VERDICTS[answer.verdict].removesuffix('.')}:"))
         page.blank()
     for hit in answer.hits:
         if hit.rank > 1:

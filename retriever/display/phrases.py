@@ -6,7 +6,6 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -23,17 +22,11 @@ if TYPE_CHECKING:
     from retriever.types import CitedSentence, Hit, IndexState
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictPhrase:
-    name: str  # two words, for a heading
-    sentence: str
-
-
 # By `Verdict`.
 VERDICTS = {
-    "answered": VerdictPhrase("Answered", "A section probably answers this."),
-    "weak": VerdictPhrase("Not sure", "It is not certain that a section answers this; these are the nearest."),
-    "none": VerdictPhrase("No answer", "Probably no section answers this; these are the nearest."),
+    "answered": "A section probably answers this.",
+    "weak": "It is not certain that a section answers this; these are the nearest.",
+    "none": "Probably no section answers this; these are the nearest.",
 }
 
 # Where the verdict is weak: above passages of the documents, and above sentences that a model wrote.

@@ -246,10 +246,10 @@ def find_similar(
 
 def cite_similar(view: View, scores: Mapping[str, float], own: int, access: FolderAccess) -> Iterator[SimilarSection]:
     """Yield the sections with these scores, in their order, as they are cited now; `own` is the asked document."""
-    nodes, keys = view.tree.read(scores), {near: view.tree.document_key(near) for near in scores}
-    anchors = Anchors(view.connection, set(keys.values()), access)
+    nodes = view.tree.read(scores)
+    anchors = Anchors(view.connection, set(map(view.tree.document_key, scores)), access)
     for rank, (near, similarity) in enumerate(scores.items(), start=1):
-        node, document = nodes[near], keys[near]
+        node, document = nodes[near], view.tree.document_key(near)
         assert node.span is not None, "only nodes with lines have chunks"
         anchor = anchors.anchor(document, node.span, node.text)
         yield SimilarSection(

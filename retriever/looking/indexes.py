@@ -229,8 +229,7 @@ def _find_here() -> Store:
     if last is None:
         raise NoIndexError("nothing has been indexed yet", hint=CommandHint("index FOLDER"))
     used = next((known.where for known in list_indexes() if known.store == last), str(last))
-    which = "the one below" if len(below) == 1 else "the one indexed last"
-    log.warning("note: %s has no index: %s is %s", here, which, used)
+    log.warning("note: %s has no index, searching %s", here, used)
     return last
 
 

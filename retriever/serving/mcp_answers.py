@@ -85,7 +85,7 @@ def write_answer(short: "ShortAnswer", max_tokens: int) -> str:
 
 def write_head(answer: "Answer", max_tokens: int) -> list[str]:
     """Return what comes above the hits: the verdict, how the question was understood, and what was left out."""
-    verdict = f"{answer.verdict} ({answer.confidence:.2f}): {VERDICTS[answer.verdict].sentence}"
+    verdict = f"{answer.verdict} ({answer.confidence:.2f}): {VERDICTS[answer.verdict]}"
     how = "read(place) takes a citation."
     if answer.verdict == "none":
         how = f"So no text is quoted; {how}"

@@ -203,7 +203,7 @@ def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> Non
 
 def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
     doubted = build_context([long_section()], "none", 400, words).markdown
-    assert doubted.split("\n")[2] == phrases.VERDICTS["none"].sentence
+    assert doubted.split("\n")[2] == phrases.VERDICTS["none"]
     assert build_context([long_section()], "answered", 400, words).markdown.split("\n")[2].startswith("## ")
     assert build_context([], "none", 400, words).markdown == "No section of the documents was found for the question.\n"
 

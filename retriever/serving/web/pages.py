@@ -355,7 +355,7 @@ def _list_recent(view: View, folder: StoredFolder) -> Iterator[tuple[str, str]]:
     now, documents = time.time(), reading.documents(view.connection, folder.key).values()
     if not any("/" in document.path for document in documents):
         written = {document.path: document.mtime_ns / 1e9 or now for document in documents}  # 0: a moment ago
-        for path in sorted(written, key=lambda path: (-written[path], path))[:MAX_LISTED]:
+        for path in sorted(written, key=written.__getitem__, reverse=True)[:MAX_LISTED]:
             yield f"{folder.prefix}{path}", phrases.format_age(now - written[path])
 
 
