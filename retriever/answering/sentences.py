@@ -14,6 +14,7 @@ from pageindex.text import find_sentences, split_sentences
 from retriever.answering.claims import UNITS, find_conflict
 from retriever.answering.context import Piece
 from retriever.lexical.tokens import is_unspaced, tokenize
+from retriever.searching.question_kind import QuestionKind, read_kind
 from retriever.types import CitedSentence, DroppedSentence, Hit
 
 MAX_CHARS = 400  # of a sentence
@@ -166,19 +167,24 @@ def find_names(text: str, block: str, languages: tuple[str, ...]) -> Iterator[st
             yield name
 
 
-def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
+def choose_sentences(hits: Sequence[Hit], question: str = "") -> tuple[CitedSentence, ...]:
     """Return the sentences of the first hits that answer, as the documents say them, the likeliest first.
 
     From each hit what its passage shows; not its title.
-    The likeliest is that of the section whose lines read best; without a reading, the best hit's.
+    The likeliest is that of the section whose lines read best; without a reading, the best hit's. Of a difference,
+    a section that has a word of the question which those above lack has the other side.
     """
+    is_difference, held = read_kind(question) is QuestionKind.DIFFERENCE, set[str]()
     chosen: list[CitedSentence] = []
     read = [hit for hit in hits if hit.reading_score is not None]
     best = max(read, key=lambda hit: hit.reading_score or 0.0, default=None)
     for hit in sorted(hits, key=lambda hit: hit is not best):
-        is_near = not chosen or hit is best or hit.score >= LEAST_SCORE * hits[0].score
+        words = {*" ".join(hit.words).split()}
+        has_side = is_difference and not held.issuperset(words)
+        is_near = not chosen or hit is best or has_side or hit.score >= LEAST_SCORE * hits[0].score
         text = disarm_citations(hit.sentence)
         if text not in ("", hit.title) and is_near and not repeats(text, [item.text for item in chosen]):
+            held |= words
             chosen.append(
                 CitedSentence(
                     text,

@@ -241,7 +241,7 @@ class AnswerWriter:
                 writer = self._open_generator().name if checker.kept else ""
             sentences = tuple(checker.kept)
             if not sentences and answer.verdict != "none":
-                sentences = choose_sentences(answer.hits)
+                sentences = choose_sentences(answer.hits, question)
                 for sentence in sentences:
                     tell(sentence)
             note.text = self._note or (f"written by {writer}" if writer else "quoted")

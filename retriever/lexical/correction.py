@@ -9,6 +9,7 @@ from wordfreq; common/LICENSE has the terms of that data.
 """
 
 import gzip
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -88,6 +89,7 @@ def correct(
         if meant := _find_meant(word.lower(), spellings, is_english, documents, question):
             parts[place] = parts[place].replace(word, meant)
             corrections.append(Correction(word, meant))
+            alternatives.update(meant.split()[1:])
             half_typed = ""  # then names are looked for as corrected
     return CorrectedQuestion(" ".join(parts), tuple(corrections), half_typed, frozenset(alternatives))
 
@@ -95,10 +97,15 @@ def correct(
 def _find_meant(
     lower: str, spellings: Spellings, is_english: Callable[[str], bool], documents: Sequence[str], question: str
 ) -> str:
-    """Return the word of the documents that a word in lower case is a typo of; empty where it is none."""
+    """Return the word of the documents that a word in lower case is a typo of; empty where it is none.
+
+    A Greek letter comes with its name, as formulas have it (`sigma` behind a backslash).
+    """
     word = remove_accents(lower)
     if len(word) < SHORTEST or spellings.holds(lower):
-        return ""
+        letter = unicodedata.name(lower, "") if len(lower) == 1 else ""
+        name = letter.rpartition(" ")[2].lower()
+        return f"{lower} {name}" if letter.startswith("GREEK") and spellings.holds(name) else ""
     languages = guess_languages(question, documents)
     is_word = is_english(word) or any(is_common(word, name) for name in languages)
     # A word with accents is none of documents in English.

@@ -173,6 +173,13 @@ def test_which_hits_give_a_sentence(other: Hit, texts: list[str]) -> None:
     assert [item.text for item in others] == texts
 
 
+def test_of_a_difference_both_sides_are_quoted() -> None:
+    far = hit(sentence="Kimchi is red.", words=("kimchi",), score=0.01)
+    near = hit(sentence="Sauerkraut is white.", words=("sauerkraut",), file="b.md")
+    for question, count in (("sauerkraut vs kimchi", 2), ("sauerkraut with kimchi", 1)):
+        assert len(choose_sentences([near, far], question)) == count
+
+
 def test_at_most_three_hits_give_a_sentence() -> None:
     hits = [hit(sentence=f"The {word} is here.", file=word) for word in ("oven", "flour", "butter", "yeast")]
     assert len(choose_sentences(hits)) == 3
