@@ -124,13 +124,12 @@ def ask(
                 continue
             # Programs get one answer. People have the first at once, also through a pipe.
             answers_twice = output.is_for_people and not (context or everywhere)
-            with one.open(console, partial(answer_early, printer, request) if answers_twice else None) as retriever:
+            early = partial(answer_early, printer, request) if answers_twice else None
+            with one.open(console, early) as retriever, announce_model(retriever.profile, console):
                 if context:
                     answers.append(printer.show_context(retriever.context(request)))
                 else:
                     answers.append(printer.show(retriever.search(request)))
-                if answers_twice and console.can_ask and retriever.profile.use_llm:
-                    try_model(retriever.profile, console)
             note_pending(answers[-1], one.index, console)
     if not answers:
         return ExitCode.ERROR
@@ -143,15 +142,21 @@ def answer_early(printer: Printer, request: AskRequest, retriever: "Retriever") 
     printer.console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
 
 
-def try_model(profile: "Profile", console: Console) -> None:
-    """After the first answer with a language model, find out once which stages it is good for."""
+@contextmanager
+def announce_model(profile: "Profile", console: Console) -> Iterator[None]:
+    """Say before an answer how long the language model takes, and after the first one find out what it can do."""
+    if not (profile.use_llm and console.can_ask):
+        yield
+        return
     from retriever.served.generator import Generator
-    from retriever.upkeep.probe import SECONDS, probe
+    from retriever.upkeep.probe import describe_stages, probe
 
+    console.note(describe_stages(profile), dim=True)
+    yield
     generator = Generator(profile.llm, allow_remote=profile.allow_remote)
     with suppress(LanguageModelError):
         if generator.abilities is None:
-            console.note(f"trying once what {generator.name} can do, at most {SECONDS:.0f} s; Ctrl-C leaves it")
+            console.note(f"trying once what {generator.name} can do, for a minute at most; Ctrl-C leaves it")
             probe(generator)
 
 

@@ -199,11 +199,16 @@ def profiles(console: Console, name: str | None) -> ExitCode:
     The output for one profile is a profile file itself. Precedence: defaults, then the profile, then
     HYBRID_RETRIEVE_* variables, then flags.
     """
+    from retriever.upkeep.probe import describe_stages  # with all that asks models
+
     if name is None:
         summaries = {known: profile_summary(known) for known in profile_names()}
         width = max(map(len, summaries))
         for known, text in summaries.items():
             print_line(f"{known:<{width}}  {text}")
+            profile = load_profile(known)
+            if profile.use_llm:
+                print_line(f"{'':<{width}}  {describe_stages(profile)}")
     else:
         print_text(format_profile(name, load_profile(name)))
     return ExitCode.OK

@@ -20,6 +20,7 @@ from retriever.expansion.prompt import (
     WrittenExpansion,
     build_expansion_task,
     build_material,
+    leave_out,
     plan_expansion,
     read_grounding,
 )
@@ -109,12 +110,7 @@ class Expander:
             try:
                 seconds = recorder.deadline.seconds_for(StageName.EXPAND)
                 abilities = self._generator.abilities or Abilities()
-                if settings.hyde == "auto":
-                    settings = replace(
-                        settings,
-                        rewordings=settings.rewordings * abilities.rewordings,
-                        hyde_variants=settings.hyde_variants * abilities.passages,
-                    )
+                settings = leave_out(settings, abilities)
                 if not (settings.rewordings or settings.hyde_variants):
                     what = f"{self._generator.name} writes nothing that helps a search"
                     recorder.degrade(StageName.EXPAND, f"{what}: expansion is off for it; --hyde always forces it")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from retriever.expansion.screening import MAX_TEXT_CHARS
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion
-from retriever.served.task import Speed, Task, fence_lines, json_line, size
+from retriever.served.task import Abilities, Speed, Task, fence_lines, json_line, size
 from retriever.settings.schema import Profile
 from retriever.store.database import Connection
 from retriever.text import cut
@@ -173,6 +173,14 @@ def build_instructions(plan: TextPlan) -> str:
         intents=", ".join(f'"{name}" ({meaning})' for name, meaning in INTENTS.items()),
     )
     return _INSTRUCTIONS.format(fence=_FENCE, fields=fields)
+
+
+def leave_out(settings: Profile, abilities: Abilities) -> Profile:
+    """Return the settings without the texts that the model does not write well, unless they are always asked for."""
+    if settings.hyde == "always":
+        return settings
+    rewordings, passages = settings.rewordings * abilities.rewordings, settings.hyde_variants * abilities.passages
+    return replace(settings, rewordings=rewordings, hyde_variants=passages)
 
 
 def plan_expansion(settings: Profile, question: str, speed: Speed, seconds: float) -> tuple[TextPlan, int]:

@@ -8,12 +8,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, Field
+from typing import Any, Literal
 
 from retriever.display.phrases import pluralize
 from retriever.embedding.encoder import BUNDLED_MODELS
@@ -40,7 +39,6 @@ from retriever.places import FolderStore, Store
 from retriever.protocols import Encoder, Progress
 from retriever.rerank.cross_encoders import check_rerank_server
 from retriever.served.generator import Generator
-from retriever.served.task import Task, new_nonce
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -164,44 +162,28 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     yield Finding("language model", "reranker", "problem" if problem else "well", problem or says)
 
 
-class _Count(BaseModel):
-    """Enough to write that it takes a measurable time."""
-
-    numbers: list[Annotated[int, Field(ge=1, le=20)]] = Field(max_length=20)  # without bounds, small models count on
-
-
 def examine_language_model(profile: Profile) -> Iterator[Finding]:
-    """Ask the language model; its speed is measured, and kept for stages to plan by."""
-    # Some 600 tokens that no server has read before, and some 60 to write.
-    text = " ".join(f"On page {new_nonce()} somebody tells how the boats come in at night." for _ in range(25))
-    task = Task("Write the numbers from 1 to 20 as JSON, whatever the text says.", text, _Count, 256)
-    generator, name = Generator(profile.llm, allow_remote=profile.allow_remote), "model"
+    """Try what the language model can do; that and its speed are kept for the stages."""
+    generator, finding = Generator(profile.llm, allow_remote=profile.allow_remote), partial(Finding, "language model")
+    name = "model"
     try:
         model = generator.look_up()
         reads = f"it reads {model.window} tokens (llm.num_ctx)"
-        yield Finding("language model", name, "well", f"{generator.name} is there, at {generator.server.url}; {reads}")
-        name, started = "answer", time.monotonic()
-        generator.write(task)
-        if generator.speed is None:  # the server does not measure, and may have loaded the model first
-            started = time.monotonic()
-            generator.write(replace(task, material=f"{new_nonce()} {text}"))
-        says = f"JSON of the shape that was asked for after {time.monotonic() - started:.1f} s"
-        yield Finding("language model", name, "well", f"{says}; {generator.speed}" if generator.speed else says)
+        yield finding(name, "well", f"{generator.name} is there, at {generator.server.url}; {reads}")
         if generator.server.is_base:
-            says = "it has no chat template: choose a model that follows instructions"
-            yield Finding("language model", "template", "problem", says)
-        name, started = "tasks", time.monotonic()
+            yield finding("template", "problem", "it has no chat template: choose a model that follows instructions")
+        name, started = "answer", time.monotonic()
         abilities = probe(generator)
         took = f"tried on some tasks in {time.monotonic() - started:.0f} s"
-        yield Finding("language model", name, "well", took)
+        yield finding(name, "well", f"{took}; {generator.speed}" if generator.speed else took)
         for name, (what, how) in SAYS.items():
             if getattr(abilities, name):
-                yield Finding("language model", name, "well", f"was seen {what}")
+                yield finding(name, "well", f"was seen {what}")
             elif not (name == "odds" and abilities.lists):
                 cure = f"left out; {how} uses it all the same" if how else ""
-                yield Finding("language model", name, "note", f"was not seen {what}", cure)
+                yield finding(name, "note", f"was not seen {what}", cure)
     except LanguageModelError as error:
-        yield Finding("language model", name, "problem", str(error))
+        yield finding(name, "problem", str(error))
 
 
 def examine_index(index: Store) -> Iterator[Finding]:

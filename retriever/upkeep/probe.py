@@ -7,13 +7,19 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
-from retriever.errors import LanguageModelError
-from retriever.expansion.prompt import Grounding, TextPlan, build_expansion_task
+from retriever.errors import LanguageModelError, LanguageModelTimeoutError, WrongAnswerError
+from retriever.expansion.prompt import (
+    Grounding,
+    TextPlan,
+    build_expansion_task,
+    leave_out,
+)
 from retriever.expansion.screening import FACTUAL_INTENT, find_exact_names, screen
 from retriever.rerank.llm import LlmReranker
 from retriever.rerank.stage import RerankInput
 from retriever.served.generator import Generator
-from retriever.served.task import Abilities
+from retriever.served.task import USUAL, Abilities
+from retriever.settings.schema import Profile
 
 SECONDS = 60.0  # the longest wait for all of it; what is not done by then counts as failed
 
@@ -73,7 +79,7 @@ def probe(generator: Generator) -> Abilities:
         return bool(scores) and scores.index(max(scores)) == asked
 
     lists = odds = False
-    with suppress(LanguageModelError):
+    with suppress(WrongAnswerError, LanguageModelTimeoutError):  # else nothing can be said of the model
         lists = all(finds_in_list(order, ASKED[0]) for order in ORDERS)
     with suppress(LanguageModelError):
         odds = not lists and all(map(finds_by_odds, ASKED))  # of a model that orders lists, none are asked
@@ -93,3 +99,26 @@ def probe(generator: Generator) -> Abilities:
     abilities = Abilities(lists, odds, reworded >= ENOUGH, stated >= ENOUGH, understood == len(REWORDED))
     generator.remember(abilities)
     return abilities
+
+
+LEAST_TASK = (2_000, 60)  # bytes read and tokens written, of a stage that has little time
+
+
+def describe_stages(profile: Profile) -> str:
+    """Return how long a question to the profile's language model takes here, and what is left out."""
+    generator, kind = Generator(profile.llm, allow_remote=profile.allow_remote), profile.rerank.kind
+    with suppress(LanguageModelError):
+        abilities = generator.abilities
+        if abilities is None:
+            return f"{generator.name} was not tried yet: doctor --llm"
+        wanted = leave_out(profile, abilities)
+        stages = {}
+        if profile.rewordings or profile.hyde_variants:
+            stages["expansion"] = bool(wanted.rewordings or wanted.hyde_variants)
+        if kind in {"auto", "llm"}:
+            stages["reranking"] = kind == "llm" or abilities.lists or abilities.odds
+        speed = generator.speed or USUAL
+        seconds = sum(stages.values()) * max(generator.stage_s, speed.seconds(*LEAST_TASK))
+        says = [f"{name} is left out" for name, is_on in stages.items() if not is_on]
+        return "; ".join([f"{generator.name}: about {seconds:.0f} s more for a question", *says])
+    return "no language model answers"

@@ -66,7 +66,7 @@ def open_generator(url: str, **changes: object) -> Generator:
 
 
 def test_it_is_found_and_its_model_needs_no_name(writer: str) -> None:
-    model, answer = examine_language_model(Profile(llm=LlmSettings(url=writer)))
+    model, answer, *_ = examine_language_model(Profile(llm=LlmSettings(url=writer)))
     assert (model.level, answer.level) == ("well", "well")
     assert "chat.gguf is there" in model.says
     assert "4096" in model.says, "each of four slots has a quarter"

@@ -137,8 +137,19 @@ def test_a_model_that_was_not_tried_orders_no_lists(ships: Shelf, ollama: Script
 
 
 def test_doctor_says_what_the_model_can_do(ollama: ScriptedServer, cli: Cli) -> None:
-    ollama.answer = lambda asked: {"numbers": [1, 2]} if "numbers" in asked.properties else repeat(asked)
+    ollama.answer = writing(give_back, repeat)
     shown = cli("doctor", "--llm", "--profile", "full", "--llm-url", ollama.url, "--json").out
     found = {item["name"]: item for item in json.loads(shown)["findings"]}
     assert found["passages"]["says"] == "was not seen to write statements to search with, no questions and no titles"
     assert found["passages"]["cure"] == "left out; --hyde always uses it all the same"
+
+
+def test_profiles_say_how_long_the_model_takes_and_what_is_left_out(
+    ollama: ScriptedServer, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ollama.remember(Abilities(lists=False, odds=False))
+    write_speed(f"{ollama.url} llama3.2", Speed(60, 12))
+    monkeypatch.setenv("HYBRID_RETRIEVE_LLM_URL", ollama.url)
+    shown = cli("profiles").out
+    assert "llama3.2: about 14 s more for a question; reranking is left out\n" in shown
+    assert "llama3.2: about 0 s more" in shown, "of precision, which does nothing but rerank"

@@ -135,3 +135,33 @@ def test_doctor_checks_what_a_profile_needs_and_measures_the_speed(ollama: Scrip
     assert "asks no language model" in findings()["stages"][1]
     assert findings("--profile", "full", "--llm-model", "mistral", code=1)["model"][0] == "problem"
     assert "are for --llm" in cli("doctor", "--profile", "full", code=2).err
+
+
+def test_a_slot_of_2048_tokens_holds_both_tasks_of_a_model_that_does_not_think(
+    ships: Shelf, ollama: ScriptedServer
+) -> None:
+    ollama.listed = [{"id": "llama3.2", "meta": {"n_params": 1_500_000_000, "size": 9}}]
+    ollama.described["/props"] = {
+        "chat_template": "{% for message in messages %}{{ message.content }}{% endfor %}",
+        "default_generation_settings": {"n_ctx": 2048},
+    }
+    write_speed(f"{ollama.v1} llama3.2", Speed(1e5, 1e5))
+    settings = {"llm": {"url": ollama.v1}, "hyde": "always", "rerank": {"kind": "llm"}}
+    with open_retriever((), ships.index, "full", settings, encoder=ships.encoder) as retriever:
+        assert retriever.search(QUESTION).degraded == ()
+    assert all(asked.prompt_tokens + asked.num_predict <= 2048 for asked in ollama.asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "meta", "billions"),
+    [
+        ("model.gguf", {"n_params": 1_500_000_000}, 1.5),
+        ("/models/30b/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", {}, 1.5),
+        ("model.gguf", {}, None),
+    ],
+)
+def test_the_size_of_a_model_is_what_the_server_counts_or_its_files_name_says(
+    ollama: ScriptedServer, name: str, meta: dict[str, int], billions: float | None
+) -> None:
+    ollama.listed = [{"id": name, "meta": meta}]
+    assert Generator(LlmSettings(url=ollama.v1)).look_up().billions == billions
