@@ -24,7 +24,10 @@ COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script as
 DEFAULT_COMMAND = "ask"
 DASH_HINT = "A question that begins with a dash comes after --."
 # What other programs call otherwise.
-PEER_OPTIONS = {"-l": "`tree --depth 1` lists the files.", "-C": "--full shows more lines, `read FILE` all of them."}
+PEER_OPTIONS = {
+    "-l": "Each hit begins with its file; `tree` lists all of them.",
+    "-C": "--full shows more lines, `read FILE` all of them.",
+}
 COMMAND_COLUMN = 14  # columns for a command's name in --help
 # New objects before Python looks for cyclic garbage; its own number is 700. The modules of an ask are 127,000 objects
 # that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes.

@@ -1,12 +1,20 @@
 """What a command line means, and how it ends."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
+from retriever.errors import (
+    DocumentsError,
+    IndexLockedError,
+    NoIndexError,
+    ProfileError,
+    QuestionError,
+    name_program,
+)
 from retriever.settings.schema import Setting, list_settings, nest
 from tests.answers import HIT, answer, hit
 from tests.program import Cli, command, environment, in_terminal
@@ -34,6 +42,12 @@ from tests.sample_library import Sample
 def test_what_is_asked(library: Sample, arguments: list[str], question: str, cli: Cli) -> None:
     cli(*arguments)
     assert library.asked == [question]
+
+
+def test_the_short_name_is_named_where_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
+    monkeypatch.setattr(sys, "argv", ["/nowhere/bin/hr"])
+    assert name_program() == "/nowhere/bin/hr"
 
 
 def test_help_has_many_names(cli: Cli) -> None:
@@ -80,7 +94,7 @@ MISUSED = [
     (["search", "the keys"], "did you mean `ask 'the keys'`?"), (["query", "keys"], "did you mean `ask keys`?"),
     (["get", "oven.md:3"], "did you mean `read oven.md:3`?"), (["ls"], "did you mean `tree`?"),
     (["add", "/tmp"], "did you mean `index /tmp`?"), (["web"], "did you mean `serve --web`?"),
-    (["-l", "q"], "`tree --depth 1` lists"), (["-C", "2", "q"], "--full shows"),
+    (["-l", "q"], "`tree` lists all"), (["-C", "2", "q"], "--full shows"),
     (["watch", "/tmp"], "did you mean `index --watch /tmp`?"),
     (["read", "a.md", "--same-file"], "--same-file and --unlinked go with --similar"),
     (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
