@@ -107,5 +107,5 @@ class OpenModels:
             case "endpoint":
                 from retriever.rerank.cross_encoders import EndpointReranker
 
-                return EndpointReranker(settings, allow_remote=self._profile.allow_remote)
+                return EndpointReranker(self._profile)
         return None

@@ -24,6 +24,7 @@ from retriever.settings.schema import Profile, RerankSettings
 MAX_TOKENS = 512  # of a question and a candidate together: what the models were trained with
 TOO_LONG = frozenset({400, 413, 422, 500})  # what servers say of a text that is too long
 LEAST_TOKENS = 100  # of a question and a text: what refuses these does not refuse their length
+SERVER_SHARE = 1 / 3  # of llm.seconds, that is waited for a server: it only reads
 USUAL_WINDOW = 512  # tokens of llama.cpp and of most models, where nobody says
 
 
@@ -53,17 +54,16 @@ def squash(logits: npt.ArrayLike) -> tuple[float, ...]:
 class EndpointReranker:
     """All candidates in one request."""
 
-    def __init__(self, settings: RerankSettings, *, allow_remote: bool = False) -> None:
-        """Take the settings that name the server, which is asked when it is first needed."""
-        self._allow_remote = allow_remote
-        self._settings = settings
+    def __init__(self, profile: Profile) -> None:
+        """Take the profile that names the server, which is asked when it is first needed."""
+        self._profile = profile
         self._has_logits = False  # whether its scores go beyond 0 and 1, as those of llama.cpp do
         self.most_tokens: int | None = None  # of a question and a text together; None: nothing was refused yet
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float = math.inf) -> RerankOutput:
         """Do as `Reranker.score`; RerankerError where the server does not answer."""
         texts = [readable(candidate.joined) for candidate in candidates]
-        limits = self._server.limits(min(seconds, self._settings.seconds))
+        limits = self._server.limits(min(seconds, self._profile.llm.seconds * SERVER_SHARE))
         scores = self._server.attempt(lambda: self._rank(readable(question), texts, limits))
         self._has_logits = self._has_logits or not all(0 <= score <= 1 for score in scores)
         shown = squash(scores) if self._has_logits else tuple(scores)
@@ -102,12 +102,13 @@ class EndpointReranker:
 
     @cached_property
     def _server(self) -> ModelServer:
-        return ModelServer("rerank", self._settings.model, self._settings.url, self._allow_remote)
+        settings = self._profile.rerank
+        return ModelServer("rerank", settings.model, settings.url, self._profile.allow_remote)
 
 
 def check_rerank_server(profile: Profile) -> str:
     """Ask a server to rank texts as long as it will get, and return what that shows; RerankerError."""
-    reranker = EndpointReranker(profile.rerank, allow_remote=profile.allow_remote)
+    reranker = EndpointReranker(profile)
     chars = profile.final_text_chars
     text = "The boats come in at night, one behind the other, and are drawn up on the sand. " * (chars // 75)
     reranker.score("when do the boats come in?", [RerankInput("", "a hat"), RerankInput("", text[:chars])])

@@ -45,7 +45,7 @@ GONE = {
     "llm.kind": "it follows from llm.url, which ends in /v1 but for Ollama: leave it out",
     **dict.fromkeys(("llm.allow_remote", "rerank.allow_remote"), "set allow_remote"),
     **{f"{section}.api_key_env": f"put the key itself into the variable {name}" for section, name in KEYS.items()},
-    **dict.fromkeys(("llm.stage_seconds", "answer.seconds"), SHARE),
+    **dict.fromkeys(("llm.stage_seconds", "answer.seconds", "rerank.seconds"), SHARE),
 }
 
 # A place to name in messages, and nested settings.

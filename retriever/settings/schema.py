@@ -95,8 +95,8 @@ class LlmSettings:
     )
     seconds: Seconds = setting(
         30.0,
-        "The longest wait for one answer of the model. A stage asks for as much as it can do in a quarter of that, by "
-        "its measured speed.",
+        "The longest wait for one answer of the model; a third of it for a server that reranks. A stage asks for as "
+        "much as the model can do in a quarter of it, by its measured speed.",
     )
 
 
@@ -122,7 +122,6 @@ class RerankSettings:
     )
     model: str = setting("", "onnx: the folder that scripts/export_model.py made; endpoint: the server's name.")
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
-    seconds: Seconds = setting(10.0, "The longest wait for that server.")
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )

@@ -136,12 +136,13 @@ def test_a_server_that_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_reranks_texts_of_any_length(options: tuple[str, ...]) -> None:
     texts = ["a boat", "boats " * 3000, "How letters leave the house. " * 300, "ships"]
     with llama("rerank", *options) as url:
-        settings = RerankSettings(kind="endpoint", url=url, seconds=60)
-        reranker = EndpointReranker(settings)
+        settings = RerankSettings(kind="endpoint", url=url)
+        profile = Profile(final_text_chars=8000, rerank=settings, llm=LlmSettings(seconds=180))
+        reranker = EndpointReranker(profile)
         output = reranker.score("where do boats come in?", [RerankInput("A > B", text) for text in texts])
         assert len(set(output.scores)) > 2
         assert all(0 < score < 1 for score in output.scores), "logits become scores"
-        assert "texts are cut" in check_rerank_server(Profile(final_text_chars=8000, rerank=settings))
+        assert "texts are cut" in check_rerank_server(profile)
 
 
 def test_its_vectors_are_those_of_the_bundled_model() -> None:

@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from retriever.served import generator
 from retriever.served.generator import Generator
 from retriever.served.task import Task
 from retriever.settings.layers import KEYS
-from retriever.settings.schema import EncoderSettings, LlmSettings, RerankSettings
+from retriever.settings.schema import EncoderSettings, LlmSettings, Profile, RerankSettings
 from tests.real.scripted_server import (
     Asked,
     Fault,
@@ -50,7 +50,6 @@ ERRORS = {"llm": LanguageModelError, "encoder": EncoderError, "rerank": Reranker
 KINDS = {"llm": "write", "encoder": "embed", "rerank": "rank"}
 BY_OPENAI = [("llm", "openai"), ("encoder", "openai"), ("rerank", "openai")]
 ALL = [("llm", "ollama"), ("encoder", "ollama"), *BY_OPENAI]
-HURRIED = {"llm": {"seconds": SECONDS}, "encoder": {}, "rerank": {"seconds": SECONDS}}
 
 
 def answered(asked: Asked) -> object:
@@ -64,16 +63,18 @@ class Served:
     section: str
     kind: str
     script: ScriptedServer
+    seconds: float = 30.0
 
     def ask(self, **changes: Any) -> object:  # noqa: ANN401 - as the settings have them
         given = {"url": self.script.url if self.kind == "ollama" else self.script.v1} | changes
         match self.section:
             case "llm":
-                return Generator(LlmSettings(**given)).write(TASK)
+                return Generator(LlmSettings(seconds=self.seconds, **given)).write(TASK)
             case "encoder":
                 settings = EncoderSettings(**{"kind": self.kind, "model": "nomic-embed-text", **given})
                 return open_remote(settings, dimension=64).encode_queries(["two boats"])
-        reranker = EndpointReranker(RerankSettings(**{"kind": "endpoint", **given}))
+        rerank = RerankSettings(kind="endpoint", url=given["url"])
+        reranker = EndpointReranker(Profile(rerank=rerank, llm=LlmSettings(seconds=self.seconds)))
         return reranker.score("two boats", [RerankInput("", "boats")])
 
     def fail(self, **changes: Any) -> str:  # noqa: ANN401 - as above
@@ -209,7 +210,7 @@ def test_a_server_that_does_not_come_to_an_end_is_left(
     monkeypatch.setattr(generator, "LOAD_S", 0.01)
     served.script.once.extend([SLOW[name]] * 2)
     started = time.monotonic()
-    said = served.fail(**HURRIED[served.section])
+    said = replace(served, seconds=SECONDS).fail()
     assert time.monotonic() - started < SLACK
     assert "takes too long" in said
     assert len(served.asked) == 1

@@ -5,7 +5,7 @@ import pytest
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.stage import RerankInput
-from retriever.settings.schema import RerankSettings
+from retriever.settings.schema import Profile, RerankSettings
 from tests.program import Cli
 from tests.real.scripted_server import (
     Asked,
@@ -23,7 +23,8 @@ SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one"
 
 
 def opened(ollama: ScriptedServer, **changes: object) -> EndpointReranker:
-    return EndpointReranker(RerankSettings(**{"kind": "endpoint", "model": "small", "url": ollama.v1, **changes}))  # type: ignore[arg-type] # the tests' own names
+    settings = RerankSettings(**{"kind": "endpoint", "model": "small", "url": ollama.v1, **changes})  # type: ignore[arg-type] # the tests' own names
+    return EndpointReranker(Profile(rerank=settings))
 
 
 def test_all_candidates_are_asked_in_one_request(ollama: ScriptedServer) -> None:
@@ -67,8 +68,8 @@ def test_every_fault_leaves_the_list_as_it_is_and_is_named(ollama: ScriptedServe
     fault, message = FAULTS[name]
     ollama.rank = lambda asked: fault
     with pytest.raises(RerankerError, match=message):
-        opened(ollama, seconds=0.3).score(QUESTION, SHOWN)
-    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": ollama.v1, "seconds": 0.3})
+        opened(ollama).score(QUESTION, SHOWN, 0.3)
+    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": ollama.v1}, llm={"seconds": 0.9})
     assert found(answer) == found(shelf.ask(QUESTION))
     (reason,) = map(str, answer.degraded)
     assert reason.startswith("rerank: ")
