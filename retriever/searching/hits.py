@@ -32,7 +32,7 @@ from retriever.searching.passage import (
     ScoredUnits,
     as_sentence,
     find_passage,
-    prefer_held,
+    prefer_answers,
     score_node,
 )
 from retriever.searching.queries import UNDERSTOOD_FROM, ExpandedQuery
@@ -79,8 +79,7 @@ def build_hits(
     if reader:
         first = rows.candidates[: profile.read_passages]
         scored |= read_first(first, rows.nodes, scored, reader, question, recorder)
-    if len(asked.rarity) < len(set(words)):
-        scored = {node_id: prefer_held(own, rows.nodes[node_id], asked) for node_id, own in scored.items()}
+    scored = {node_id: prefer_answers(own, rows.nodes[node_id], asked) for node_id, own in scored.items()}
     hits = []
     for rank, candidate in enumerate(rows.candidates, start=1):
         node, key = rows.nodes[candidate.node_id], rows.keys[candidate.node_id]
@@ -124,11 +123,12 @@ def read_asked(view: View, expanded: ExpandedQuery, words: Collection[str]) -> A
 
     Words of the questions before find the section alone.
     """
-    follow_up = expanded.follow_up or FollowUp(expanded.question)
+    follow_up, languages = expanded.follow_up or FollowUp(expanded.question), view.lexical.languages
     rarity = {word: term.rarity for word, term in view.lexical.describe(words).items()}
-    old = tokenize(" ".join(follow_up.words), view.lexical.languages)
+    old = tokenize(" ".join(follow_up.words), languages)
     new = {word: weight for word, weight in rarity.items() if word not in old}
-    return Asked(read_kind(expanded.question, follow_up.before), new or rarity, view.lexical.languages)
+    kind = read_kind(expanded.question, follow_up.before)
+    return Asked(kind, new or rarity, languages, is_follow_up=bool(old and new))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import numpy as np
 
 from pageindex.node import Node, Span
 from pageindex.text import CELL, as_label, split_sentences
-from pageindex.units import MAX_UNIT_CHARS, Unit, UnitKind
+from pageindex.units import JOINT, MAX_UNIT_CHARS, Unit, UnitKind
 from retriever.lexical.names import list_abbreviated
 from retriever.lexical.tokens import tokenize, tokenize_unit
 from retriever.searching.question_kind import QuestionKind, cut_phrases, read_phrases
@@ -107,6 +107,8 @@ class Asked:
     """Its words, as BM25 reads them, and what each weighs."""
     languages: tuple[str, ...]
     """In which texts are read, beside English."""
+    is_follow_up: bool = False
+    """Whether these are the new words alone of one: those of the questions before find the section."""
 
     def below(self, titles: Sequence[str]) -> "Asked":
         """Return the question as units below some titles are chosen, whose words tell few of them apart."""
@@ -188,9 +190,9 @@ def find_passage(node: Node, asked: Asked, scored: ScoredUnits, matched: Span | 
     """
     assert node.span is not None, "only nodes with lines are found"
     units, scores = scored.units, scored.scores
-    best = choose_answer(scored, asked)
-    if best is None:
+    if all(map(is_bare, units)):
         return Passage(matched or node.body_span or node.span, "")
+    (best,) = scored.best(1)
     if lists := find_lists(node, units, best, asked):
         span = join([units[place].span for place in lists])
         sentence = show_lists(units, lists)
@@ -343,44 +345,38 @@ def points_back(units: Sequence[Unit], place: int) -> bool:
     )
 
 
-def choose_answer(scored: ScoredUnits, asked: Asked) -> int | None:
-    """Return the place of the best unit that answers; where a better one only asks or repeats, of the one behind it."""
-    units, order = scored.units, scored.best(len(scored.units))
-    silent = [says_nothing(unit, asked) for unit in units]
-    for place, unit in enumerate(units):  # a list of names says no more of one than it does
-        if unit.kind is UnitKind.LIST and asked.kind is not QuestionKind.LIST:
-            silent[place] = any(silent[other] and holds(unit, units[other]) for other in range(place + 1, len(units)))
-    for place in order:
-        # Behind one that repeats the question, units without a word of it are no better.
-        if not silent[place] and (place == order[0] or measure_words(units[place].in_full, asked)):
-            return place
-        if silent[place] and units[place].kind in _WIDENED and not all(silent[place + 1 : place + 2]):
-            return place + 1
-    if asked.kind is QuestionKind.DIFFERENCE:  # names alone say none
-        return None
-    return next((place for place in order if not is_bare(units[place])), None)
+def prefer_answers(scored: ScoredUnits, node: Node, asked: Asked) -> ScoredUnits:
+    """Return units, those behind all others that say nothing, of a follow-up those without a new word behind them.
+
+    Behind prose that says nothing, as a question or an error, stands what answers it. Behind other units that say
+    nothing, those without a word of the question are no better.
+    """
+    titles = "\n".join((*node.breadcrumb, node.title))
+    silent = [says_nothing(unit, asked) for unit in scored.units]
+    scores = list(scored.scores)
+    for best in scored.best(1):
+        is_narrow = asked.is_follow_up or silent[best]
+        for place, unit in enumerate(scored.units):
+            is_held = not is_narrow or measure_words(f"{titles}\n{unit.in_full}", asked)
+            scores[place] -= FAR * silent[place] if is_held else 2 * FAR
+        if silent[best] and scored.units[best].kind in _WIDENED and not all(silent[best + 1 : best + 2]):
+            scores[best + 1] = scored.scores[best]
+    return replace(scored, scores=scores)
 
 
 def is_bare(unit: Unit) -> bool:
     """Return whether a unit is an address or a question and nothing else."""
     is_question = unit.text.endswith(("?", "\uff1f")) and len(split_sentences(unit.text)) == 1
-    return (is_question and unit.kind is not UnitKind.LIST) or ("://" in unit.text and " " not in unit.text)
+    return is_question or ("://" in unit.text and " " not in unit.text)
 
 
 def says_nothing(unit: Unit, asked: Asked) -> bool:
-    """Return whether a unit is bare, or says what the question says already, as a pasted message does."""
-    if unit.kind is UnitKind.LIST or asked.kind in (QuestionKind.YES_NO, QuestionKind.HOW_TO):
+    """Return whether a unit is bare, or it or an item says what the question says already, as a pasted message does."""
+    if is_bare(unit) or asked.kind in (QuestionKind.YES_NO, QuestionKind.HOW_TO, QuestionKind.LIST):
         return is_bare(unit)  # yes repeats the question, and `uv sync` says how
-    words = {*tokenize(unit.text if unit.kind is UnitKind.CODE else unit.in_full, asked.languages)}
-    return is_bare(unit) or (bool(words) and len(words.difference(asked.rarity)) <= NEW_SHARE * len(words))
-
-
-def prefer_held(scored: ScoredUnits, node: Node, asked: Asked) -> ScoredUnits:
-    """Return units, those behind all others that have no word of the question, nor have the titles above them."""
-    titles = "\n".join((*node.breadcrumb, node.title))
-    held = [bool(measure_words(f"{titles}\n{unit.in_full}", asked)) for unit in scored.units]
-    scores = [score - FAR * (not is_held) for score, is_held in zip(scored.scores, held, strict=True)]
-    return replace(scored, scores=scores)
+    texts = [unit.text] if unit.kind is UnitKind.CODE else unit.in_full.split(JOINT)
+    words = [{*tokenize(text, asked.languages)} for text in texts]
+    return any(own and len(own.difference(asked.rarity)) <= NEW_SHARE * len(own) for own in words)
 
 
 def fit_span(node: Node, units: Sequence[Unit], span: Span) -> Span:
@@ -404,18 +400,13 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     above = tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages)
     asked = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in above})
     *_, second, most = sorted([0.0, 0.0, *(measure_words(unit.text, asked) for unit in inside)])
-    is_steps = asked.kind is QuestionKind.HOW_TO and inside[0].kind is not UnitKind.ROW
+    is_steps = asked.kind is QuestionKind.HOW_TO and all(unit.kind is not UnitKind.ROW for unit in inside)
     if most > second and (own in inside or not (is_steps or asked.kind is QuestionKind.LIST)):
         return []  # `which books by Le Guin`: one of them
     if asked.kind is QuestionKind.LIST or is_named:
-        runs: list[list[int]] = [[]]
-        for place in listed:
-            if runs[-1] and units[place].span.first - units[runs[-1][-1]].span.last > 2:
-                runs.append([])
-            runs[-1].append(place)
-        run = next(run for run in runs if around in run)
-        shares = [measure_words(units[place].lead, asked) for place in run]
-        return [place for place, share in zip(run, shares, strict=True) if share == max(shares)]
+        shares = [measure_words(units[place].lead, asked) for place in listed]
+        alike = [place for place, share in zip(listed, shares, strict=True) if share == max(shares)]
+        return alike if sum(len(units[place].in_full) for place in alike) <= MAX_LIST_CHARS else [around]
     if own in inside:
         is_item = own.kind is UnitKind.ITEM and asked.kind not in _BY_ITEM
         return [around] if is_item and len(whole.in_full) <= SHORT_LIST_CHARS else []

@@ -6,7 +6,7 @@ from pageindex.document import parse_document
 from pageindex.node import Span
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchor, find_anchor
-from retriever.searching.passage import Asked, ScoredUnits, find_passage, score_node
+from retriever.searching.passage import FAR, Asked, ScoredUnits, find_passage, prefer_answers, score_node
 from retriever.searching.question_kind import read_kind
 from retriever.text import cut
 from tests.sections import make_node
@@ -132,15 +132,21 @@ GEAR = "**In the boat**\n\n- an oar\n- a bell\n\n**On land**\n\n- a trailer\n- a
 def test_a_list_that_is_asked_for_is_whole(text: str, question: str, cited: str, shown: str) -> None:
     node = make_node(f"## Gear\n\n{text}", "a.md#gear", "Gear")
     asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
-    found = find_passage(node, asked, score_node(node, asked))
+    found = find_passage(node, asked, prefer_answers(score_node(node, asked), node, asked))
     assert (str(found.span), found.sentence) == (cited, shown)
 
 
 def test_a_list_that_is_too_long_says_how_much_of_it_is_shown() -> None:
     node = make_node("## Boats\n\n" + "- A boat.\n" * 40, "a.md#boats", "Boats")
     asked = Asked(read_kind("which boats are there"), {"boat": 1.0}, ())
-    found = find_passage(node, asked, score_node(node, asked))
+    found = find_passage(node, asked, prefer_answers(score_node(node, asked), node, asked))
     assert found.sentence.split("\n")[-2:] == ["- A boat.", "\u2026 24 of 40"]
+
+
+def test_a_section_that_names_both_sides_alone_is_behind_all_others() -> None:
+    node = make_node("## Lake\n\n- gig and skiff\n- canoe\n", "a.md#lake", "Lake")
+    asked = Asked(read_kind("gig vs skiff"), {"gig": 1.0, "skiff": 1.0}, ())
+    assert max(prefer_answers(score_node(node, asked), node, asked).scores) < -FAR / 2
 
 
 def test_a_paragraph_that_is_mostly_a_link_says_where_and_not_what() -> None:
@@ -163,13 +169,13 @@ PASTED = f"```\n{PASTE.replace('12', '4711')}\n```\n\nLook behind the island.\n"
         ("Why does it rain?\n\nWhy does it snow?\n", "why does it rain", ""),
         (LINKED, "where are https boats example", "Boats are kept in a house."),
         (PASTED, PASTE, "Look behind the island."),
-        ("- gig and skiff\n- canoe\n", "gig vs skiff", ""),
         ("- gig and skiff\n- canoe\n", "gig skiff", "gig and skiff"),
         ("The boat is open.\n\nMore.\n", "is the boat open", "The boat is open."),
     ],
-    ids=["a question", "questions alone", "an address", "a pasted message", "a name alone", "words alone", "yes"],
+    ids=["a question", "questions alone", "an address", "a pasted message", "words alone", "yes"],
 )
 def test_what_is_no_answer(text: str, question: str, shown: str) -> None:
     node = make_node(f"## Lake\n\n{text}", "a.md#lake", "Lake")
     asked = Asked(read_kind(question), dict.fromkeys(tokenize(question), 1.0), ())
-    assert find_passage(node, asked, score_node(node, asked)).sentence == shown
+    scored = prefer_answers(score_node(node, asked), node, asked)
+    assert find_passage(node, asked, scored).sentence == shown
