@@ -27,6 +27,7 @@ from retriever import open_retriever
 from retriever.evaluation.measures import Judgements, Question, Sections, measure_ranking, read_questions
 from retriever.evaluation.results import DEPTH
 from retriever.query import AskRequest, Expansion
+from retriever.rerank import stage
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
@@ -141,12 +142,8 @@ class Way:
         """Return node ids by question id, best first: as the pipeline puts them, or as the script reranks them."""
         recorded = {"": {}, "own": asked.expansions, "senseless": asked.senseless}
         recorded |= {"of others": asked.of_others} if self.expanded == "of others" else {}
-        kind = {
-            "rerank": {
-                "kind": "onnx" if script else "none",
-                "blend": script.blend if script else 0.0,
-            }
-        }
+        kind = {"rerank": {"kind": "onnx" if script else "none"}}
+        stage.BLEND = script.blend if script else 0.0
         with asked.open(self.profile, merge(self.settings, kind)) as retriever:
             retriever._models.reranker = reranker = Scripted()  # in place of the model that would be loaded
             found = {}

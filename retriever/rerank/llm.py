@@ -50,7 +50,7 @@ PLANS = ((99, 10**6), (30, 600), (30, 450), (20, 600), (15, 500), (12, 450), (10
 SCALE = "1 / log2(1 + the model's rank)"
 # Small models lose count of long lists; of a model whose size nobody says, no more is expected.
 SMALL_BILLIONS, SMALL_READS = 4, 10
-BEFORE = 0.6  # what the order before weighs beside the odds; with `rerank.blend`, some .7 in all
+BEFORE = 0.6  # what the order before weighs beside the odds; with BLEND, some .7 in all
 ODDS_SCALE = "the order before, and yes beside no"
 
 

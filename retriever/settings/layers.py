@@ -41,7 +41,7 @@ GONE = {
     **dict.fromkeys(("hyde_max_chars", "hyde_skip_max_words", "hyde_temperature", "min_query_length"), FIXED),
     **dict.fromkeys(("llm.idle_seconds", "llm.keep_alive_seconds", "llm.load_seconds"), FIXED),
     **dict.fromkeys(("chunks", "chunks.max_tokens", "chunks.target_tokens"), LIMIT),
-    **dict.fromkeys(("documents.max_file_bytes", "keyword", "rerank.passage_chars"), FIXED),
+    **dict.fromkeys(("documents.max_file_bytes", "keyword", "rerank.blend", "rerank.passage_chars"), FIXED),
     "llm.kind": "it follows from llm.url, which ends in /v1 but for Ollama: leave it out",
     **dict.fromkeys(("llm.allow_remote", "rerank.allow_remote"), "set allow_remote"),
     **{f"{section}.api_key_env": f"put the key itself into the variable {name}" for section, name in KEYS.items()},

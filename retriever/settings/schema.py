@@ -122,9 +122,6 @@ class RerankSettings:
     )
     model: str = setting("", "onnx: the folder that scripts/export_model.py made; endpoint: the server's name.")
     url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
-    blend: Share = setting(
-        0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
-    )
 
 
 # What a user says about the encoder.

@@ -54,9 +54,12 @@ def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Any:  # noqa: 
     return shelf.ask(QUESTION, **wishes)
 
 
-def test_an_obeyed_order_moves_the_one_who_gives_it_alone(shelf: Shelf, ollama: ScriptedServer) -> None:
+def test_an_obeyed_order_moves_the_one_who_gives_it_alone(
+    shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
     before = {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
-    reranked = {"use_llm": True, "hyde": "never", "rerank": {"kind": "llm", "blend": 0.0}}
+    reranked = {"use_llm": True, "hyde": "never", "rerank": {"kind": "llm"}}
     ollama.answer = deaf
     plain = ask(shelf, ollama, **reranked)
     ollama.answer = obedient

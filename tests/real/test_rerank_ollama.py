@@ -1,6 +1,6 @@
 """Reranking by a language model behind a real HTTP server: it can reorder, and nothing that goes wrong costs a hit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,13 +26,19 @@ def preferring(*titles: str) -> Callable[[Asked], object]:
     return answer
 
 
-def ask(shelf: Shelf, ollama: ScriptedServer, rerank: Mapping[str, Any] | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - settings of any kind
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is the reranker's alone."""
+    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
+
+
+def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Answer:  # noqa: ANN401 - settings of any kind
     llm = {"url": ollama.url, **settings.pop("llm", {})}
     # No passages and rewordings: the reranking alone asks the model.
     wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": "never"}
     return shelf.ask(
         QUESTION,
-        **{**wishes, "llm": llm, "rerank": {"kind": "llm", "blend": 0.0, **(rerank or {})}, **settings},
+        **{**wishes, "llm": llm, "rerank": {"kind": "llm"}, **settings},
     )
 
 
@@ -52,11 +58,14 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
     assert stage.note == "8 candidates, 1 call"
 
 
-def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ollama: ScriptedServer) -> None:
+def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(
+    shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.25)
     plain = shelf.ask(QUESTION, top_k=8)
     last = plain.hits[2].title
     ollama.answer = preferring(last)
-    answer = ask(shelf, ollama, {"blend": 0.25}, top_k=8, candidate_cap=3)
+    answer = ask(shelf, ollama, top_k=8, candidate_cap=3)
     assert [hit.node_id for hit in answer.hits] == [
         plain.hits[place].node_id for place in (2, 0, 1, *range(3, len(plain.hits)))
     ]
@@ -66,7 +75,7 @@ def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ol
 def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: {"best_first": list(range(1, 9))}
     wishes: dict[str, Any] = {"use_llm": True, "hyde": "always", "llm": {"url": ollama.url}, "top_k": 8}
-    rerank = {"kind": "llm", "blend": 0.0}
+    rerank = {"kind": "llm"}
     scores = []
     for boost in (0.0, 0.05):
         with shelf.open(**wishes, rerank=rerank, entity_boost=boost) as retriever:
@@ -87,7 +96,7 @@ def small(request: pytest.FixtureRequest, ollama: ScriptedServer) -> dict[str, A
     url = ollama.url if request.param == "ollama" else ollama.v1
     write_speed(f"{url} small:1b", Speed(2000, 80))
     ollama.remember(Abilities(lists=False), "small:1b")
-    return {"kind": request.param, "url": url, "model": "small:1b"}
+    return {"url": url, "model": "small:1b"}
 
 
 def likely(asked: Asked) -> float:

@@ -41,8 +41,9 @@ def test_the_text_that_answers_has_the_highest_score_and_none_depends_on_another
     assert opened(folder).score(QUESTION, []).scores == ()
 
 
-def test_a_search_in_the_order_of_the_model(shelf: Shelf, folder: Path) -> None:
-    answer = shelf.ask(QUESTION, rerank={"kind": "onnx", "model": str(folder), "blend": 0.0}, top_k=8)
+def test_a_search_in_the_order_of_the_model(shelf: Shelf, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
+    answer = shelf.ask(QUESTION, rerank={"kind": "onnx", "model": str(folder)}, top_k=8)
     assert answer.degraded == ()
     assert answer.hits[0].title == "Stamps"
     scales = {item.scale for hit in answer.hits for item in hit.evidence if item.source == "rerank"}

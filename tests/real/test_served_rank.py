@@ -91,8 +91,11 @@ def test_what_is_too_long_is_sent_again_shorter_and_that_is_remembered(ollama: S
     assert len(ollama.of_kind("rank")) == 3
 
 
-def test_a_search_in_the_order_of_the_server(ollama: ScriptedServer, shelf: Shelf) -> None:
-    answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": ollama.v1, "blend": 0.0}, top_k=3)
+def test_a_search_in_the_order_of_the_server(
+    ollama: ScriptedServer, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retriever.rerank.stage.BLEND", 0.0)
+    answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": ollama.v1}, top_k=3)
     assert answer.degraded == ()
     assert answer.hits[0].title == "Bread"
     scales = {item.scale for hit in answer.hits for item in hit.evidence if item.source == "rerank"}
