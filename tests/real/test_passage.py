@@ -72,6 +72,7 @@ PAGES |= {"drawer.md": DRAWER}
 PAGES["mill.md"] = (
     "---\ndescription: How the mill grinds wheat into flour.\n---\n# Mill\n\n## Stones\n\nTwo stones turn.\n"
 )
+PAGES["crew.md"] = "## Members of the crew\n\n" + "".join(f"- Ada {number}\n\n" for number in range(14))
 PAGES["gas.md"] = "---\nstatus: superseded\n---\n# Gas\n\nThe pipe of the gas is yellow.\n"
 for lake in ("garda", "como", "iseo"):
     PAGES[f"{lake}.md"] = f"# {lake}\n\nSay which ferries go here.\n\nA ferry to {lake} is {lake * 2}.\n"
@@ -217,6 +218,7 @@ def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
     answer = anyio.run(fetch, "/?question=rolls")
     quoted = answer.partition("<blockquote")[2].partition("</blockquote>")[0]
     assert "<li><mark>Rolls</mark> at 220 degrees.\nThey rise first.</li>" in quoted
+    assert "- Ada 0<br>- Ada 1<br>" in anyio.run(fetch, "/?question=which+crew+members+are+there")
     assert answer.count("at 220 degrees") == 1, "no sentence is shown twice"
     assert 'docs/oven.md:11"' in answer  # what the editor opens
     link = "/read?node=oven.md%23the-oven%2Fheating&amp;passage=11-12&amp;question=rolls#passage"

@@ -216,8 +216,8 @@ class Pages:
             # Where no lines stand out, the sentence itself is quoted: the first lines of a long section are others.
             quotes = [
                 excerpt(hits[one.node_id], one.span, f"q{place}-")
-                if len(one.span) <= MAX_EXCERPT_LINES or "\n" in one.text
-                else highlight(one.text, words)
+                if len(one.span) <= MAX_EXCERPT_LINES
+                else Markup("<br>").join(highlight(row, words) for row in one.text.split("\n"))
                 for place, one in enumerate(sentences)
             ]
             quoted = {one.node_id for one in sentences}
