@@ -1,6 +1,6 @@
 """A generator whose model runs on a server: it looks at the model, asks it, and asks again where that may help.
 
-docs/guide/language-model.md says what it promises.
+docs/internals/language-models.md says what it promises.
 """
 
 import logging

@@ -52,7 +52,7 @@ from retriever.store.database import (
 )
 from retriever.store.files import FILE_NAME, LOGS, is_folder, writer_lock, writing_to
 from retriever.trace import NoProgress
-from retriever.upkeep.probe import SAYS, probe
+from retriever.upkeep.probe import SAYS, SECONDS, probe
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
@@ -174,7 +174,10 @@ def examine_language_model(profile: Profile) -> Iterator[Finding]:
             yield finding("template", "problem", "it has no chat template: choose a model that follows instructions")
         name, started = "answer", time.monotonic()
         abilities = probe(generator)
-        took = f"tried on some tasks in {time.monotonic() - started:.0f} s"
+        seconds = time.monotonic() - started
+        took = f"tried on some tasks in {seconds:.0f} s"
+        if seconds >= SECONDS:
+            took += ", the longest time: on an idle machine it may be seen to do more"
         yield finding(name, "well", f"{took}; {generator.speed}" if generator.speed else took)
         for name, (what, how) in SAYS.items():
             if getattr(abilities, name):

@@ -60,6 +60,11 @@ MODELS: dict[str, tuple[Callable[[Asked], object], Callable[[Asked], object], Ab
     "perfect": (writing(order_well, expand_well), judge_well, Abilities(odds=False)),
     "lists alone": (writing(order_well, repeat), lambda asked: 0.3, Abilities(True, False, False, False, False)),
     "odds alone": (writing(give_back, repeat), judge_well, Abilities(False, True, False, False, False)),
+    "odds by chance": (
+        writing(give_back, repeat),
+        lambda asked: 0.25 if judge_well(asked) > 0.5 else 0.22,
+        Abilities(False, False, False, False, False),
+    ),
     "texts alone": (writing(give_back, expand_well), lambda asked: 0.3, Abilities(False, False)),
     "nothing": (lambda asked: "no", lambda asked: None, Abilities(False, False, False, False, False)),
 }
