@@ -114,7 +114,7 @@ def main() -> int:
             (home / page.relative_to(PROJECT)).write_text(text, encoding="utf-8")
         readme = README.read_text(encoding="utf-8")
         printed = run_commands(f"{INSTALLED} {readme_sample(readme)['arguments']}", home, home, with_notes=False)
-        by_meaning = printed.rpartition("by meaning as well:\n")[2]  # after the first answer, by words
+        by_meaning = printed.rpartition("by meaning as well:\n\n")[2]  # after the first answer, by words
         pages[README] = update_readme(readme, by_meaning)
     for page, text in pages.items():
         page.write_text(text, encoding="utf-8")
