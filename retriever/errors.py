@@ -25,6 +25,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── LanguageModelTimeoutError  it took longer than was agreed
 │   ├── CutAnswerError          its answer ended in the middle
 │   ├── WrongAnswerError        it wrote something else than was asked for, twice
+│   ├── UnfitModelError         it was seen not to do well what a stage asks, which is left out
 │   └── TaskTooLongError        the task is longer than the model reads
 ├── RerankerError               the cross-encoder cannot be loaded, reached or believed
 ├── OutOfTimeError              the budget of a question has no time for a stage, which is skipped
@@ -245,6 +246,10 @@ class CutAnswerError(LanguageModelError):
 
 class WrongAnswerError(LanguageModelError):
     """The language model wrote something else than was asked for."""
+
+
+class UnfitModelError(LanguageModelError):
+    """The language model was seen not to do well what a stage asks: a choice, and no failure."""
 
 
 class TaskTooLongError(LanguageModelError):

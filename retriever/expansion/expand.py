@@ -113,7 +113,7 @@ class Expander:
                 settings = leave_out(settings, abilities)
                 if not (settings.rewordings or settings.hyde_variants):
                     what = f"{self._generator.name} writes nothing that helps a search"
-                    recorder.degrade(StageName.EXPAND, f"{what}: expansion is off for it; --hyde always forces it")
+                    recorder.notes.append(f"{what}: expansion is off for it; --hyde always forces it")
                     return Expansion(), ExpansionReport("skipped")
                 written = self._generator.write_planned(partial(self._plan, settings, question, grounding, seconds))
             except (OutOfTimeError, LanguageModelError) as error:

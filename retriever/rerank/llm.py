@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.config import JsonDict
 
 from retriever.display.phrases import pluralize
-from retriever.errors import RerankerError, TaskTooLongError, WrongAnswerError
+from retriever.errors import RerankerError, TaskTooLongError, UnfitModelError, WrongAnswerError
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.served.task import USUAL, Task, fence_lines, json_line, new_nonce, size
 from retriever.text import cut
@@ -87,8 +87,9 @@ class LlmReranker:
         billions, abilities = generator.look_up().billions, generator.abilities
         can_rank = abilities is not None and (abilities.lists or abilities.odds)
         if not (can_rank or self._is_forced):
-            why = "puts a right passage where it stood" if abilities else "was not tried yet (doctor --llm)"
-            raise RerankerError(f"{generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
+            kind = UnfitModelError if abilities else RerankerError
+            why = "was not seen to find a right passage" if abilities else "was not tried yet (doctor --llm)"
+            raise kind(f"{generator.name} {why}: reranking is off for it; --rerank-kind llm forces it")
         if abilities is None or abilities.lists or not abilities.odds:
             is_small = billions is None or billions < SMALL_BILLIONS
             return self.order(question, candidates, shown if is_small else candidates, seconds)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pageindex.node import Node
 from retriever.display.phrases import pluralize
-from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, RerankerError
+from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, RerankerError, UnfitModelError
 from retriever.expansion.screening import find_entities
 from retriever.lexical.tokens import tokenize
 from retriever.places.view import View
@@ -84,6 +84,10 @@ def rerank(
         inputs = build_inputs(view, pool, words, profile)
         seconds = recorder.deadline.seconds_for(StageName.RERANK)
         output = reranker.score(question, inputs, seconds)
+    except UnfitModelError as error:
+        recorder.notes.append(str(error))
+        note.skip()
+        return candidates
     except OutOfTimeError as error:
         recorder.degrade(StageName.RERANK, error)
         note.skip()
