@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from retriever.command_line import COMMANDS, GROUPS
-from retriever.command_line.options import SettingOption, WithHelp, format_value, setting_flags
+from retriever.command_line.help import SettingOption, WithHelp, format_value, setting_flags
 from retriever.command_line.program import command_line, load_command
 from retriever.settings.schema import list_settings
 

@@ -1,156 +1,27 @@
-"""What commands are made of: how their help looks, shared options and which index they open, shell completion."""
+"""What commands are made of: the options that they share, and which index they open."""
 
 import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import augment_usage_errors
-from click.shell_completion import CompletionItem
 
 from retriever import api
+from retriever.command_line.completion import complete_condition, complete_folder, complete_profile
 from retriever.command_line.console import Console
+from retriever.command_line.help import SettingOption, WithHelp, all_help_option, is_hidden
 from retriever.command_line.output import JsonOutput, Output
 from retriever.display.phrases import sanitize_line
-from retriever.errors import NoIndexError, QuestionError, RetrieverError, name_program
-from retriever.looking.indexes import find_index
+from retriever.errors import NoIndexError, QuestionError, name_program
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.schema import Setting, list_settings, merge, nest
+from retriever.settings.schema import list_settings, merge, nest
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
-
-
-# The flags of settings, and how --help looks: examples, then everyday options, a line each; --help-all adds others.
-# Most flags of settings are on neither page: `profiles NAME` lists them.
-
-EVERYDAY = frozenset({"top_k", "exact", "documents.ignore"})  # settings on the first page
-# What --help-all adds: options by their names, settings by their keys.
-RARE = frozenset(
-    {
-        *("since", "until", "where", "conversation", "server", "token", "fail_on_none"),
-        *("role_header", "roles", "context_tokens"),
-    }
-)
-ALIASES = {"top_k": ("-n", "--limit")}  # as other programs call the flags of settings
-HELP_WIDTH = 100  # columns, at most
-OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
-FIRST_SENTENCE = re.compile(r"(.{12,}?)(?:[.;:]\s|\.?$)")  # of a help text; what is shorter says nothing
-ALL_HELP = f"{__name__}.all_help"  # in the context's `meta`: everything is wanted
-
-
-class SettingOption(click.Option):
-    """The flag of one setting."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        kind = click_type(setting.type)
-        super().__init__(
-            ["setting_" + "_".join(setting.path), *setting_flags(setting)],
-            type=kind,
-            multiple=get_origin(setting.type) is tuple,
-            default=None,
-            show_default=format_value(setting.default) if setting.default and kind is not click.BOOL else "",
-            metavar="N" if kind in (click.INT, click.FLOAT) else None,
-            help=setting.help,
-        )
-
-
-def setting_flags(setting: Setting) -> tuple[str, ...]:
-    """Return the flags of a setting, the shortest first; a switch has two words in one."""
-    if setting.type is bool:
-        return (f"{setting.flag}/--no-{setting.flag.removeprefix('--')}",)
-    own = (setting.short_flag, setting.flag) if setting.short_flag else (setting.flag,)
-    return own + ALIASES.get(setting.key, ())
-
-
-def format_value(value: object) -> str:
-    """Return a setting's value as help pages show it."""
-    if isinstance(value, tuple):
-        return " ".join(map(str, value)) or "none"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return "empty" if value == "" else str(value)
-
-
-def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type form such as Annotated[int, Ge(1)] has no type of its own
-    """Return how click reads a setting of this type; its bounds are checked with those of the other layers."""
-    if get_origin(kind) is tuple:
-        return click_type(get_args(kind)[0])
-    if get_origin(kind) is Literal:
-        return click.Choice(get_args(kind))
-    bare = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    kinds: dict[type, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL}
-    return kinds.get(bare, click.STRING)
-
-
-class WithHelp(click.Command):
-    """A command whose help shows how it is used; `examples` are command lines without the program's name."""
-
-    def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
-        settings = {"max_content_width": HELP_WIDTH, "help_option_names": ["--help", "-h"]}
-        super().__init__(*args, **{"context_settings": settings, **kwargs})
-        self.examples = examples
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_help_text(ctx, formatter)
-        with formatter.section("Examples"):
-            for example in self.examples:
-                formatter.write(f"{'':{formatter.current_indent}}{name_program()} {example}\n")
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        is_all = bool(ctx.meta.get(ALL_HELP))
-        write_options([item for item in options if not is_hidden(item, is_all=is_all)], ctx, formatter)
-        if is_all and any(isinstance(item, SettingOption) for item in options):
-            formatter.write_paragraph()
-            formatter.write_text("Every setting of a profile is a flag as well: `profiles balanced` lists them all.")
-
-
-def is_hidden(option: click.Option, *, is_all: bool = False) -> bool:
-    """Return whether --help leaves an option out; with `is_all`, whether --help-all does."""
-    if isinstance(option, SettingOption):
-        return option.setting.key not in (EVERYDAY | RARE if is_all else EVERYDAY)
-    return option.name in RARE and not is_all
-
-
-def all_help_option() -> click.Option:
-    """Return --help-all."""
-
-    def show(context: click.Context, _: click.Parameter, value: bool) -> None:
-        if value and not context.resilient_parsing:
-            context.meta[ALL_HELP] = True
-            click.echo(context.get_help(), color=context.color)
-            context.exit()
-
-    help_text = "Show the other options as well, and exit."
-    return click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_text)
-
-
-def write_options(options: Iterable[click.Option], context: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the list of options of a help page: of each its names, and the first sentence about it."""
-    rows = []
-    for option in options:
-        long = [flag for flag in option.opts if flag.startswith("--")]
-        names = ", ".join([flag for flag in option.opts if flag not in long] + long[:1])
-        metavar = "" if option.is_flag else f" {option.make_metavar(context)}"
-        default = option.default if option.show_default is True else option.show_default
-        rows.append((f"{names}{metavar}", f"{first_sentence(option.help)}{f' [{default}]' if default else ''}"))
-    with formatter.section("Options"):
-        formatter.write_dl(rows, col_max=OPTION_COLUMN)
-
-
-def first_sentence(text: str | None) -> str:
-    """Return the first sentence of a help text, or the whole."""
-    found = FIRST_SENTENCE.match(text or "")
-    return f"{found[1]}." if found else text or ""
-
-
-# What commands share.
 
 
 class ExitCode(IntEnum):
@@ -159,39 +30,6 @@ class ExitCode(IntEnum):
     USAGE = 2  # the command line, a setting or the question is wrong
     NO_ANSWER = 3  # no section answers the question, and `--fail-on-none` was given
     INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
-
-
-# What a shell may put in when the Tab key is pressed.
-
-
-def complete_folder(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="dir")]
-
-
-def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="file")]
-
-
-def complete_profile(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    names = [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
-    return names or [CompletionItem(incomplete, type="file")]
-
-
-# What every shell takes literally: nothing like `status=a;b` is offered.
-PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
-
-
-def complete_condition(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a property of the documents, `status=draft`; those of most documents come first."""
-    from retriever.places.choices import list_choices, read_documents  # numpy: 40 ms
-    from retriever.store import reading
-
-    try:
-        with find_index(context.params.get("index")).read() as connection:
-            offered = list_choices(read_documents(connection), reading.fields(connection)).properties
-    except RetrieverError:  # an error message would disturb the typing
-        return []
-    return [CompletionItem(text) for text in offered if text.startswith(incomplete) and PLAIN_WORD.fullmatch(text)]
 
 
 # Options that several commands share.
@@ -238,7 +76,7 @@ profile = click.option(
     show_default=True,
     metavar="NAME|FILE",
     shell_complete=complete_profile,
-    help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
+    help=f"Take the settings of this profile: {', '.join(profile_names())}, or a YAML file of your own.",
 )
 DAY_HELP = "2024, 2024-05, 2024-05-01, 1.5.2024, today, 7d, 2w, 3m, 1y"
 # By the fields of `Scope`.

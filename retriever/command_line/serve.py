@@ -35,7 +35,12 @@ about_option = click.option(
 @click.option("--web", is_flag=True, help="Serve a web page at /, and its JSON API at /api.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen at.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8470, show_default=True, metavar="N", help="0: any free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8470,
+    show_default=True,
+    metavar="N",
+    help="Listen at this port; 0 takes any free one.",
 )
 @click.option(
     "--token-file",

@@ -85,8 +85,8 @@ class LlmSettings:
     model: str = setting("llama3.2", "The language model, as its server names it.")
     url: str = setting(
         "",
-        "The server. Empty: Ollama, at OLLAMA_HOST, else http://127.0.0.1:11434; an address with a path, such as /v1: "
-        "one that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM.",
+        "Ask the language model at this address. Empty: Ollama, at OLLAMA_HOST, else http://127.0.0.1:11434; an "
+        "address with a path, such as /v1: one that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM.",
         "--ollama-url",
     )
     num_ctx: Annotated[int, Bounds(1024)] = setting(
@@ -159,7 +159,10 @@ class DocumentSettings:
     ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
     dialect: Literal[
         "auto", "commonmark", "obsidian", "mkdocs", "mdbook", "myst", "hugo", "jekyll", "docusaurus", "vitepress", "mdx"
-    ] = setting("auto", "Of Markdown; auto: by the files that only one program has, such as mkdocs.yml or .obsidian.")
+    ] = setting(
+        "auto",
+        "Read Markdown as this program does; auto: by the files that only one of them has, such as mkdocs.yml.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

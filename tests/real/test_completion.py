@@ -9,7 +9,7 @@ import click
 import pytest
 
 from retriever.api import index_folders
-from retriever.command_line.options import complete_condition
+from retriever.command_line.completion import complete_condition
 from tests.program import PROGRAM, environment, run_command
 from tests.shelf import WORDS_ALONE, write_pages
 
