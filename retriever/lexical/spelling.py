@@ -94,8 +94,9 @@ class Spellings:
         numbers = [*range(self._postings.place(wanted), self._postings.place(wanted + b"\xff"))]
         if as_part:
             vocabulary = self._postings.vocabulary.tobytes()
-            ends = (found.end() for found in re.finditer(wanted, vocabulary))
-            numbers += [number - 1 for end in ends if int(starts[number := int(np.searchsorted(starts, end))]) == end]
+            ends = np.array([found.end() for found in re.finditer(wanted, vocabulary)], dtype=np.int64)
+            behind = np.searchsorted(starts, ends)
+            numbers += (behind[starts[behind] == ends] - 1).tolist()
         return map(self._count_sections, dict.fromkeys(numbers))
 
     def _count_sections(self, number: int) -> tuple[str, int]:
