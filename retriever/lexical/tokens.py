@@ -88,7 +88,10 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
         languages: beside English, in which it is read, of `languages.LANGUAGES`: each adds its stems and stop words,
             or single characters.
     """
-    return [term for word in _split(text) for term in _read_word(word, languages)]
+    read = _cached_terms
+    return [
+        term for word in _split(text) for term in (read if len(word) <= _LONGEST_CACHED else _terms)(word, languages)
+    ]
 
 
 @lru_cache(maxsize=4096)  # the units of the sections of one question, which several stages look at
@@ -102,10 +105,6 @@ def _split(text: str) -> list[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
     return _WORD.findall(text)
-
-
-def _read_word(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    return (_cached_terms if len(word) <= _LONGEST_CACHED else _terms)(word, languages)
 
 
 def _terms(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:

@@ -28,17 +28,17 @@ def join_copies(view: View, fused: Sequence[Candidate]) -> tuple[Candidate, ...]
     groups: dict[str, list[Candidate]] = {}
     for item in fused:
         groups.setdefault(" ".join(texts.get(item.node_id, "").split()) or item.node_id, []).append(item)
-    joined = []
-    for first, *others in groups.values():
-        best = min((first, *others), key=rank_copy)
-        # The place of the group is that of its first; what matched is where its own text has it.
-        matched = {item.source: item.matched for item in best.evidence}
-        evidence = tuple(replace(item, matched=matched.get(item.source)) for item in first.evidence)
-        copies = sorted({item.node_id for item in (first, *others)} - {best.node_id})
-        joined.append(
-            replace(first, node_id=best.node_id, evidence=evidence, copies=tuple(copies)) if others else first
-        )
-    return tuple(joined)
+    return tuple(choose_copy(group) if len(group) > 1 else group[0] for group in groups.values())
+
+
+def choose_copy(group: Sequence[Candidate]) -> Candidate:
+    """Return the one of several copies that is shown, in the place of the first."""
+    first, best = group[0], min(group, key=rank_copy)
+    # What matched is where its own text has it.
+    matched = {item.source: item.matched for item in best.evidence}
+    evidence = tuple(replace(item, matched=matched.get(item.source)) for item in first.evidence)
+    copies = tuple(sorted({item.node_id for item in group} - {best.node_id}))
+    return replace(first, node_id=best.node_id, evidence=evidence, copies=copies)
 
 
 def rank_copy(item: Candidate) -> tuple[float, list[int], int, str]:
