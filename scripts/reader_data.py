@@ -36,7 +36,7 @@ from pageindex.node import Span
 from pageindex.units import Unit, UnitKind, read_units
 from retriever import Hit, open_retriever
 from retriever.lexical.tokens import tokenize
-from retriever.searching.hits import READ_OF_EACH
+from retriever.searching.hits import READ_OF_FIRST
 from retriever.searching.passage import Asked, as_sentence, score_units
 from retriever.searching.question_kind import read_kind
 
@@ -187,7 +187,7 @@ def find_units(hits: Sequence[Hit], corpus: str, asked: Asked) -> dict[tuple[Any
     for hit in hits:
         section = {"id": f"{corpus}/{hit.node_id}", "crumb": [*hit.breadcrumb, hit.title], "text": hit.text}
         units = cut(section)
-        for place in score_units(units, asked.below(section["crumb"])).best(READ_OF_EACH):
+        for place in score_units(units, asked.below(section["crumb"])).best(READ_OF_FIRST):
             span = units[place].span
             found[section["id"], span.first, span.last] = name(section, units[place])
     return found

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MAX_UNITS = 100  # of a section, that are looked through for the question's words
 MAX_TITLE_CHARS = 60
 ANSWERED_FROM = 5  # hits that the verdict and a short answer are made of, however many are shown
-READ_OF_EACH = 3  # units of a section, for the reader
+READ_OF_FIRST, READ_OF_OTHERS = 3, 2  # units of a section, for the reader
 MAX_UNIT_CHARS = 900  # of one: it reads 160 tokens
 LEAST_SHARE = 0.01  # of the first score, as far as it counts: a reranker's may be 0
 
@@ -211,7 +211,8 @@ def read_first(
     recorder: Recorder,
 ) -> dict[str, ScoredUnits]:
     """Return the units of the first candidates with what is read of the best of each; nothing where none is read."""
-    places = {item.node_id: scored[item.node_id].best(READ_OF_EACH) for item in first}
+    numbers = [READ_OF_FIRST, *[READ_OF_OTHERS] * len(first)]
+    places = {item.node_id: scored[item.node_id].best(most) for item, most in zip(first, numbers, strict=False)}
     texts = [
         ((*nodes[node_id].breadcrumb, nodes[node_id].title), as_sentence(scored[node_id].units[place])[:MAX_UNIT_CHARS])
         for node_id, own in places.items()

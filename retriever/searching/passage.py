@@ -375,7 +375,7 @@ def says_nothing(unit: Unit, asked: Asked) -> bool:
     if is_bare(unit) or asked.kind in (QuestionKind.YES_NO, QuestionKind.HOW_TO, QuestionKind.LIST):
         return is_bare(unit)  # yes repeats the question, and `uv sync` says how
     texts = [unit.text] if unit.kind is UnitKind.CODE else unit.in_full.split(JOINT)
-    words = [{*tokenize(text, asked.languages)} for text in texts]
+    words = [{*tokenize_unit(text, asked.languages)} for text in texts]
     return any(own and len(own.difference(asked.rarity)) <= NEW_SHARE * len(own) for own in words)
 
 
