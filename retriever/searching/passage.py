@@ -29,7 +29,6 @@ from retriever.types import Reading
 
 MAX_SENTENCE_CHARS = MAX_UNIT_CHARS  # of what is shown as the answer
 MAX_READ_CHARS = 20_000  # of a section: of a longer one, the units around what is asked
-SHORT_LIST_CHARS = 250  # with what introduces it: it is shown whole
 # Of lists that are asked for, as much as a screen holds.
 MAX_LIST_ROWS, MAX_LIST_CHARS = 24, 2_000
 MAX_LEAD_CHARS = 150  # of what an item is shown below
@@ -46,8 +45,6 @@ BY_RANK = 2.0
 # command with the paragraph that introduces it and the one that explains it has thirteen.
 NEAR = 0.7
 MOST_LINES = 15
-# Kinds of question that one item of a list answers.
-_BY_ITEM = (QuestionKind.VALUE, QuestionKind.WHERE, QuestionKind.DEFINITION)
 FAR = 100.0  # more than scores differ by
 NEW_SHARE = 0.1  # of the words of a message that was pasted: its numbers may differ
 MOSTLY_LINKED = 0.6  # of a unit's characters
@@ -394,23 +391,22 @@ def find_lists(node: Node, units: Sequence[Unit], best: int, asked: Asked) -> li
     around = next((place for place in listed if holds(units[place], own)), None)
     if around is None:
         return []
-    whole, inside = units[around], [unit for unit in units[around + 1 :] if holds(units[around], unit)]
-    title = tokenize(node.title, asked.languages)
-    is_named = title and all(word in asked.rarity for word in title) and len(whole.in_full) <= MAX_LIST_CHARS
+    inside = [unit for unit in units[around + 1 :] if holds(units[around], unit)]
     above = tokenize("\n".join((*node.breadcrumb, node.title)), asked.languages)
+    title = tokenize(node.title, asked.languages)
+    is_named = bool(title) and {*asked.rarity}.issuperset(title)
+    is_listed = asked.kind is QuestionKind.LIST
+    is_steps = asked.kind is QuestionKind.HOW_TO and all(unit.kind is not UnitKind.ROW for unit in inside)
     asked = replace(asked, rarity={word: rarity for word, rarity in asked.rarity.items() if word not in above})
     *_, second, most = sorted([0.0, 0.0, *(measure_words(unit.text, asked) for unit in inside)])
-    is_steps = asked.kind is QuestionKind.HOW_TO and all(unit.kind is not UnitKind.ROW for unit in inside)
-    if most > second and (own in inside or not (is_steps or asked.kind is QuestionKind.LIST)):
+    if most > second and (own in inside or not (is_listed or is_steps)):
         return []  # `which books by Le Guin`: one of them
-    if asked.kind is QuestionKind.LIST or is_named:
-        shares = [measure_words(units[place].lead, asked) for place in listed]
-        alike = [place for place, share in zip(listed, shares, strict=True) if share == max(shares)]
-        return alike if sum(len(units[place].in_full) for place in alike) <= MAX_LIST_CHARS else [around]
-    if own in inside:
-        is_item = own.kind is UnitKind.ITEM and asked.kind not in _BY_ITEM
-        return [around] if is_item and len(whole.in_full) <= SHORT_LIST_CHARS else []
-    return [around] if own is not whole or is_steps or len(whole.in_full) <= MAX_SENTENCE_CHARS else []
+    shares = [measure_words(units[place].lead, asked) for place in listed]
+    alike = [place for place, share in zip(listed, shares, strict=True) if share == max(shares)]
+    fits = sum(len(units[place].in_full) for place in alike) <= MAX_LIST_CHARS
+    if is_listed and not fits:
+        return [around]
+    return alike if fits and (is_listed or is_named or own not in inside) else []
 
 
 def show_lists(units: Sequence[Unit], lists: Sequence[int]) -> str:

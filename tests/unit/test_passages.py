@@ -70,7 +70,7 @@ STEPS = "- Choose Export.\n- Enable the option.\n\nThis makes a file.\n"
 CASE = "You may want to row alone.\n\nThen you can set `still`.\n"
 ITEMS = "Before you row:\n\n- Look:\n  - at the sky.\n- Pack a lamp.\n"
 LONG = ITEMS + "- Stay at home if the wind is high.\n" * 15
-TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 40
+TABLE = "| boat | seats |\n|---|---|\n" + "| skiff | 2 |\n" * 9 + "| gig | 6 |\n" + "| a long boat | 12 |\n" * 140
 WIDE = f"| boat | built | carried |\n|---|---|---|\n| skiff | {'Of oak. ' * 60} | As a kayak, on one shoulder. |\n"
 ALL = "Before you row:\n- Look: at the sky.\n- Pack a lamp."
 SIDES = "A canoe has one paddle.\n\n- It is open.\n\nA kayak is closed.\n"
@@ -91,7 +91,8 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
         (CASE, "You may", "how do I row alone", "3-5", "You may want to row alone. Then you can set still."),
         ("You can row.\n\n```sh\n$ oar\n```\n", "", "can I row", "3-7", "You can row. $ oar"),
         (CASE, "You may", "why do I row alone", "3", "You may want to row alone."),
-        (ITEMS, "Pack", "can I row", "3-7", ALL),
+        (ITEMS, "Pack", "can I row", "7", "Before you row: Pack a lamp."),
+        (ITEMS, "Look: at the sky;", "can I row", "3-7", ALL),
         (ITEMS, "Pack", "where is the lamp", "7", "Before you row: Pack a lamp."),
         (TABLE, "skiff", "how do I row a gig", "5", "boat: skiff · seats: 2"),
         (WIDE, "skiff \u00b7 As", "how is a kayak carried", "5", "boat: skiff · carried: As a kayak, on one shoulder."),
@@ -101,7 +102,7 @@ CALL = "In a harbor, where a boat has to be turned on the spot each time, you ca
     ids=[
         "what points back", "both sides", "sides far apart", "no difference", "what points back to a list",
         "what points to its title", "what is done about a case",
-        "code below a paragraph", "a reason", "a short list", "one item", "a table", "a wide table", "a long list",
+        "code below a paragraph", "a reason", "an item", "a list", "one item", "a table", "a wide table", "a long list",
         "code with a long introduction",
     ],
 )  # fmt: skip
