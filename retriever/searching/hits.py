@@ -5,7 +5,6 @@ are in the hit's evidence.
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -174,9 +173,6 @@ def score_sections(
     view: View, rows: HitRows, matched: Mapping[str, Sequence[tuple[str, str]]], asked: Asked
 ) -> dict[str, ScoredUnits]:
     """Return the units of each candidate, and of its properties asked for, with their scores by words and shape."""
-    names = {(unit.text, node.path.rpartition("/")[2]) for node in rows.nodes.values() for unit in node.units}
-    # What three files of other names have, so not the versions of one, is of a template.
-    common = {text for text, count in Counter(text for text, _ in names).items() if count > 2}
     wanted = {node_id.partition("#")[0] for node_id, fields in matched.items() if fields}
     files = view.tree.read(wanted) if wanted else {}
     scored = {}
@@ -184,7 +180,7 @@ def score_sections(
         node = rows.nodes[item.node_id]
         file = node if node.kind is NodeKind.FILE else files.get(node.id.partition("#")[0])
         properties = find_properties(file, matched[node.id]) if file else []
-        scored[node.id] = score_node(node, asked, find_matched(item), properties, common)
+        scored[node.id] = score_node(node, asked, find_matched(item), properties)
     return scored
 
 

@@ -11,7 +11,7 @@ over questions with the lines that answer them; docs/internals/passages.md has t
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from string import digits
@@ -154,13 +154,7 @@ class ScoredUnits:
         return replace(self, scores=scores, is_read=bool(read))
 
 
-def score_node(
-    node: Node,
-    asked: Asked,
-    matched: Span | None = None,
-    properties: Sequence[Unit] = (),
-    common: Collection[str] = (),
-) -> ScoredUnits:
+def score_node(node: Node, asked: Asked, matched: Span | None = None, properties: Sequence[Unit] = ()) -> ScoredUnits:
     """Return the units of a section with their scores; of a very long one, those around what is asked.
 
     Args:
@@ -168,11 +162,10 @@ def score_node(
         asked: the question.
         matched: the lines of the chunk that matched.
         properties: of its file, that the question names: they may answer as well.
-        common: texts that tell no section apart.
     """
     own = choose_units(node.units, asked, matched) if is_long(node) else node.units
     # `id: workspaces` answers nothing: of front matter what the question names may.
-    texts = [unit for unit in own if unit.kind is not UnitKind.FIELD and unit.text not in common]
+    texts = [unit for unit in own if unit.kind is not UnitKind.FIELD]
     return score_units((*properties, *texts), asked.below((*node.breadcrumb, node.title)))
 
 

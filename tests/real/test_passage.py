@@ -74,8 +74,6 @@ PAGES["mill.md"] = (
 )
 PAGES["crew.md"] = "## Members of the crew\n\n" + "".join(f"- Ada {number}\n\n" for number in range(14))
 PAGES["gas.md"] = "---\nstatus: superseded\n---\n# Gas\n\nThe pipe of the gas is yellow.\n"
-for lake in ("garda", "como", "iseo"):
-    PAGES[f"{lake}.md"] = f"# {lake}\n\nSay which ferries go here.\n\nA ferry to {lake} is {lake * 2}.\n"
 SETTINGS = {**WORDS_ALONE, **NEVER_REFRESH}
 
 
@@ -170,11 +168,6 @@ def test_a_description_is_found_by_and_not_shown(library: ServedIndex) -> None:
     hits = library.open().search("how does the mill grind wheat into flour").hits
     assert hits[0].file == "mill.md"
     assert not [hit for hit in hits if "description" in hit.sentence]
-
-
-def test_what_three_files_have_is_of_their_template(library: ServedIndex) -> None:
-    hits = library.open().search("which ferries go here").hits
-    assert sorted(hit.sentence for hit in hits if "ferry" in hit.sentence.lower())[0].startswith("A ferry to como")
 
 
 def test_a_sentence_of_a_superseded_page_is_marked(library: ServedIndex, place: Path, cli: Cli) -> None:
