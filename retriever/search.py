@@ -20,7 +20,9 @@ from retriever.searching.scope import find_part
 from retriever.searching.sources import KeywordResult, SemanticResult, rank_keyword, rank_semantic
 from retriever.settings.schema import Profile
 from retriever.trace import Recorder
-from retriever.types import Candidate, Hit, Signals, Source, StageName
+from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
+
+NEAREST, MOSTLY = 3, 0.5  # sections, and the share of their text that is not English
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def find_candidates(
     with recorder.stage(StageName.KEYWORD) as note:
         keyword = rank_keyword(view, queries, profile, expanded.corrected.alternatives)
         note.text = f"{len(keyword.ranking.items)} sections, one covers {keyword.coverage:.0%} of the question"
-    recorder.signals = gather_signals(view, encoded, semantic, keyword)
+    recorder.signals = gather_signals(view, encoded, semantic, keyword, queries[0].text)
 
     direct = [semantic.ranking, keyword.ranking] if semantic else [keyword.ranking]
     with recorder.stage(StageName.NAME) as note:
@@ -139,9 +141,6 @@ def encode_queries(
         encoder = models.encoder_for(view, recorder)
         in_english = not view.lexical.detect_question(expanded.question)
         encoded = encode(encoder, queries, recorder, in_english=in_english) if encoder else None
-        if encoded and getattr(encoder, "bundled_as", "") == "multilingual":
-            # It reads languages as well that have no stop words here.
-            encoded = replace(encoded, abroad=not in_english or bool(measure_foreign([expanded.question])))
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
             note.skip()
@@ -156,7 +155,11 @@ def encode_queries(
 
 
 def gather_signals(
-    view: View, encoded: EncodedQueries | None, semantic: SemanticResult | None, keyword: KeywordResult
+    view: View,
+    encoded: EncodedQueries | None,
+    semantic: SemanticResult | None,
+    keyword: KeywordResult,
+    question: str,
 ) -> Signals:
     """Return what speaks for an answer; by words alone where vectors say nothing or have nothing to compare with."""
     margin = agreement = None
@@ -165,5 +168,16 @@ def gather_signals(
         margin = view.background.z_score(semantic.cosine)
         agreement = measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections)
     words = (keyword.coverage, keyword.known, keyword.together, keyword.form)
-    abroad = encoded is not None and encoded.abroad
+    abroad = bool(encoded and semantic and is_abroad(view, encoded, semantic.ranking, question))
     return Signals(*words, margin, agreement, in_english=keyword.in_english and not abroad, abroad=abroad)
+
+
+def is_abroad(view: View, encoded: EncodedQueries, nearest: Ranking, question: str) -> bool:
+    """Return whether the encoder reads other languages, and the question or what is nearest to it is in one."""
+    if getattr(encoded.encoder, "bundled_as", "") != "multilingual":
+        return False
+    # It reads languages as well that have no stop words here.
+    if view.lexical.detect_question(question) or measure_foreign([question]):
+        return True
+    first = view.tree.read([item.node_id for item in nearest.items[:NEAREST]])
+    return measure_foreign([node.text for node in first.values()]) >= MOSTLY

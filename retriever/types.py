@@ -368,7 +368,7 @@ class Signals:
     in_english: bool = True
     """Whether the question is; the bundled models know other languages in part."""
     abroad: bool = False
-    """Whether it is not, and the embedding model reads its language."""
+    """Whether it or what is nearest to it is not, and the embedding model reads other languages."""
     is_named: bool = False
     """Whether the question is the name of a section, or the path of its file, and nothing else."""
 

@@ -219,8 +219,6 @@ class EncodedQueries:
     """(n, d)"""
     known: float = 1.0
     """Which share of the question the encoder knows, 0 to 1."""
-    abroad: bool = False
-    """Whether the question is in another language than English, which the encoder reads."""
 
     @property
     def trust(self) -> float:
