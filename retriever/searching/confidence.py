@@ -67,7 +67,7 @@ UNSPACED, UNSPACED_COVERAGE = 1.8, 1.3
 EVIDENCE_OF_LOGIT, EVIDENCE_OF_INTERACTION = 1.0, 7.5
 LEAST_READ, MOST_READ = -6.0, 14.0  # as evidence: beyond, one line says no more than another
 # Below the first, no line of the first sections answers; below the second, none does where the documents lack a word.
-READS_NOTHING, READS_LITTLE = 2.6, 7.0
+READS_NOTHING, READS_LITTLE = 2.2, 7.0
 
 
 @dataclass(frozen=True, slots=True)

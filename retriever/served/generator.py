@@ -266,7 +266,7 @@ class Generator:
         """
         if self._model is None:
             server = self.server
-            self._model = server.attempt(lambda: server.look_up(server.limits()), ())
+            self._model = server.attempt(server.look_up, ())
             self.name = server.model
         return self._model
 

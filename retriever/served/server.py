@@ -227,8 +227,9 @@ class ModelServer:
         with self.ask(f"{self.url}/chat/completions", limits, body) as content:
             return share_of_yes(content["choices"][0]["logprobs"]["content"][0]["top_logprobs"])
 
-    def look_up(self, limits: Limits) -> ModelInfo:
+    def look_up(self) -> ModelInfo:
         """Return what the server says of the model; without a name, of the only model that it has."""
+        limits = self.limits()
         with self.ask(f"{self.url}/models", limits) as content:
             models = {str(model["id"]): model for model in content["data"]}
             name = self.llm.model
@@ -413,10 +414,11 @@ class OllamaServer(ModelServer):
         with self.ask(f"{self.url}/api/chat", limits, body) as content:
             return share_of_yes(content["logprobs"][0]["top_logprobs"])
 
-    def look_up(self, limits: Limits) -> ModelInfo:
+    def look_up(self) -> ModelInfo:
         """Return what Ollama says of the model."""
-        from ollama import ShowResponse  # half a second, beside those of an answer
+        from ollama import ShowResponse  # half a second, beside those of an answer, before the server's time begins
 
+        limits = self.limits()
         name, digest = self._find_model(limits)
         with self.ask(f"{self.url}/api/show", limits, {"model": name}) as content:
             self.template = content.get("template")
