@@ -200,11 +200,11 @@ def measure(root: Path) -> dict[str, tuple[float, str]]:
     lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
     sizes = [module.lines for module in modules]
     return {
-        "pageindex + retriever, tokens": (product.tokens, "at most 187599"),
-        "pageindex + retriever, regular expressions": (product.patterns, "at most 92"),
+        "pageindex + retriever, tokens": (product.tokens, "at most 187500"),
+        "pageindex + retriever, regular expressions": (product.patterns, "at most 88"),
         "pageindex + retriever, tokens a line": (product.tokens / product.lines, ""),
         "pageindex + retriever, files": (len(modules), ""),
-        "tests, tokens": (tests.tokens, "at most 155100"),
+        "tests, tokens": (tests.tokens, "at most 155050"),
         "tests, tokens a line": (tests.tokens / tests.lines, ""),
         "docs, words": (words, "at most 35000"),
         "CHANGELOG.md, lines": ((root / "CHANGELOG.md").read_text(encoding="utf-8").count("\n"), "at most 25"),
