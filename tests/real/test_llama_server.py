@@ -159,7 +159,7 @@ def test_its_vectors_are_those_of_the_bundled_model() -> None:
 
 def test_the_three_commands_of_the_guide(writer: str, shelf: Shelf, cli: Cli) -> None:
     page = (PROJECT / "docs" / "guide" / "language-model.md").read_text(encoding="utf-8")
-    block = page.partition("### llama.cpp in three commands")[2].split("```")[1]
+    block = page.partition("or with llama.cpp:")[2].split("```")[1]
     first, *commands = block.strip().split("\n")[1:]
     assert first.startswith("llama-server -m model.gguf ")
     for command in commands:

@@ -173,9 +173,7 @@ def test_a_description_is_found_by_and_not_shown(library: ServedIndex) -> None:
 def test_a_sentence_of_a_superseded_page_is_marked(library: ServedIndex, place: Path, cli: Cli) -> None:
     question = "which colour has the pipe of the gas"
     flags = ["--index", str(place / "index"), "--encoder-kind", "none", "-q", "--top-k", "1"]
-    assert "yellow.  gas.md:4-6  status: superseded\n" in cli("answer", question, *flags).out.replace(
-        f"{place}/docs/", ""
-    )
+    assert "gas.md:4-6  status: superseded\n" in cli("answer", question, *flags).out
     assert "`status: superseded`" in AnswerTool(question=question).answer(library).split("1. ")[0]
 
 

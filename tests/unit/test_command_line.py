@@ -46,6 +46,7 @@ def test_what_is_asked(library: Sample, arguments: list[str], question: str, cli
 
 def test_the_short_name_is_named_where_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
+    monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "argv", ["/nowhere/bin/hr"])
     assert name_program() == "/nowhere/bin/hr"
 
