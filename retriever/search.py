@@ -168,16 +168,14 @@ def gather_signals(
         margin = view.background.z_score(semantic.cosine)
         agreement = measure_agreement(semantic.ranking, keyword.ranking, view.counts.sections)
     words = (keyword.coverage, keyword.known, keyword.together, keyword.form)
-    abroad = bool(encoded and semantic and is_abroad(view, encoded, semantic.ranking, question))
+    abroad = False
+    if encoded and semantic and getattr(encoded.encoder, "bundled_as", "") == "multilingual":
+        # It reads languages as well that have no stop words here.
+        abroad = not keyword.in_english or bool(measure_foreign([question])) or is_foreign(view, semantic.ranking)
     return Signals(*words, margin, agreement, in_english=keyword.in_english and not abroad, abroad=abroad)
 
 
-def is_abroad(view: View, encoded: EncodedQueries, nearest: Ranking, question: str) -> bool:
-    """Return whether the encoder reads other languages, and the question or what is nearest to it is in one."""
-    if getattr(encoded.encoder, "bundled_as", "") != "multilingual":
-        return False
-    # It reads languages as well that have no stop words here.
-    if view.lexical.detect_question(question) or measure_foreign([question]):
-        return True
+def is_foreign(view: View, nearest: Ranking) -> bool:
+    """Return whether most of what is nearest is not English."""
     first = view.tree.read([item.node_id for item in nearest.items[:NEAREST]])
     return measure_foreign([node.text for node in first.values()]) >= MOSTLY

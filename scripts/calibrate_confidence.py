@@ -53,7 +53,7 @@ from retriever import open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.retriever import Retriever
 from retriever.searching import confidence
-from retriever.searching.confidence import Coefficients, adjust_unspaced, assess, choose_model, measure_evidence
+from retriever.searching.confidence import Coefficients, adjust_signals, assess, choose_model, measure_evidence
 from retriever.types import Hit, Signals, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,7 +143,7 @@ def ask(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callable
     answer = retriever.search(row["question"])
     right = any(is_right(hit) for hit in answer.hits[:FIRST])
     style = row.get("style", row["kind"])
-    return Asked(kind, style, adjust_unspaced(answer.trace.signals), right)
+    return Asked(kind, style, adjust_signals(answer.trace.signals), right)
 
 
 def ask_set(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
@@ -436,7 +436,7 @@ def draw_words(retriever: Retriever) -> list[str]:
     """Return words that one section has, always the same."""
     held = Counter(word for node in retriever.nodes() for word in set(re.findall(r"[^\W\d_]{5,}", node.text.lower())))
     rare = sorted(word for word, sections in held.items() if sections == 1)
-    return random.Random(SEED).sample(rare, WORDS_ASKED)
+    return random.Random(SEED).sample(rare, min(WORDS_ASKED, len(rare)))
 
 
 def draw_salads(retriever: Retriever) -> list[str]:

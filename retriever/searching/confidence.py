@@ -84,7 +84,7 @@ def assess(signals: Signals) -> Assessment:
 
     Where one section has all of its words, those alone are never `none`: a word by itself means little to an encoder.
     """
-    signals = adjust_unspaced(signals)
+    signals = adjust_signals(signals)
     model = choose_model(signals)
     confidence = probability(signals, model)
     if signals.is_named or confidence >= model.answered_from:
@@ -95,17 +95,12 @@ def assess(signals: Signals) -> Assessment:
 
 
 def choose_model(signals: Signals) -> Coefficients:
-    """Return the model for what is known of a question; the reader reads English alone."""
+    """Return the model for what is known of a question."""
     if signals.margin is None:
         return WORDS_ALONE
     if signals.abroad:
         return ABROAD
-    return READ if is_read(signals) else MEANING_AND_WORDS
-
-
-def is_read(signals: Signals) -> bool:
-    """Return whether what was read of a line counts."""
-    return signals.reading is not None and signals.in_english
+    return MEANING_AND_WORDS if signals.reading is None else READ
 
 
 def is_about_nothing(signals: Signals) -> bool:
@@ -113,10 +108,9 @@ def is_about_nothing(signals: Signals) -> bool:
     if signals.abroad:
         return False
     is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
-    if is_read(signals):
-        assert signals.reading is not None
-        return signals.reading < (READS_LITTLE if is_strange else READS_NOTHING)
-    return is_strange
+    if signals.reading is None:
+        return is_strange
+    return signals.reading < (READS_LITTLE if is_strange else READS_NOTHING)
 
 
 def measure_evidence(signals: Signals) -> dict[str, float]:
@@ -127,7 +121,7 @@ def measure_evidence(signals: Signals) -> dict[str, float]:
     """
     worth = 0.0 if signals.form == "numbers" else 1.0
     together = worth * min(signals.together, signals.known) * (0.5 if signals.form == "function_words" else 1.0)
-    reading = min(MOST_READ, max(LEAST_READ, signals.reading or 0.0)) - LEAST_READ if is_read(signals) else 0.0
+    reading = LEAST_READ if signals.reading is None else min(MOST_READ, max(LEAST_READ, signals.reading))
     return {
         "coverage": signals.coverage,
         "known": signals.known,
@@ -135,7 +129,7 @@ def measure_evidence(signals: Signals) -> dict[str, float]:
         "agreement": worth * (signals.agreement or 0.0),
         "together": together,
         "asked": float(signals.form == "question"),
-        "reading": reading / (MOST_READ - LEAST_READ),
+        "reading": (reading - LEAST_READ) / (MOST_READ - LEAST_READ),
     }
 
 
@@ -145,8 +139,14 @@ def probability(signals: Signals, model: Coefficients) -> float:
     return 1 / (1 + exp(-(model.intercept + evidence)))
 
 
-def adjust_unspaced(signals: Signals) -> Signals:
-    """Return the signals with more of the words found, where words are pairs of characters; else as they are."""
+def adjust_signals(signals: Signals) -> Signals:
+    """Return the signals as they are weighed.
+
+    Where words are pairs of characters, more of them count as found. What the reader, which reads English alone, says
+    of another language counts for nothing.
+    """
+    if not signals.in_english:
+        signals = replace(signals, reading=None)
     if signals.form != "unspaced":
         return signals
     coverage = min(1.0, UNSPACED_COVERAGE * signals.coverage)

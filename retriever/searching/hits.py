@@ -207,8 +207,10 @@ def read_first(
     recorder: Recorder,
 ) -> dict[str, ScoredUnits]:
     """Return the units of the first candidates with what is read of the best of each; nothing where none is read."""
-    numbers = [READ_OF_FIRST, *[READ_OF_OTHERS] * len(first)]
-    places = {item.node_id: scored[item.node_id].best(most) for item, most in zip(first, numbers, strict=False)}
+    places = {
+        item.node_id: scored[item.node_id].best(READ_OF_OTHERS if number else READ_OF_FIRST)
+        for number, item in enumerate(first)
+    }
     texts = [
         ((*nodes[node_id].breadcrumb, nodes[node_id].title), as_sentence(scored[node_id].units[place])[:MAX_UNIT_CHARS])
         for node_id, own in places.items()
