@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
@@ -69,21 +68,6 @@ PEERS = {
 @options.output
 @options.conversation
 @options.fail_on_none
-@click.option(
-    "--server",
-    default="",
-    envvar="HYBRID_RETRIEVE_SERVER",
-    metavar="URL",
-    help="Ask the index of a running `serve --web`, such as http://127.0.0.1:8470. Otherwise HYBRID_RETRIEVE_SERVER.",
-)
-@click.option(
-    "--token-file",
-    "token",
-    default="",
-    envvar="HYBRID_RETRIEVE_TOKEN_FILE",
-    metavar="FILE",
-    help="Holds the token that this server wants. Otherwise HYBRID_RETRIEVE_TOKEN_FILE.",
-)
 def ask(
     console: Console,
     scope: Scope,
@@ -91,8 +75,6 @@ def ask(
     output: Output,
     words: tuple[str, ...],
     conversation: tuple[str, ...],
-    server: str,
-    token: str,
     *,
     full: bool,
     explain: bool,
@@ -109,19 +91,14 @@ def ask(
     request = AskRequest(options.join_question(words, '"how do I ...?"'), conversation, scope)
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages: leave out --full, --explain")
-    if context and server:
-        raise UsageError("--context is made where the index is open; leave out --server")
-    if everywhere and (server or opening.index or opening.docs):
-        raise click.UsageError("--all asks each of your indexes: leave out --index, --docs, --server")
+    if everywhere and (opening.index or opening.docs):
+        raise click.UsageError("--all asks each of your indexes: leave out --index, --docs")
     answers = []
     for one in [replace(opening, index=listed.name) for listed in list_indexes()] if everywhere else [opening]:
         printer = Printer(console, output, one.index, full=full, explain=explain)
         if everywhere and output.is_for_people:
             print_text(f"\n{one.index}:")
         with skip_unusable(console) if everywhere else nullcontext():
-            if server:
-                answers.append(printer.show(search_there(server, token, one, request)))
-                continue
             # Programs get one answer. People have the first at once, also through a pipe.
             answers_twice = output.is_for_people and not (context or everywhere)
             early = partial(answer_early, printer, request) if answers_twice else None
@@ -194,23 +171,6 @@ def check_words(words: Sequence[str], console: Console) -> None:
             raise click.UsageError(f"{says} To search for it: {name_program()} ask {shlex.join(words)}")
     elif near and not rest:
         console.note(f"did you mean the command `{near}`? this is asked as a question; see: {name_program()} --help")
-
-
-def search_there(server: str, token: str, opening: Opening, request: AskRequest) -> "Answer":
-    """Return the answer of a running `serve`; UsageError with everything that only an index opened here can answer."""
-    from retriever.served.address import read_token
-    from retriever.serving.client import ask_server
-
-    own = {
-        "--docs": opening.docs,
-        "--index": opening.index,
-        "the settings": opening.settings,
-    }
-    if excluded := ", ".join(name for name, value in own.items() if value):
-        raise click.UsageError(f"the server of --server has its index and its settings; leave out {excluded}")
-    is_given = click.get_current_context().get_parameter_source("profile") is not ParameterSource.DEFAULT
-    key = read_token(Path(token).expanduser()) if token else ""
-    return ask_server(server, request, key, opening.profile if is_given else "")
 
 
 @options.command(

@@ -14,7 +14,7 @@ EVERYDAY = frozenset({"top_k", "exact", "documents.ignore"})  # settings on the 
 # What --help-all adds: options by their names, settings by their keys.
 RARE = frozenset(
     {
-        *("since", "until", "where", "conversation", "server", "token", "fail_on_none"),
+        *("since", "until", "where", "conversation", "fail_on_none"),
         *("role_header", "roles", "context_tokens"),
     }
 )

@@ -1,4 +1,4 @@
-"""`serve` and `mcp`: an open index for agents, for a browser, and for `ask --server`."""
+"""`serve` and `mcp`: an open index for agents and for a browser."""
 
 import contextlib
 import os
@@ -76,7 +76,7 @@ def serve(
     web: bool,
     opens: bool,
 ) -> ExitCode:
-    """Serve an index until Ctrl-C: --mcp for agents, --web for a browser and for `ask --server`, or both.
+    """Serve an index until Ctrl-C: --mcp for agents, --web for a browser and for programs, or both.
 
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 from pageindex.node import Node, Span
 from retriever.query import ExpansionReport, Scope
-from retriever.text import cut
 from retriever.trace import Spent
-from retriever.types import Degradation, IndexState, StageName
+from retriever.types import Degradation, IndexState
 
 if TYPE_CHECKING:
     from retriever.types import Answer, ShortAnswer
@@ -41,7 +39,6 @@ ROWS = {
     "failed": ("file", "reason"),
     "broken_links": ("file", "line", "target", "reason"),
 }
-MAX_NUMBER = 2**63
 TIMES = frozenset({"milliseconds", "seconds"})  # rounded to three digits
 
 
@@ -84,44 +81,6 @@ def _list_items(value: Any, left_out: tuple[str, ...]) -> Iterator[tuple[str, An
             yield key, [dict(zip(ROWS[key], row, strict=True)) for row in part]
         else:
             yield key, round(part, 3) if key in TIMES and part is not None else dump(part)
-
-
-def load(kind: Any, content: Any) -> Any:  # noqa: ANN401 - any type, any JSON
-    """Make a value of this type from the JSON that `dump` made of a whole one.
-
-    Raises:
-        TypeError, ValueError, LookupError: it is JSON of something else.
-    """
-    if kind is Span:
-        return Span(load(int, content["start_line"]), load(int, content["end_line"]))
-    if kind is Degradation:
-        stage, _, reason = load(str, content).partition(": ")
-        return Degradation(StageName(stage), reason)
-    if get_origin(kind) is UnionType:
-        return None if content is None else load(next(part for part in get_args(kind) if part is not NoneType), content)
-    if get_origin(kind) is tuple:
-        return tuple(load(get_args(kind)[0], part) for part in load(list, content))
-    if is_dataclass(kind):
-        return cast("Any", kind)(**dict(_load_fields(kind, load(dict, content))))
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(content)
-    values = get_args(kind)  # of a Literal
-    is_kind = content in values if values else isinstance(content, (int, float) if kind is float else kind)
-    is_number = isinstance(content, int | float)
-    if not is_kind or isinstance(content, bool) != (kind is bool) or (is_number and not abs(content) < MAX_NUMBER):
-        raise ValueError(f"{cut(repr(content), 100)} is no {kind.__name__}")
-    return content
-
-
-def _load_fields(kind: Any, content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - as above
-    for field in fields(kind):
-        if field.name == "span" or field.type is Scope:
-            yield field.name, load(field.type, content)
-        elif field.name in ROWS and get_origin(field.type) is tuple:
-            rows, keys = load(list, content[field.name]), ROWS[field.name]
-            yield field.name, tuple(tuple(load(str, row[key]) for key in keys) for row in rows)
-        elif field.name in content:
-            yield field.name, load(field.type, content[field.name])
 
 
 def add_version(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class RequestGuard:
         if is_from_elsewhere(scope["method"], headers):
             app = JSONResponse({"error": "requests from pages of other places are not answered"}, 403)
         elif self._token and not (scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), self._token)):
-            message = "a bearer token is needed: Authorization: Bearer TOKEN; `ask` sends that of --token-file FILE"
+            message = "a bearer token is needed: Authorization: Bearer TOKEN"
             app = JSONResponse({"error": message}, 401, {"WWW-Authenticate": "Bearer"})
         await app(scope, receive, send)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PROFILE = "balanced"
 # Variables with the prefix that name something else than a setting.
-NOT_SETTINGS = frozenset(f"{ENVIRONMENT_PREFIX}{name}" for name in ("EDITOR", "INDEX", "SERVER", "TOKEN_FILE"))
+NOT_SETTINGS = frozenset(f"{ENVIRONMENT_PREFIX}{name}" for name in ("EDITOR", "INDEX"))
 KEYS = {section: name_variable(section, "api_key") for section in ("encoder", "llm", "rerank")}  # of their servers
 MAX_PROFILE_BYTES = 64 * 1024
 # Settings of earlier versions, and what to do about each.

@@ -15,7 +15,7 @@ from retriever.embedding.remote import open_remote
 from retriever.errors import EncoderError, LanguageModelError, RerankerError
 from retriever.rerank.cross_encoders import EndpointReranker
 from retriever.rerank.stage import RerankInput
-from retriever.served import generator
+from retriever.served import generator, transport
 from retriever.served.generator import Generator
 from retriever.served.task import Task
 from retriever.settings.layers import KEYS
@@ -214,3 +214,8 @@ def test_a_server_that_does_not_come_to_an_end_is_left(
     assert time.monotonic() - started < SLACK
     assert "takes too long" in said
     assert len(served.asked) == 1
+
+
+def test_an_answer_that_is_too_large_is_not_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MAX_BYTES", 10)
+    assert "more than 10 bytes" in served.fail()

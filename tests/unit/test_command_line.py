@@ -101,7 +101,6 @@ MISUSED = [
     (["--top-k", "ten", "q"], "--top-k"), (["--ranking", "some", "q"], "--ranking"),
     (["--vector-topn", "5", "q"], "Did you mean"), (["-x", "q"], "comes after --"),
     (["--all", "--index", "a", "q"], "leave out --index"), (["--context", "--full", "q"], "leave out --full"),
-    (["--server", "http://127.0.0.1:1", "--top-k", "3", "q"], "leave out the settings"),
 ]  # fmt: skip
 
 

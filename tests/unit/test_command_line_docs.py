@@ -57,7 +57,7 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
     for flag in ("--docs", "--index", "--profile", "--top-k", "--json", "--explain", "--full", "--quiet", "--verbose"):
         assert flag in screen
     assert "--help-all" in screen
-    assert all(flag in whole and flag not in screen for flag in ("--since", "--after", "--server"))
+    assert all(flag in whole and flag not in screen for flag in ("--since", "--after"))
 
 
 @pytest.mark.parametrize("page", sorted(CASES.glob("*.md")), ids=lambda page: page.stem)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pageindex.node import Span
 from retriever.command_line.output import format_json
 from retriever.command_line.render import Page, show_answer
-from retriever.display.json import dump_answer, load
 from retriever.display.phrases import (
     EDITOR_TEMPLATES,
     EDITOR_VARIABLE,
@@ -27,7 +26,7 @@ from retriever.errors import UsageError
 from retriever.query import Dropped, ExpansionReport
 from retriever.retriever import Retriever
 from retriever.trace import Spent
-from retriever.types import Answer, DroppedSentence, Evidence, Hit, Relation, RelationKind, Source
+from retriever.types import DroppedSentence, Evidence, Hit, Relation, RelationKind, Source
 from tests.answers import HIT, answer, hit
 from tests.program import Cli, Terminal
 from tests.sample_library import Sample
@@ -198,14 +197,6 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
     written = stream.buffer.getvalue()
     assert json.loads(written) == content
     assert ("\u6771\u4eac".encode() in written) == (encoding == "utf-8")
-
-
-def test_an_answer_comes_back_from_its_json() -> None:
-    given = replace(answer(HIT), expansion=REPORT)
-    content = dump_answer(given, SPENT, full=True, explain=True)
-    back = load(Answer, json.loads(json.dumps(content)))
-    assert dump_answer(back, SPENT, full=True, explain=True) == content
-    assert (back.hits, back.index, back.trace) == (given.hits, given.index, given.trace)
 
 
 # Citations open in an editor.
