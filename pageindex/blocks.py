@@ -107,8 +107,6 @@ class Block:
     """Its last line that is not blank."""
     texts: Sequence[Inline] = ()
     """Of a paragraph, a heading or a term one; of a row, its cells."""
-    lines: Sequence[Inline] = ()
-    """Of a paragraph whose lines all begin with marked text, each of them by itself: they may be properties."""
     blocks: "list[Block]" = field(default_factory=list)
     content: str = ""
     """Of code, its lines; of HTML and what is hidden, what is written; of a heading, the id that it is given; of a
@@ -314,7 +312,6 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
     match block.kind:
         case BlockKind.PARAGRAPH:
             block.texts = (inline.read(token.content, block.first),)
-            block.lines = tuple(inline.read_lines(token.content, block.first))
         case BlockKind.HEADING:
             block.info = token.tag[1:]
         case BlockKind.CODE if token.type == "math_block":
@@ -330,8 +327,23 @@ def _fill(block: Block, token: Token, dialect: Dialect, inline: "InlineParser") 
             block.content = token.content
             if not _shows_anything(token.content):
                 block.kind = BlockKind.HIDDEN
+            elif "<td" in token.content.lower():
+                _read_rows(block)
         case _:
             block.content = token.content
+
+
+def _read_rows(block: Block) -> None:
+    """Make a table of HTML a block like any other table, with the text above it as its title."""
+    read = read_html(block.content)
+    block.kind, block.info = BlockKind.TABLE, " ".join("".join(read.parts[: read.before]).split())
+    ends = [line for line, *_ in read.rows[1:]] + [block.last - block.first + 1]
+    for (line, cells, _), end in zip(read.rows, ends, strict=True):
+        row = Block(BlockKind.ROW, block.first + line, block.first + max(line, end - 1))
+        row.texts = [Inline(cell) for cell in cells]
+        block.blocks.append(row)
+    if not read.rows[0][2]:
+        block.blocks.insert(0, Block(BlockKind.ROW, block.first, block.first))
 
 
 def _read_code(token: Token, dialect: Dialect) -> str:
@@ -410,15 +422,6 @@ class InlineParser:
             tokens += state.tokens
             above += piece.count("\n")
         return _Inlines(tokens, line, self._dialect).read()
-
-    def read_lines(self, content: str, line: int) -> Iterator[Inline]:
-        """Yield the lines of a paragraph each by itself, if all begin with marked text: they may be properties."""
-        lines = content.split("\n")
-        if len(lines) > 1 and all(text.lstrip().startswith(_MARKS) for text in lines):
-            yield from (self.read(text, line + number) for number, text in enumerate(lines))
-
-
-_MARKS = ("*", "_", "`", "[")
 
 
 def _split_inline(content: str) -> Iterator[str]:
@@ -561,24 +564,20 @@ class _HtmlReader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
-        self.rows: list[tuple[int, list[str], bool, list[int]]] = []  # (line, cells, whether it names columns, spans)
+        self.rows: list[tuple[int, list[str], bool]] = []  # (line, cells, whether it names the columns)
         self.before = 0  # how many of the parts stand before the first row
         self._silent = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("script", "style"):
             self._silent += 1
-        if tag == "tr":
+        if tag == "tr" or (tag in ("td", "th") and not self.rows):
             self.before = self.before if self.rows else len(self.parts)
-            self.rows.append((self.getpos()[0] - 1, [], False, []))
-        elif tag in ("td", "th"):
-            if not self.rows:
-                self.rows.append((self.getpos()[0] - 1, [], False, []))
-            line, cells, is_header, spans = self.rows[-1]
+            self.rows.append((self.getpos()[0] - 1, [], False))
+        if tag in ("td", "th"):
+            line, cells, is_header = self.rows[-1]
             cells.append("")
-            rows = dict(attrs).get("rowspan") or ""
-            spans.append(int(rows) if rows.isdecimal() else 1)
-            self.rows[-1] = line, cells, is_header or tag == "th", spans
+            self.rows[-1] = line, cells, is_header or tag == "th"
         if tag in _BREAKS:
             self._add(" ")
 

@@ -172,7 +172,7 @@ def _clip(block: Block, first: int, end: int) -> Block:
     clipped.blocks = [inner for inner in block.blocks if first <= inner.first < end]
     if block.kind is BlockKind.PARAGRAPH and block.texts:
         lines = block.texts[0].text.split("\n")[clipped.first - block.first : clipped.last - block.first + 1]
-        clipped.texts, clipped.lines = (Inline("\n".join(lines)),), ()
+        clipped.texts = (Inline("\n".join(lines)),)
     return clipped
 
 

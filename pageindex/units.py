@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise, zip_longest
 
-from pageindex.blocks import CODE, Block, BlockKind, Inline, read_html, show_html
+from pageindex.blocks import CODE, Block, BlockKind, Inline, show_html
 from pageindex.span import Span
 from pageindex.text import CELL, as_label, cut_text, join_cells
 
@@ -80,14 +80,14 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
     Headings are in none, nor is what a page does not show. A paragraph that ends with a colon, or with no sign at all,
     introduces the list, table or code behind it, a label any block. With code it is one unit.
     """
-    above = ""  # the paragraph before, which code is read below in any case
-    for place, block in enumerate(blocks := [*_part_introductions(blocks)]):
+    above = ""  # the paragraph or item before, which code is read below in any case
+    for block in blocks:
         is_titled = block.kind in (BlockKind.CONTAINER, BlockKind.COMPONENT) and block.content != "text"
         text = "" if is_titled else show_block(block)
         if block.kind in _SILENT or not (text or is_titled or block.kind in _REPLACED):
             continue
         if lead and lead.unit and _stands_alone(lead, block, text):
-            yield from _read_paragraph(lead.unit, None)
+            yield from _read_paragraph(lead.unit, _Lead(lead.line, ""))
             lead = replace(lead, unit=None) if text and block.kind in _INTRODUCED else None
         if is_titled:
             lead, above = None if block.content == "closing" else _add_title(lead, block), ""
@@ -99,20 +99,22 @@ def read_units(blocks: Sequence[Block], lead: _Lead | None = None) -> Iterator[U
             lead, above = _Lead(block.first, as_label(text).strip(), is_label=True), ""
             continue
         own, lead = _find_lead(lead, block, above), None
-        above = text if block.kind is BlockKind.PARAGRAPH else ""
+        # So many write steps (`1. Install it:`), whose code they do not indent.
+        before = block.blocks[-1] if block.kind is BlockKind.LIST and block.blocks else block
+        above = show_block(before) if before.kind in (BlockKind.PARAGRAPH, BlockKind.ITEM) else ""
         if block.kind is BlockKind.PARAGRAPH and (is_label(block.texts[0]) or introduces(text)):
             begun = is_label(block.texts[0])
             above = as_label(text).strip() if begun else above
             lead = _Lead(block.first, above, find_marked_term(block.texts[0]), begun, block)
         elif text:
-            yield from _read_block(block, own, blocks[place + 1 :])
+            yield from _read_block(block, own)
     yield from _read_left(lead)
 
 
 def _read_left(lead: _Lead | None) -> Iterator[Unit]:
     """Yield what introduces nothing, for nothing stands behind it."""
     if lead and lead.unit:
-        yield from _read_paragraph(lead.unit, None)
+        yield from _read_paragraph(lead.unit, _Lead(lead.line, ""))
     elif lead and lead.text:
         yield from _make(UnitKind.PARAGRAPH, Span(lead.line, lead.line), lead.text)
 
@@ -129,11 +131,11 @@ def _stands_alone(lead: _Lead, block: Block, text: str) -> bool:
     return block.kind is BlockKind.HEADING or not is_read_with_it or not text
 
 
-def _find_lead(lead: _Lead | None, block: Block, above: str) -> _Lead | None:
+def _find_lead(lead: _Lead | None, block: Block, above: str) -> _Lead:
     """Return what a block is read below: what introduces it, or code the paragraph before it."""
     if lead is not None and (lead.is_label or block.kind in _INTRODUCED):
         return lead
-    return _Lead(block.first, above) if block.kind is BlockKind.CODE and above else None
+    return _Lead(block.first, above if block.kind is BlockKind.CODE else "")
 
 
 _INTRODUCED = (BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE)
@@ -144,29 +146,12 @@ def _add_title(lead: _Lead | None, block: Block) -> _Lead | None:
     title = as_label(block.info).strip()
     if not title:
         return lead
-    return _Lead(lead.line if lead else block.first, f"{lead.text if lead else ''} {title}".strip(), is_label=True)
+    above = lead or _Lead(block.first, "")
+    return _Lead(above.line, f"{above.text} {title}".strip(), is_label=True)
 
 
 def _is_tab(block: Block) -> bool:
     return bool(block.info) and (block.kind is BlockKind.COMPONENT or block.content in ("tab", "tab-item"))
-
-
-def _part_introductions(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks, a list's last item as a paragraph where it introduces what stands behind the list.
-
-    So many write steps (`1. Install it:`) and properties (`- **Type:**`), whose code or list they do not indent.
-    """
-    for block, behind in zip_longest(blocks, blocks[1:]):
-        last = block.blocks[-1] if block.kind is BlockKind.LIST and block.blocks else None
-        is_tab = behind is not None and _is_tab(behind)
-        if last and behind and (behind.kind in _INTRODUCED or is_tab) and _is_colon(show_block(last)):
-            paragraph = last.blocks[-1] if last.blocks else None
-            if paragraph is not None and paragraph.kind is BlockKind.PARAGRAPH and len(last.blocks) == 1:
-                if len(block.blocks) > 1:
-                    yield replace(block, blocks=block.blocks[:-1], last=block.blocks[-2].last)
-                yield paragraph
-                continue
-        yield block
 
 
 def show_block(block: Block) -> str:
@@ -187,17 +172,15 @@ def show_block(block: Block) -> str:
     return f"{as_label(block.info)}{inside}" if inside else block.info
 
 
-def _read_block(block: Block, lead: _Lead | None, following: Sequence[Block]) -> Iterator[Unit]:
+def _read_block(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield the units of a block below what introduces it."""
     match block.kind:
         case BlockKind.LIST:
             yield from _read_list(block, lead)
         case BlockKind.TABLE:
-            yield from _read_table(block, lead, *_read_rows(block))
+            yield from _read_table(block, lead)
         case BlockKind.CODE:
             yield from _read_code(block, lead)
-        case BlockKind.HTML:
-            yield from _read_html(block, lead, following)
         case BlockKind.TERMS:
             yield from _read_terms(block)
         case BlockKind.FOOTNOTE:
@@ -211,34 +194,27 @@ def _read_block(block: Block, lead: _Lead | None, following: Sequence[Block]) ->
             yield from _make_parts(made, block, lead)
 
 
-def _read_paragraph(block: Block, lead: _Lead | None) -> Iterator[Unit]:
-    """Yield a paragraph; as a definition, if it begins with a marked term or is a term above `: text`.
-
-    Where each line begins with one (`**Type:** int`, `**Default:** 80`), they are properties.
-    """
+def _read_paragraph(block: Block, lead: _Lead) -> Iterator[Unit]:
+    """Yield a paragraph; as a definition, if it begins with a marked term or is a term above `: text`."""
     whole = block.texts[0]
-    begin = lead.line if lead else block.first
-    if block.lines and all(map(find_marked_term, block.lines)):
-        for number, line in enumerate(block.lines):
-            span = Span(block.first + number if number else begin, block.first + number)
-            yield from _make(UnitKind.PROPERTY, span, line.line, lead.text if lead else "", find_marked_term(line))
-        return
     term = find_marked_term(whole)
     first, _, below = whole.text.partition("\n")
     if below.startswith(": "):
-        term = first.strip()
-        text = f"{term}{'' if term.endswith(('?', '!', ':')) else ':'} {' '.join(below[2:].split())}"
-        yield from _make(UnitKind.DEFINITION, Span(begin, block.last), text, lead.text if lead else "", term)
-        return
-    yield from _make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, lead, term)
+        yield _define(first.strip(), below[2:], Span(lead.line, block.last), lead.text)
+    else:
+        yield from _make_parts(UnitKind.DEFINITION if term else UnitKind.PARAGRAPH, block, lead, term)
 
 
-def _make_parts(kind: UnitKind, block: Block, lead: _Lead | None, term: str = "") -> Iterator[Unit]:
+def _define(term: str, meaning: str, span: Span, lead: str = "") -> Unit:
+    text = f"{term}{'' if term.endswith(('?', '!', ':')) else ':'} {' '.join(meaning.split())}"
+    return Unit(UnitKind.DEFINITION, span, text, lead, term)
+
+
+def _make_parts(kind: UnitKind, block: Block, lead: _Lead, term: str = "") -> Iterator[Unit]:
     """Yield a block as one unit, or in parts where it is long, each with its own lines."""
     text = show_block(block)
-    line, above = (lead.line, lead.text) if lead else (block.first, "")
     if len(text) <= MAX_UNIT_CHARS:
-        yield from _make(kind, Span(line, block.last), text, above, term, count_linked([block]))
+        yield from _make(kind, Span(lead.line, block.last), text, lead.text, term, count_linked([block]))
         return
     label = as_label(block.info)
     for inner in (inner for inner in block.walk() if inner.texts or not inner.blocks):
@@ -254,7 +230,7 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead | None, term: str = ""
             place += inside.count("\n", done, begin)
             done = begin
             span = Span(place, place + part.strip().count("\n")) if has_lines else inner.span
-            yield from _make(kind, span, label + " ".join(part.split()), above, term)
+            yield from _make(kind, span, label + " ".join(part.split()), lead.text, term)
             label = term = ""
 
 
@@ -263,7 +239,7 @@ def _make_parts(kind: UnitKind, block: Block, lead: _Lead | None, term: str = ""
 _DATA = ("yaml", "yml", "json")
 
 
-def _read_code(block: Block, lead: _Lead | None) -> Iterator[Unit]:
+def _read_code(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield code with the paragraph that introduces it.
 
     Of long code, what stands between blank lines is a unit of its own: a setting with its comment, a function. A long
@@ -273,10 +249,10 @@ def _read_code(block: Block, lead: _Lead | None) -> Iterator[Unit]:
     top = block.first + (1 if block.info else 0)
     is_long = block.last - block.first >= LONG_BLOCK
     for start, end in _cut_code(lines, block.info) if is_long else [(0, len(lines))]:
-        begin = top + start if start else lead.line if lead else block.first
+        begin = top + start if start else lead.line
         last = top + end - 1 if is_long else block.last
         text = " ".join(" ".join(lines[start:end]).split())
-        above, term = (lead.text, lead.term) if lead and not start else ("", "")
+        above, term = (lead.text, lead.term) if not start else ("", "")
         if max(map(len, lines[start:end]), default=0) <= MAX_UNIT_CHARS:
             yield from _make(UnitKind.CODE, Span(begin, min(last, block.last)), text, above, term)
             continue
@@ -292,12 +268,7 @@ def _cut_code(lines: Sequence[str], fence: str) -> list[tuple[int, int]]:
     There the next line is indented. Data is indented as well: there each blank line counts, and what is still long is
     cut into its entries.
     """
-    first = next(filter(None, lines), "").lstrip()
-    is_tag = first[:1] == "<" and first[1:2].isupper()
-    key = first.partition(":")[0].strip("\"'")
-    is_data = (
-        is_tag or fence.lower().endswith(_DATA) or not first.strip("{}[], ") or (key.isidentifier() and ": " in first)
-    )
+    is_data = fence.strip("`~ ").lower().startswith(_DATA)
     margin = min((_indentation(line) for line in lines if line.strip()), default=0)
     starts = [0]
     for number, (before, line) in enumerate(pairwise(lines), start=1):
@@ -305,11 +276,11 @@ def _cut_code(lines: Sequence[str], fence: str) -> list[tuple[int, int]]:
             starts.append(number)
     parts = list(pairwise([*starts, len(lines)]))
     if is_data:
-        parts = [entry for start, end in parts for entry in _cut_data(lines, start, end, is_tag=is_tag)]
+        parts = [entry for start, end in parts for entry in _cut_data(lines, start, end)]
     return [(start, _end_of_text(lines, start, end)) for start, end in parts]
 
 
-def _cut_data(lines: Sequence[str], start: int, end: int, *, is_tag: bool) -> Iterator[tuple[int, int]]:
+def _cut_data(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of data: its outermost entries, each with the comment above it; of a long one its inner ones."""
     pending = [(start, end)]
     while pending:
@@ -324,9 +295,9 @@ def _cut_data(lines: Sequence[str], start: int, end: int, *, is_tag: bool) -> It
             if _indentation(lines[place]) == depth and not lines[place - 1].lstrip().startswith(("#", "//"))
         ]
         if end - start > LONG_BLOCK and len(entries) > 1:
-            # The first stays with the key that opens the data, and not with a tag, whose name says nothing.
-            first = entries[0] if is_tag and not start else start
-            pending += reversed([*pairwise([first, *entries[1:], end])])
+            pending += reversed(
+                [*pairwise([start, *entries[1:], end])]
+            )  # the first stays with the key that opens the data
         else:
             yield start, end
 
@@ -370,21 +341,20 @@ def _own_end(item: Block) -> int:
     return max(before, default=item.first)
 
 
-def _read_list(block: Block, lead: _Lead | None) -> Iterator[Unit]:
+def _read_list(block: Block, lead: _Lead) -> Iterator[Unit]:
     """Yield a list as a whole, then its items, a long one block by block; an inner item is read below the outer one."""
     items = [*list_items(block)]
     texts = [read_item(item) for _, item in items]
-    if len(items) > 2 and not lead and all(_is_contents(item) for _, item in items):
+    if len(items) > 2 and not lead.text and all(_is_contents(item) for _, item in items):
         return
-    begin, introduction = (lead.line, lead.text) if lead else (block.first, "")
     if len(items) > 1:
-        yield from _make(UnitKind.LIST, Span(begin, block.last), JOINT.join(filter(None, texts)), introduction)
+        yield from _make(UnitKind.LIST, Span(lead.line, block.last), JOINT.join(filter(None, texts)), lead.text)
     outer: list[str] = []  # the texts of the items that an inner one stands in
-    for place, ((depth, item), text) in enumerate(zip(items, texts, strict=True)):
+    for (depth, item), text in zip(items, texts, strict=True):
         del outer[depth:]
-        above = " ".join(filter(None, [introduction, *outer]))
+        above = " ".join(filter(None, [lead.text, *outer]))
         outer += [""] * (depth - len(outer)) + [text]
-        first, end = item.first if len(items) > 1 else begin, _own_end(item)
+        first, end = item.first if len(items) > 1 else lead.line, _own_end(item)
         if end - item.first >= LONG_BLOCK:
             own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
             for number, unit in enumerate(read_units(own)):
@@ -393,28 +363,17 @@ def _read_list(block: Block, lead: _Lead | None) -> Iterator[Unit]:
                 yield replace(unit, lead=f"{above} {inside}".strip())
             continue
         # `Default:` says nothing without the items inside of it.
-        count = sum(1 for _ in _list_inside(items[place:])) if _is_colon(text) else 0
-        if count and item.last - item.first < LONG_BLOCK:
-            text = f"{text} {JOINT.join(filter(None, texts[place + 1 : place + 1 + count]))}"
-            end = item.last
+        if has_inner := _is_colon(text) and end < item.last < item.first + LONG_BLOCK:
+            text, end = show_block(item), item.last
         begins = next((inner.texts[0] for inner in item.blocks if inner.texts), Inline(""))
         term = find_term(begins)
         kind = UnitKind.DEFINITION if find_marked_term(begins) else UnitKind.PROPERTY if term else UnitKind.ITEM
-        if len(text) <= MAX_UNIT_CHARS or count:
+        if len(text) <= MAX_UNIT_CHARS or has_inner:
             yield from _make(kind, Span(first, end), text, above, term, count_linked(item.blocks))
         else:
             own = [inner for inner in item.blocks if inner.kind is not BlockKind.LIST]
             part = Block(BlockKind.ITEM, first, end, blocks=own)
             yield from _make_parts(kind, part, _Lead(first, above), term)
-
-
-def _list_inside(items: Sequence[tuple[int, Block]]) -> Iterator[Block]:
-    """Yield the items that stand inside of the first of some."""
-    depth, _ = items[0]
-    for other, item in items[1:]:
-        if other <= depth:
-            return
-        yield item
 
 
 def _is_contents(item: Block) -> bool:
@@ -432,43 +391,27 @@ def _read_terms(block: Block) -> Iterator[Unit]:
         if inner.kind is BlockKind.TERM:
             term = inner
         elif term is not None:
-            name, meaning = show_block(term), show_block(inner)
-            text = f"{name}{'' if name.endswith(('?', '!', ':')) else ':'} {meaning}"
-            yield from _make(UnitKind.DEFINITION, Span(term.first, inner.last), text, term=name)
+            yield _define(show_block(term), show_block(inner), Span(term.first, inner.last))
 
 
 # Tables.
 
-_Rows = list[tuple[Span, list[str]]]
 
-
-def _read_rows(block: Block) -> tuple[list[str], _Rows]:
-    """Return the names of a table's columns, and the rows with their lines."""
-    rows = [(row.span, [cell.line for cell in row.texts]) for row in block.blocks]
-    return (rows[0][1], rows[1:]) if rows else ([], [])
-
-
-def _read_table(block: Block, lead: _Lead | None, names: Sequence[str], numbered: _Rows) -> Iterator[Unit]:
-    """Yield a table as a whole, then its rows, each below the names of the cells that it has; the first is its term.
-
-    The cells of a single row are properties, too, with the columns as keys: `| Default | Type |` above `| 80 | int |`.
-    """
-    rows = [cells for _, cells in numbered]
-    header, begin, above = join_cells(names), lead.line if lead else block.first, lead.text if lead else ""
+def _read_table(block: Block, lead: _Lead) -> Iterator[Unit]:
+    """Yield a table as a whole, then its rows, each below the names of the cells that it has; the first is its term."""
+    names, *rows = [[cell.line for cell in row.texts] for row in block.blocks]
+    header, above = join_cells(names), f"{lead.text} {as_label(block.info)}".strip()
     if len(rows) > 1:
         whole = JOINT.join(filter(None, map(join_cells, rows))).replace(f":{CELL}", ": ")
-        yield from _make(UnitKind.LIST, Span(begin, block.last), whole, f"{above} {header}".strip())
-    for span, cells in numbered:
+        yield from _make(UnitKind.LIST, Span(lead.line, block.last), whole, f"{above} {header}".strip())
+    for row, cells in zip(block.blocks[1:], rows, strict=True):
         held = [(name, cell) for name, cell in zip_longest(names, cells, fillvalue="") if cell]
         titles = CELL.join(name for name, _ in held) if len(held) > 1 and header else header
         is_term = len(held) > 1 and len(cells[0].split()) <= MAX_TERM_WORDS
         term = cells[0] if is_term else ""
         text = CELL.join(cell for _, cell in held) if header else join_cells(cells).replace(f":{CELL}", ": ")
-        for name, cell in held if len(rows) == 1 < len(held) else ():
-            if name and len(cell) <= MAX_UNIT_CHARS:
-                yield Unit(UnitKind.PROPERTY, span, f"{name}: {cell}", above, name)
         if len(text) <= MAX_UNIT_CHARS or not held:
-            yield from _make(UnitKind.ROW, span, text, titles, term)
+            yield from _make(UnitKind.ROW, row.span, text, titles, term)
             continue
         (first_name, first), *others = held
         for name, cell in others or held:
@@ -476,46 +419,12 @@ def _read_table(block: Block, lead: _Lead | None, names: Sequence[str], numbered
                 beside = [(first_name, first[:PART_CHARS])] if others else []
                 shown = [*beside, (name, cell[start:end].strip())]
                 yield from _make(
-                    UnitKind.ROW, span, CELL.join(part for _, part in shown), CELL.join(key for key, _ in shown), term
+                    UnitKind.ROW,
+                    row.span,
+                    CELL.join(part for _, part in shown),
+                    CELL.join(key for key, _ in shown),
+                    term,
                 )
-
-
-def _read_html(block: Block, lead: _Lead | None, following: Sequence[Block]) -> Iterator[Unit]:
-    """Yield the text of a block of HTML, or the rows of its table; of a short `<details>` all that is in it."""
-    read = read_html(block.content)
-    if any(cells for _, cells, _, _ in read.rows):
-        yield from _make(UnitKind.PARAGRAPH, block.span, " ".join("".join(read.parts[: read.before]).split()))
-        yield from _read_table(block, lead, *_place_rows(block, read.rows))
-        return
-    if "<details" in block.content.lower() and "</details" not in block.content.lower():
-        inside = []
-        for other in following:
-            inside.append(other)
-            if other.kind is BlockKind.HTML and "</details" in other.content.lower():
-                break
-        if inside and inside[-1].last - block.first < LONG_BLOCK and "</details" in inside[-1].content.lower():
-            text = " ".join(filter(None, map(show_block, [block, *inside])))
-            yield from _make(UnitKind.PARAGRAPH, Span(block.first, inside[-1].last), text)
-            return
-    yield from _make_parts(UnitKind.PARAGRAPH, block, lead)
-
-
-def _place_rows(block: Block, found: Sequence[tuple[int, list[str], bool, list[int]]]) -> tuple[list[str], _Rows]:
-    """Return the names of the columns of a table in HTML, and its rows with their lines.
-
-    A cell may go over several rows (`rowspan`): it stands in each of them.
-    """
-    rows: _Rows = []
-    hanging: list[tuple[str, int]] = []  # of the first columns: a cell, and how many more rows it goes over
-    ends = [line for line, *_ in found[1:]] + [block.last - block.first + 1]
-    for (line, cells, _, spans), end in zip(found, ends, strict=True):
-        above = [cell for cell, left in hanging if left > 0]
-        hanging = [(cell, left - 1) for cell, left in hanging if left > 1]
-        if not above:
-            hanging = [(cell, count - 1) for cell, count in zip(cells, spans, strict=True) if count > 1]
-        shown = [" ".join(cell.split()) for cell in (*above, *cells)]
-        rows.append((Span(block.first + line, max(block.first + line, block.first + end - 1)), shown))
-    return (rows[0][1], rows[1:]) if found[0][2] else ([], rows)
 
 
 # Terms, labels, introductions.

@@ -24,11 +24,6 @@ def test_long_code_is_cut_at_blank_lines_but_not_within_a_function() -> None:
     assert [str(unit.span) for unit in split_text(f"```jsx\n{shown * 4}```\n")] == ["1-6", "8-12", "14-18", "20-24"]
     services = "".join(f"  # The {name}.\n  {name}:\n    image: {name}\n" for name in ("web", "db", "mail"))
     assert len(split_text(f"```yaml\nservices:\n{services * 3}```\n")) == 9
-    rows = [f"    {{\n      name: 'n{number}',\n    }},\n" for number in range(8)]
-    for some in (rows, rows[:2]):
-        texts = [unit.text for unit in split_text(f"<Options\n  of={{[\n{''.join(some)}  ]}}\n/>\n", "mdx")]
-        assert texts[-1].startswith("{ name: 'n7'") if some is rows else "name: 'n1'" in texts[-1]
-        assert texts[0].startswith("{ name: 'n0'" if some is rows else "<Options")
 
 
 def test_a_long_item_is_cut_into_its_blocks() -> None:
@@ -58,7 +53,6 @@ def test_items_inside_of_one_another_without_end_are_read(item: str) -> None:
         ("- `options` {Object} Of the server.", "options"),
         ("- **Time:** 20 minutes at **low** - no more", "Time"),
         ("**Cascade**, when one result decides another.", "Cascade"),
-        ("**Type:** int<br>\n**Default**: 80", "Default"),
         ("**Type:** int\nand more", "Type"),
         ("*Soon*, when it is warm.", ""),
         ("- https://example.com/a", ""),

@@ -251,8 +251,8 @@ class _Renderer(RendererHTML):
         content = _TAG.sub(lambda tag: "" if (tag[1] or "").lower() in LAYOUT else tag[0], content)
         return f"<pre{self._attributes(tokens[place], 'raw')}><code>{self._highlight(content)}</code></pre>\n"
 
-    def _show_row(self, row: tuple[int, list[str], bool, list[int]]) -> str:
-        _, cells, is_header, _ = row
+    def _show_row(self, row: tuple[int, list[str], bool]) -> str:
+        _, cells, is_header = row
         kind = "th" if is_header else "td"
         return f"<tr>{''.join(f'<{kind}>{self._highlight(cell.strip())}</{kind}>' for cell in cells)}</tr>\n"
 
