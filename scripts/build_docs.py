@@ -16,8 +16,9 @@ from pathlib import Path
 import click
 
 from retriever.command_line import COMMANDS, GROUPS
-from retriever.command_line.help import SettingOption, WithHelp, format_value, setting_flags
+from retriever.command_line.help import SettingOption, WithHelp, setting_flags
 from retriever.command_line.program import command_line, load_command
+from retriever.command_line.show import format_yaml
 from retriever.settings.schema import list_settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +54,7 @@ def write_page() -> str:
     parts += [SETTINGS, "| key | flag | default | meaning |", "|---|---|---|---|"]
     for item in list_settings():
         flags = ", ".join(f"`{flag}`" for flag in setting_flags(item))
-        parts.append(f"| `{item.key}` | {flags} | {format_value(item.default)} | {cell(item.help)} |")
+        parts.append(f"| `{item.key}` | {flags} | {format_yaml(item.default)} | {cell(item.help)} |")
     return "\n".join([*parts, ""])
 
 
@@ -71,7 +72,7 @@ def list_common_options() -> list[str]:
 def option_rows(name: str) -> Iterator[str]:
     """Yield a row for each of a command's own options, without the settings and --help."""
     for option in load_command(name).params:
-        if isinstance(option, click.Option) and not isinstance(option, SettingOption) and option.name != "help_all":
+        if isinstance(option, click.Option) and not isinstance(option, SettingOption):
             names = ", ".join(f"`{name}`" for name in option.opts)
             metavar = "" if option.is_flag or not option.metavar else f" `{cell(option.metavar)}`"
             yield f"| {names}{metavar} | {cell(option.help or '')} |"

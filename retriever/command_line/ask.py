@@ -61,8 +61,8 @@ PEERS = {
 @click.option("--all", "everywhere", is_flag=True, help="Ask each of your indexes (see `indexes`).")
 @options.profile
 @options.scope
-@click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
-@click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
+@click.option("--full", is_flag=True, help="Show each section's text, not only a snippet.")
+@click.option("--explain", is_flag=True, help="Show how the answer was made, stage by stage.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
 @options.no_llm
 @options.output

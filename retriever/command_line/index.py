@@ -9,7 +9,7 @@ import click
 
 from retriever import api
 from retriever.api import forget_documents
-from retriever.command_line import completion, options
+from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output
@@ -149,12 +149,12 @@ def describe_index(item: "ListedIndex") -> Iterator[str]:
     "copy elsewhere --index mine --docs docs",
     settings=("encoder",),
 )
-@click.argument("source", metavar="NAME|DIR", shell_complete=completion.complete_folder)
+@click.argument("source", metavar="NAME|DIR", shell_complete=options.complete_path)
 @click.option(
     "--docs",
     multiple=True,
     metavar="DIR",
-    shell_complete=completion.complete_folder,
+    shell_complete=options.complete_path,
     help="Where a folder of the index is on this machine; it is indexed, only what changed. Repeat it for each folder, "
     "in the index's order.",
 )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import augment_usage_errors
+from click.shell_completion import CompletionItem
 
 from retriever import api
-from retriever.command_line.completion import complete_condition, complete_folder, complete_profile
 from retriever.command_line.console import Console
-from retriever.command_line.help import SettingOption, WithHelp, all_help_option, is_hidden
+from retriever.command_line.help import SettingOption, WithHelp
 from retriever.command_line.output import JsonOutput, Output
 from retriever.display.phrases import sanitize_line
 from retriever.errors import NoIndexError, QuestionError, name_program
@@ -32,21 +32,32 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
 
 
+# What a shell offers when the Tab key is pressed.
+
+
+def complete_path(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_profile(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
+
+
 # Options that several commands share.
 
 index = click.option(
     "--index",
     metavar="NAME|DIR",
-    shell_complete=complete_folder,
-    help="The index's name (see `indexes`), folder, or postgresql://... Otherwise HYBRID_RETRIEVE_INDEX, else the one "
-    "that covers the folders in question, or the current one.",
+    shell_complete=complete_path,
+    help="Use this index, by its name (see `indexes`), folder or postgresql://... By default: HYBRID_RETRIEVE_INDEX, "
+    "else the one that covers --docs or the current folder.",
 )
 docs = click.option(
     "--docs",
     multiple=True,
     metavar="DIR",
-    shell_complete=complete_folder,
-    help="A folder of Markdown to index first: only what changed. Repeatable.",
+    shell_complete=complete_path,
+    help="Index this folder of Markdown first, only what changed. Repeatable.",
 )
 
 
@@ -56,7 +67,7 @@ def output_option(help_text: str) -> Callable[[Callable[..., ExitCode]], Callabl
 
 
 output = output_option("Print one JSON object, for programs.")
-no_llm = click.option("--no-llm", is_flag=True, help="Ask no language model, whatever the profile says.")
+no_llm = click.option("--no-llm", is_flag=True, help="Ask no language model.")
 question = click.argument("words", nargs=-1, metavar="QUESTION")
 conversation = click.option(
     "--after",
@@ -64,26 +75,25 @@ conversation = click.option(
     "conversation",
     multiple=True,
     metavar="TEXT",
-    help="A question that was asked before, which this one may follow (`and the old ones?`). Repeatable, oldest first.",
+    help="An earlier question, which this one may follow. Repeatable, oldest first.",
 )
-folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
-fail_on_none = click.option(
-    "--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers."
-)
+folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_path)
+fail_on_none = click.option("--fail-on-none", is_flag=True, help="Exit with 3 when no section answers.")
+
+
 profile = click.option(
     "--profile",
     default=DEFAULT_PROFILE,
     show_default=True,
     metavar="NAME|FILE",
     shell_complete=complete_profile,
-    help=f"Take the settings of this profile: {', '.join(profile_names())}, or a YAML file of your own.",
+    help="Take the settings of this profile (see `profiles`), or of a YAML file.",
 )
-DAY_HELP = "2024, 2024-05, 2024-05-01, 1.5.2024, today, 7d, 2w, 3m, 1y"
 # By the fields of `Scope`.
 SCOPE_OPTIONS = {
-    "folders": ("--in", "FOLDER", "Only in this folder or file. Repeatable: in any of them."),
-    "tags": ("--tag", "TAG", "Only in documents with this tag, or one below it. Repeatable: with all of them."),
-    "since": ("--since", "DAY", f"Only in documents of this day or later: {DAY_HELP}."),
+    "folders": ("--in", "FOLDER", "Only in this folder or file. Repeatable."),
+    "tags": ("--tag", "TAG", "Only in documents with this tag. Repeatable: with all of them."),
+    "since": ("--since", "DAY", "Only in documents of this day or later: 2024-05-01, 2024, today, 7d, 2w."),
     "until": ("--until", "DAY", "Only in documents of this day or earlier."),
     "where": ("--where", "KEY=VALUE", "Only in documents whose front matter says so: status=draft. Repeatable."),
 }
@@ -93,10 +103,7 @@ def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
     """Add --in, --tag, --since, --until and --where, which become the parameter `scope`."""
     for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
         is_repeated = name not in ("since", "until")
-        complete = complete_condition if name == "where" else None
-        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, shell_complete=complete, help=text)(
-            function
-        )
+        function = click.option(flag, name, metavar=metavar, multiple=is_repeated, help=text)(function)
     return function
 
 
@@ -189,15 +196,13 @@ def command(
         if settings is not None:
             made.params += [SettingOption(item) for item in list_settings() if item.path[0] in (settings or item.path)]
         quiet, verbose = (
-            "Print results and errors alone: no notes and no progress.",
-            "Say more: what is read and embedded, all that `status` knows, where an error came from.",
+            "Print results and errors only.",
+            "Print more details: files read, all of `status`, stack traces.",
         )
         made.params += [
             click.Option(["-q", "--quiet"], is_flag=True, help=quiet),
             click.Option(["-v", "--verbose"], is_flag=True, help=verbose),
         ]
-        if any(isinstance(option, click.Option) and is_hidden(option) for option in made.params):
-            made.params.append(all_help_option())
         return made
 
     return decorate

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from functools import cache
 
 import click
-from click.shell_completion import CompletionItem, shell_complete
+from click.shell_completion import shell_complete
 
 from retriever.command_line import COMMANDS, GROUPS
 from retriever.command_line.console import abandon_output, prepare_streams
-from retriever.command_line.help import WithHelp, write_options
+from retriever.command_line.help import WithHelp
 from retriever.command_line.options import COMMAND_IMPLIED, ExitCode
 from retriever.display.phrases import sanitize
 from retriever.errors import INSTALLED, RetrieverError, UsageError, name_program
@@ -65,18 +65,12 @@ class Program(WithHelp, click.Group):
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        if not incomplete.startswith("-"):
-            return [CompletionItem(name, help=COMMANDS[name][1]) for name in COMMANDS if name.startswith(incomplete)]
-        command = load_command(DEFAULT_COMMAND)
-        return command.shell_complete(click.Context(command, parent=ctx, info_name=DEFAULT_COMMAND), incomplete)
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by what they are for, then the options."""
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()], col_max=COMMAND_COLUMN)
-        write_options([item for item in self.get_params(ctx) if isinstance(item, click.Option)], ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
 
 @click.group(
@@ -86,8 +80,8 @@ class Program(WithHelp, click.Group):
         "read ranking.md:15-28",
     ),
     cls=Program,
-    epilog="Every command has its own --help: `ask --help` has the everyday options of a question. Exit codes: 0 ok, "
-    "1 error, 2 usage (a wrong flag, setting or question), 3 no answer (with --fail-on-none), 130 interrupted.",
+    epilog="Every command has its own --help: `ask --help` has the options of a question. Exit codes: 0 ok, 1 error, "
+    " 2 usage (a wrong flag, setting or question), 3 no answer (with --fail-on-none), 130 interrupted.",
     subcommand_metavar='"QUESTION" | COMMAND ...',
     options_metavar="[OPTIONS]",
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retriever.command_line import completion, options
+from retriever.command_line import options
 from retriever.command_line.console import Console, shorten_citation
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.output import Output, print_line, print_text
@@ -50,7 +50,7 @@ def open_at(reference: str, opening: Opening, console: Console) -> "Iterator[Ret
 
 
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
-@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=completion.complete_file)
+@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_path)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
 @options.docs
 @options.index
@@ -74,7 +74,7 @@ def tree(console: Console, opening: Opening, output: Output, reference: str, dep
     "read ranking.md --json",
     "read ranking.md --similar 5",
 )
-@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=completion.complete_file)
+@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_path)
 @click.option(
     "--similar",
     type=click.IntRange(1, 1000),
@@ -192,7 +192,7 @@ def list_facts(status: "Status", index: str | None, *, is_verbose: bool) -> "Ite
 
 
 @options.command("profiles", "profiles recall", "profiles recall > mine.yaml")
-@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=completion.complete_profile)
+@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
 def profiles(console: Console, name: str | None) -> ExitCode:
     """List the profiles, or show every setting of one: its value and its meaning.
 

@@ -204,7 +204,7 @@ class Profile:
     final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
     context_tokens: Annotated[int, Bounds(LEAST_CONTEXT_TOKENS)] = setting(
-        4000, "How many tokens --context may have, by the bundled model's tokenizer.", "--max-tokens"
+        4000, "How many tokens --context may have.", "--max-tokens"
     )
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
     budget: Duration = setting(

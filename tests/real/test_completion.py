@@ -5,13 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from retriever.api import index_folders
-from retriever.command_line.completion import complete_condition
 from tests.program import PROGRAM, environment, run_command
-from tests.shelf import WORDS_ALONE, write_pages
 
 BASH = """
 eval "$(_HYBRID_RETRIEVE_COMPLETE=bash_source hybrid-retrieve)"
@@ -27,11 +23,10 @@ complete_words() {
 
 OFFERED = {
     "forg": "forget",
-    "--top": "--top-k",
     "how --top": "--top-k",
     "ask --profile prec": "precision",
     "index --encoder-kind on": "onnx",
-    "--docs ''": "compopt -o dirnames\n",
+    "--docs ''": "compopt -o default\n",
 }
 
 
@@ -47,12 +42,3 @@ def test_a_shell_completes_what_is_typed(tmp_path: Path) -> None:
     done = run_command([bash, "-c", BASH + typed], tmp_path, variables)
     assert done.stderr == ""
     assert dict(zip(OFFERED, done.stdout.split("\n==\n"), strict=False)) == OFFERED
-
-
-def test_properties_of_the_documents_are_offered(tmp_path: Path) -> None:
-    write_pages(tmp_path / "docs", {"a.md": "---\nstatus: superseded\nodd: a;b\n---\n# A\n", "b.md": "# B\n"})
-    index_folders([tmp_path / "docs"], tmp_path / "index", settings=WORDS_ALONE)
-    context = click.Context(click.Command("ask"))
-    for place, offered in ((tmp_path / "index", ["status=superseded"]), (tmp_path / "nowhere", [])):
-        context.params["index"] = str(place)
-        assert [item.value for item in complete_condition(context, click.Option(["--where"]), "")] == offered
