@@ -20,7 +20,7 @@ WHOLE_LINES = 40  # of a block of code that is longer, an excerpt shows its own 
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 
 # Types of callouts -> the style in which they are drawn; all others are drawn as notes.
-_STYLES = {
+CALLOUT_STYLES = {
     **dict.fromkeys(("tip", "hint", "success", "check", "done"), "tip"),
     **dict.fromkeys(("question", "help", "faq"), "question"),
     **dict.fromkeys(("important", "warning", "caution", "attention"), "warning"),
@@ -141,7 +141,7 @@ _CLOSINGS = frozenset(name.replace("_open", "_close") for name in _OPENINGS)
 def _make_callout(token: Token, kind: str, title: str, fold: str) -> list[Token]:
     """Make a callout of a block, and return the tokens of its title; with `+` and `-` it is one that folds."""
     token.tag = "details" if fold else "div"
-    token.attrs = {"class": f"callout {_STYLES.get(kind.lower(), 'note')}"}
+    token.attrs = {"class": f"callout {CALLOUT_STYLES.get(kind.lower(), 'note')}"}
     token.attrs |= {"open": ""} if fold == "+" else {} if fold else {"role": "note"}
     shown, tag, level = title.strip() or kind.capitalize(), "summary" if fold else "p", token.level + 1
     return [

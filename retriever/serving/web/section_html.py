@@ -1,7 +1,9 @@
-"""A document's Markdown as HTML that can do nothing: no raw HTML, and no address but those that are checked.
+"""A document's Markdown as HTML that can do nothing: what nh3 lets through, and no address but those that are checked.
 
-HTML in a document is shown as text, without the tags that only lay it out; `<details>` folds. A link leads to this
-page's own view of a section, to http, https or mail, or nowhere; a picture is one below an indexed folder, or is named.
+markdown-it's renderer writes the HTML, with rules here for what it does not know, and nh3 makes it safe, whatever a
+document or a rule wrote. An element of HTML that a document may have is shown as one; any other, as `<script>`, as it
+is written. A link leads to this page's own view of a section, to http, https or mail, or nowhere; a picture is one
+below an indexed folder, or is named.
 """
 
 import os
@@ -9,75 +11,113 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from html import escape, unescape
 from io import BytesIO
-from itertools import groupby
-from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import BinaryIO
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import imagesize
+import nh3
+import pygments
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
+from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Generic, Keyword, Name, Number, String
+from pygments.token import STANDARD_TYPES
 
-from pageindex.blocks import read_html, show_role
+from pageindex.blocks import show_role
 from pageindex.corpus import UnreadableDocumentError, find_document, open_regular
 from pageindex.dialects import COMMONMARK, Dialect
 from pageindex.links import LinkKind, join_path
 from pageindex.node import Span
-from pageindex.rules import COMPONENT, PICTURE_TYPES, show_component
+from pageindex.rules import COMPONENT, PICTURE_TYPES, show_component, split_words
 from retriever.display.phrases import find_highlights, sanitize
 from retriever.errors import UsageError
 from retriever.indexing.request import FolderAccess
-from retriever.serving.web.parse import mark_passage, open_page_parser, parse_text
+from retriever.serving.web.parse import CALLOUT_STYLES, mark_passage, open_page_parser, parse_text
 
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
-LONG_CODE_LINE = 30  # characters; longer lines may have to be scrolled, so the keyboard must reach them
 MAX_FORMULA_CHARS = 2_000  # a longer one is shown as written
 
 # Of code in one block and in one text: what is beyond is shown in one colour. Lexers take up to the square of it, the
 # slowest 2 s for such a block.
 MAX_COLORED_CHARS, MAX_ALL_COLORED_CHARS = 5_000, 20_000
 # The languages that are coloured, by the names that Pygments knows: of its other lexers nobody has seen the worst time.
-COLORED = {
-    "bash", "c", "cpp", "csharp", "css", "diff", "dockerfile", "go", "html", "http", "ini", "java",
-    "javascript", "js", "json", "jsx", "kotlin", "lua", "php", "powershell", "python", "py", "r", "ruby",
-    "rust", "scala", "sh", "shell", "sql", "swift", "toml", "ts", "tsx", "typescript", "xml", "yaml", "yml",
-}  # fmt: skip
-# Pygments' kinds of tokens -> classes `code-...` of page.css; a kind below another has its class.
-COLORS = {
-    Comment: "comment", Keyword: "keyword", String: "string", Number: "number", Name.Function: "name",
-    Name.Class: "name", Name.Tag: "name", Name.Decorator: "name", Generic.Inserted: "string", Generic.Deleted: "number",
-    Generic.Output: "comment",
-}  # fmt: skip
-
-# What the elements of MathML may have: no links, no styles, and no size that could reach over what is beside a formula.
-MATH_ATTRIBUTES = {
-    "display", "displaystyle", "mathvariant", "stretchy", "fence", "form", "separator", "accent", "accentunder",
-    "movablelimits", "columnalign", "rowlines", "columnlines", "notation", "width", "linethickness",
-}  # fmt: skip
-_MATH_VALUE = re.compile(r"[a-z -]{1,40}|\d?(?:\.\d{1,5})?(?:em)?")
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>|<!--(?:[^-]|-(?!->))*-->")
-_DETAILS = re.compile(
-    r"\s*<details(?:\s[^<>]*)?>\s*(?:<summary(?:\s[^<>]*)?>((?:[^<]|<(?!/summary>)){0,1000})</summary>\s*)?",
-    re.IGNORECASE,
+COLORED = split_words(
+    """bash c cpp csharp css diff dockerfile go html http ini java javascript js json jsx kotlin lua php powershell
+    python py r ruby rust scala sh shell sql swift toml ts tsx typescript xml yaml yml"""
 )
+_COLORS = HtmlFormatter(nowrap=True, classprefix="code-")
+
+# What a document's HTML may hold: elements that lay out text.
+ELEMENTS = split_words(
+    """a abbr b bdi bdo big blockquote br caption center cite code col colgroup dd del details dfn div dl dt em
+    figcaption figure font h1 h2 h3 h4 h5 h6 hr i ins kbd li mark ol p picture pre q rp rt ruby s samp section small
+    source span strike strong sub summary sup table tbody td tfoot th thead tr u ul var wbr"""
+)
+_MATHML = split_words(
+    """math menclose mfrac mi mn mo mover mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr
+    munder munderover"""
+)
+_CLASSES = {
+    *(f"code-{name}" for name in STANDARD_TYPES.values()),
+    *CALLOUT_STYLES.values(),
+    *split_words(
+        """callout center code contains-task-list empty footnote formula language left math note passage picture right
+        task-list-item title written"""
+    ),
+}
+_ADDRESSES = {
+    "href": ("/read?", "#note-", *SAFE_SCHEMES),
+    "src": ("/picture?",),
+    "id": ("note-", "passage"),
+}
+_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>")
 _ATTRIBUTE = re.compile(r"\s(src|alt)\s*=\s*[\"']?([^\"'<>]{1,2000})", re.IGNORECASE)
-# Elements that lay out text: their tags are not shown. Any other may be what a text is about, as `Vec<T>` is.
-LAYOUT = {
-    "a", "abbr", "b", "big", "br", "center", "cite", "code", "del", "dfn", "div", "em", "figure", "figcaption", "font",
-    "i", "ins", "kbd", "p", "picture", "q", "s", "samp", "section", "small", "source", "span", "strike", "strong",
-    "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "u", "var",
-}  # fmt: skip
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_BEHIND_TAG = re.compile(r"(?:^|(?<=>))[^<]+")  # a text, where nh3 has escaped all signs that are no tags
+
+
+def _check_attribute(element: str, name: str, value: str) -> str | None:
+    """Return the value of an attribute; None for one that could lead elsewhere, or stand for a part of the page."""
+    beginnings = _ADDRESSES.get(name, "")
+    return sanitize(value) if value.lower().startswith(beginnings) else None
+
+
+_SANITIZER = nh3.Cleaner(
+    tags={*ELEMENTS, *_MATHML, "img", "input"},
+    attributes={
+        "*": {"id", "title"},
+        "a": {"href"},
+        "img": {"src", "alt", "width", "height", "loading", "decoding"},
+        "input": {"type", "checked", "disabled"},
+        "ol": {"start"},
+        "td": {"colspan", "rowspan"},
+        "th": {"colspan", "rowspan"},
+        "details": {"open"},
+        # No links, no styles, and no size that could reach over what is beside a formula.
+        **dict.fromkeys(
+            _MATHML,
+            split_words(
+                """display displaystyle mathvariant stretchy fence form separator accent accentunder movablelimits
+                columnalign rowlines columnlines notation"""
+            ),
+        ),
+    },
+    tag_attribute_values={
+        "div": {"role": {"note"}},
+        "mspace": {"width": {"0.167em", "0.222em", "0.278em", "1em", "2em"}},
+        "mfrac": {"linethickness": {"0"}},
+    },
+    # What is wider than the page is scrolled, and so the keyboard must reach it.
+    set_tag_attribute_values={"pre": {"tabindex": "0"}, "table": {"tabindex": "0"}, "input": {"aria-label": "Task"}},
+    allowed_classes=dict.fromkeys((*ELEMENTS, "img", "input"), _CLASSES),
+    attribute_filter=_check_attribute,
+    link_rel="noreferrer noopener",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +159,27 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     if options.passage is not None:
         first = options.passage.first - options.first_line
         mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage))
-    # The text's highest headings come just below what is shown above it, and each other one just below the one that
-    # it is in: notes skip levels, and a page whose levels have gaps is hard to follow with a screen reader.
+    arrange_headings(tokens, options.top_level)
+    parser = open_page_parser(options.dialect)
+    html = parser.renderer.render(_Writer(options, tokens).write(tokens), parser.options, {})
+
+    def mark(text: re.Match[str]) -> str:
+        return highlight(unescape(text[0]), options.words)
+
+    return Markup(_BEHIND_TAG.sub(mark, _SANITIZER.clean(html)))  # nh3 has made it safe, and `mark` escapes texts
+
+
+def arrange_headings(tokens: Sequence[Token], top_level: int) -> None:
+    """Put the highest headings at this level, and each other one just below the one that it is in.
+
+    Notes skip levels, and a page whose levels have gaps is hard to follow with a screen reader.
+    """
     levels: list[int] = []
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             level = int(token.tag[1])
             levels = [*(above for above in levels if above < level), level]
-            token.tag = f"h{min(6, options.top_level + len(levels) - 1)}"
-        elif token.type in ("th_open", "td_open"):
-            # The page allows no style attributes: a cell's alignment becomes a class.
-            aligned = str(token.attrs.pop("style", "")).removeprefix("text-align:")
-            token.attrs |= {"class": aligned} if aligned else {}
-        elif token.tag == "details" and token.nesting == 1 and options.unfolded:
-            token.attrs["open"] = ""
-    parser = open_page_parser(options.dialect)
-    return Markup(_Renderer(options, tokens).render(tokens, parser.options, {}))  # its texts are escaped below
+            token.tag = f"h{min(6, top_level + len(levels) - 1)}"
 
 
 def highlight(value: str, words: frozenset[str]) -> Markup:
@@ -148,20 +193,12 @@ def highlight(value: str, words: frozenset[str]) -> Markup:
     return Markup("".join(pieces) + _text(value[position:]))  # all of it is escaped above
 
 
-def color_code(code: str, language: str, words: frozenset[str]) -> str:
-    """Return code as HTML: its kinds of tokens as classes, the question's words marked."""
+def color_code(code: str, language: str) -> str:
+    """Return code as HTML, its kinds of tokens as classes."""
     if language.lower() not in COLORED or len(code) > MAX_COLORED_CHARS:
-        return highlight(code, words)
+        return escape(code)
     lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
-    pieces = []
-    colored = [
-        (next((COLORS[kind] for kind in reversed(own.split()) if kind in COLORS), ""), text)
-        for own, text in lexer.get_tokens(code)
-    ]
-    for color, tokens in groupby(colored, key=itemgetter(0)):
-        shown = highlight("".join(text for _, text in tokens), words)
-        pieces.append(f'<span class="code-{color}">{shown}</span>' if color else str(shown))
-    return "".join(pieces)
+    return pygments.highlight(code, lexer, _COLORS).removesuffix("\n")
 
 
 def write_formula(latex: str, *, block: bool = False) -> str:
@@ -172,201 +209,153 @@ def write_formula(latex: str, *, block: bool = False) -> str:
         if len(latex) > MAX_FORMULA_CHARS:
             raise ValueError(f"a formula of {len(latex):,} characters")
         math = Converter(display="block" if block else "inline").convert_to_element(latex)
-    except (
-        Exception
-    ):  # the converter's errors have no class in common, and RecursionError and IndexError are among them
-        return f'<code class="math">{_text(latex)}</code>'
+    # The converter's errors have no class in common, and RecursionError and IndexError are among them.
+    except Exception:
+        return f'<code class="math">{escape(latex)}</code>'
     for element in math.iter():
-        if element.tag == "mpadded":  # may be narrower than its text
-            element.tag = "mrow"
-        allowed = {name: value for name, value in element.items() if name in MATH_ATTRIBUTES}
-        element.attrib = {name: value for name, value in allowed.items() if _MATH_VALUE.fullmatch(value)}
         element.text = sanitize(unescape(element.text or ""))
-    return f'<span class="math" title="{_text(latex)}">{ElementTree.tostring(math, encoding="unicode")}</span>'
+    return f'<span class="math" title="{escape(latex)}">{ElementTree.tostring(math, encoding="unicode")}</span>'
 
 
 def _text(value: str) -> str:
     return escape(sanitize(value))
 
 
-class _Renderer(RendererHTML):
-    """Render the tokens of one text; every rule that holds text, or could reach outside, is replaced here."""
+class _Writer:
+    """Writes what markdown-it's renderer does not know, or could lead elsewhere, as HTML in the tokens of one text."""
 
     def __init__(self, options: RenderOptions, tokens: Sequence[Token]) -> None:
-        super().__init__()
         self._options = options
-        self._highlight = partial(highlight, words=options.words)
         self._uncolored = MAX_ALL_COLORED_CHARS
         notes = [token.meta["label"] for token in tokens if token.type == "footnote_reference_open"]
         self._notes = {label: place for place, label in enumerate(dict.fromkeys(notes), start=1)}
 
-    def text(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        # Plain `str`: markdown-it adds it to other text, and `Markup` would escape what it is added to.
-        return str(self._highlight(tokens[place].content))
+    def write(self, tokens: list[Token]) -> list[Token]:
+        """Return the tokens, those that are written as what the renderer hands on."""
+        for place, token in enumerate(tokens):
+            if token.type in ("th_open", "td_open"):
+                # The page allows no style attributes: a cell's alignment becomes a class.
+                if style := str(token.attrs.get("style", "")):
+                    token.attrSet("class", style.removeprefix("text-align:"))
+                if not tokens[place + 1].content:  # the header of nothing
+                    token.tag = tokens[place + 2].tag = "td"
+            elif token.type == "list_item_open" and tokens[place + 1].type.endswith("_list_open"):
+                token.attrJoin("class", "empty")  # its own text is above the excerpt
+            elif token.tag == "details" and self._options.unfolded:
+                token.attrs["open"] = ""
+            html = self._write_block(token)
+            if html is not None:
+                token.type, token.content = "html_block", html
+            self.write(token.children or [])
+        return tokens
 
-    def code_inline(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return f"<code>{self._highlight(tokens[place].content)}</code>"
+    def _write_block(self, token: Token) -> str | None:
+        match token.type:
+            case "fence" | "code_block" | "include":
+                return self._write_code(token)
+            case "math_block":
+                return self._wrap(token, "formula", write_formula(token.content, block=True))
+            case "html_block":
+                return self._write_html(token.content)
+            case "component":
+                return f'<p class="title">{escape(token.meta["title"])}</p>\n' if token.meta["title"] else ""
+            case "footnote_reference_open":
+                token.attrJoin("class", "footnote")
+                label = token.meta["label"]
+                note = f"note-{self._options.name}{self._notes[label]}"
+                return f'<div{RendererHTML.renderAttrs(token)}><sup id="{note}">{escape(label)}</sup><div>\n'
+            case "footnote_reference_close":
+                return "</div></div>\n"
+            case "hidden" | "hidden_block" | "myst_line_comment" | "myst_target" | "myst_block_break":
+                return ""
+        return self._write_inline(token)
 
-    def fence(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        token = tokens[place]
+    def _write_inline(self, token: Token) -> str | None:
+        match token.type:
+            case "math_inline" | "math_inline_double":
+                return write_formula(token.content)
+            case "html_inline":
+                return self._write_html(token.content)
+            case "link_open":
+                href = str(token.attrs.get("href", ""))
+                address = self._find_address(href)
+                token.attrs = {"href": address} if address else {"title": unquote(href)[:300]}
+            case "wikilink":
+                return self._write_wikilink(token)
+            case "image":
+                alt = "".join(child.content for child in token.children or ())
+                return self._show_picture(str(token.attrs.get("src", "")), alt)
+            case "footnote_ref":
+                label = token.meta["label"]
+                number = self._notes.get(label)  # a note outside what is shown has none
+                link = f' href="#note-{self._options.name}{number}"' if number else ""
+                return f"<sup><a{link}>{escape(label)}</a></sup>"
+            case "myst_role":
+                return f"<code>{escape(show_role(token.content))}</code>"
+        return None
+
+    def _write_code(self, token: Token) -> str:
         language = (token.info.split() or [""])[0].strip("{}.")
         if language == "math":
-            return self.math_block(tokens, place, options, env)
-        named = "mermaid diagram, as it is written" if language == "mermaid" else language
-        label = f'<span class="language">{_text(named)}</span>' if language.replace("-", "").isalnum() else ""
-        is_wide = any(len(line) > LONG_CODE_LINE for line in token.content.split("\n"))
-        focus = ' tabindex="0" role="group" aria-label="Code"' if is_wide else ""
+            return self._wrap(token, "formula", write_formula(token.content, block=True))
         code = token.content.removesuffix("\n")
         if not code.strip():  # the rest of the block is cut off
             return ""
+        label = f'<span class="language">{language}</span>' if language.replace("-", "").isalnum() else ""
         self._uncolored -= len(code)
-        shown = color_code(code, language if self._uncolored > 0 else "", self._options.words)
-        return f"<div{self._attributes(token, 'code')}>{label}<pre{focus}><code>{shown}</code></pre></div>\n"
+        shown = color_code(code, language if self._uncolored > 0 else "")
+        return self._wrap(token, "code", f"{label}<pre><code>{shown}</code></pre>")
 
-    def code_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return self.fence(tokens, place, options, env)
+    def _wrap(self, token: Token, own_class: str, html: str) -> str:
+        """Return an element of a class that has, too, what `mark_passage` gave to the token."""
+        token.attrJoin("class", own_class)
+        return f"<div{RendererHTML.renderAttrs(token)}>{html}</div>\n"
 
-    def th_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        if not tokens[place + 1].content:  # the header of nothing
-            tokens[place].tag = tokens[place + 2].tag = "td"
-        return self.renderToken(tokens, place, options, env)
+    def _write_html(self, written: str) -> str:
+        """Return HTML whose pictures are those of the page; an element that no document may have is text."""
+        if self._options.dialect.components and COMPONENT.fullmatch(written):
+            title = show_component(written)
+            return f"<strong>{escape(title)}</strong> " if title else ""
 
-    def html_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        content = tokens[place].content.strip("\n")
-        if opening := _DETAILS.fullmatch(content):
-            summary = " ".join(_TAG.sub("", opening[1] or "Details").split())
-            opened = ' open=""' if self._options.unfolded else ""
-            title = f'<summary class="title">{self._highlight(summary)}</summary>'
-            return f'<details class="callout note"{opened}>\n{title}\n'
-        if content.lower().strip() == "</details>":
-            return "</details>\n"  # one that opens or closes nothing ends with what it stands in
-        if len(content) <= MAX_FORMULA_CHARS and not _TAG.sub("", content).strip():  # tags alone, or a comment
-            found = (dict(_ATTRIBUTE.findall(tag[0])) for tag in _TAG.finditer(content) if tag[1] == "img")
-            return "".join(f"<p>{self._show_picture(one.get('src', ''), one.get('alt', ''))}</p>\n" for one in found)
-        read = read_html(content)
-        if read.rows:
-            above = "".join(read.parts[: read.before]).strip()
-            rows = "".join(map(self._show_row, read.rows))
-            return f"{self._highlight(above)}{self.table_open(tokens, place, options, env)}{rows}</table></div>\n"
-        content = _TAG.sub(lambda tag: "" if (tag[1] or "").lower() in LAYOUT else tag[0], content)
-        return f"<pre{self._attributes(tokens[place], 'raw')}><code>{self._highlight(content)}</code></pre>\n"
+        def show(tag: re.Match[str]) -> str:
+            if tag[1].lower() == "img":
+                known = dict(_ATTRIBUTE.findall(tag[0]))
+                return self._show_picture(known.get("src", ""), known.get("alt", ""))
+            if tag[0].lower().startswith("<details") and self._options.unfolded:
+                return "<details open>"
+            return tag[0] if tag[1].lower() in ELEMENTS else escape(tag[0])
 
-    def _show_row(self, row: tuple[int, list[str], bool]) -> str:
-        _, cells, is_header = row
-        kind = "th" if is_header else "td"
-        return f"<tr>{''.join(f'<{kind}>{self._highlight(cell.strip())}</{kind}>' for cell in cells)}</tr>\n"
+        return _TAG.sub(show, written)
 
-    def html_inline(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        content = tokens[place].content
-        tag = _TAG.fullmatch(content)
-        name = (tag[1] or "").lower() if tag else content
-        if name == "img":
-            known = dict(_ATTRIBUTE.findall(content))
-            return self._show_picture(known.get("src", ""), known.get("alt", ""))
-        if not name or name in LAYOUT:
-            return "<br>" if name == "br" else ""
-        if tag and self._options.dialect.components and COMPONENT.fullmatch(content):
-            title = show_component(content)
-            return f"<strong>{self._highlight(title)}</strong> " if title else ""
-        return f'<span class="tag">{_text(content)}</span>'
+    def _find_address(self, href: str) -> str:
+        """Return where a link of a document leads; empty where it leads nowhere."""
+        if href.startswith("//"):
+            return f"https:{href}"
+        if not href or _SCHEME.match(href):
+            return href if href.lower().startswith(SAFE_SCHEMES) else ""
+        path, _, anchor = href.partition("#")
+        return self._options.resolve(LinkKind.RELATIVE, unquote(path.partition("?")[0]), unquote(anchor)) or ""
 
-    def hidden(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return ""
-
-    hidden_block = myst_line_comment = myst_target = myst_block_break = hidden
-
-    def include(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return self.fence(tokens, place, options, env)
-
-    def component(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        title = tokens[place].meta["title"]
-        return f'<p class="title">{self._highlight(title)}</p>\n' if title else ""
-
-    def myst_role(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return f"<code>{self._highlight(show_role(tokens[place].content))}</code>"
-
-    def image(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        alt = self.renderInlineAsText(tokens[place].children, options, env)
-        return self._show_picture(str(tokens[place].attrGet("src") or ""), alt)
-
-    def link_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        link, href = tokens[place], str(tokens[place].attrGet("href") or "")
-        if href.lower().startswith(SAFE_SCHEMES) or href.startswith("//"):
-            address = f"https:{href}" if href.startswith("//") else href
-            link.attrs = {"href": sanitize(address), "rel": "noreferrer noopener", "class": "outside"}
-        else:
-            path, _, anchor = href.partition("#")
-            target = LinkKind.RELATIVE, unquote(path.partition("?")[0]), unquote(anchor)
-            address = (self._options.resolve(*target) or "") if href and not _SCHEME.match(href) else ""
-            nowhere: dict[str, str | int | float] = {"class": "nowhere", "title": sanitize(unquote(href))[:300]}
-            link.attrs = {"href": sanitize(address)} if address else nowhere
-        link.tag = "a" if address else "span"
-        # No link is inside a link, so the first end is its own.
-        next(token for token in tokens[place:] if token.type == "link_close").tag = link.tag
-        return self.renderToken(tokens, place, options, env)
-
-    def wikilink(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        token, target = tokens[place], tokens[place].meta["note"].strip().removesuffix("\\")
+    def _write_wikilink(self, token: Token) -> str:
+        target = token.meta["note"].strip().removesuffix("\\")
         if not token.content:
             return self._show_picture(target, "", embedded=True)
         path, _, anchor = target.partition("#")
         address = self._options.resolve(LinkKind.WIKILINK, path.strip(), anchor.strip())
-        if address is None:
-            return f'<span class="nowhere" title="{_text(target[:300])}">{self._highlight(token.content)}</span>'
-        return f'<a href="{_text(address)}">{self._highlight(token.content)}</a>'
+        leads = f'href="{escape(address)}"' if address else f'title="{escape(target[:300])}"'
+        return f"<a {leads}>{escape(token.content)}</a>"
 
     def _show_picture(self, source: str, alt: str, *, embedded: bool = False) -> str:
         """Return a picture below an indexed folder; of another place its name alone."""
         path = source if embedded else unquote(source.partition("#")[0].partition("?")[0])
-        label = _text(alt or path.rstrip("/").rpartition("/")[2][:80])
+        label = escape(alt or path.rstrip("/").rpartition("/")[2][:80])
         is_here = not _SCHEME.match(source) and not source.startswith("//")
         if is_here and (picture := self._options.picture(path, embedded)):
             # The room for it is kept until it comes, so that the text below does not jump.
             room = ' width="{}" height="{}"'.format(*picture.size) if picture.size else ""
-            source = f'<img src="{_text(picture.address)}" alt="{label}" title="{label}"{room}'
+            source = f'<img src="{escape(picture.address)}" alt="{label}" title="{label}"{room}'
             return f'{source} loading="lazy" decoding="async">'
-        return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {label}</span>'
-
-    def table_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        attributes = self._attributes(tokens[place], "scroll")
-        return f'<div{attributes} tabindex="0" role="group" aria-label="Table"><table>\n'
-
-    def table_close(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return "</table></div>\n"
-
-    def list_item_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        if tokens[place + 1].type.endswith("_list_open"):  # its own text is above the excerpt
-            tokens[place].attrJoin("class", "empty")
-        label = "done" if tokens[place].meta.get("checked") else "to do"
-        return super().list_item_open(tokens, place, options, env).replace("<input", f'<input aria-label="{label}"')
-
-    def math_inline(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return write_formula(tokens[place].content)
-
-    math_inline_double = math_inline
-
-    def math_block(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        attributes = self._attributes(tokens[place], "formula")
-        return f"<div{attributes}>{write_formula(tokens[place].content, block=True)}</div>\n"
-
-    def footnote_ref(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        label = tokens[place].meta["label"]
-        number = self._notes.get(label)  # a note outside what is shown has none
-        shown = f'<a href="#note-{self._options.name}{number}">{_text(label)}</a>' if number else _text(label)
-        return f"<sup>{shown}</sup>"
-
-    def footnote_reference_open(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        label = tokens[place].meta["label"]
-        marked = self._attributes(tokens[place], "footnote")
-        return f'<div{marked}><sup id="note-{self._options.name}{self._notes[label]}">{_text(label)}</sup><div>\n'
-
-    def footnote_reference_close(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
-        return "</div></div>\n"
-
-    def _attributes(self, token: Token, own_class: str) -> str:
-        """Return the class that an element has by itself, and what `mark_passage` gave it."""
-        token.attrSet("class", " ".join(filter(None, (own_class, str(token.attrGet("class") or "")))))
-        return self.renderAttrs(token)
+        return f'<span class="picture" title="{escape(source[:300])}"><b>Picture</b> {label}</span>'
 
 
 # The pictures of documents: files below the folders that this user has named. One is shown only where `index` would
